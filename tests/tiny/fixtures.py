@@ -23,6 +23,7 @@ import torch
 from filelock import FileLock
 from hydra.core.config_store import ConfigStore
 from transformers import (
+    AutoTokenizer,
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedTokenizerFast,
@@ -33,6 +34,7 @@ from transformers import (
 from outrider import Context, Draft, Drafter, Pen
 from outrider.cli import main as cli
 from outrider.contract.round import Round
+from outrider.drafters.parts.networks.weights import SMOLLM2_135M
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.quantized_model import quantized
 from outrider.extras.training.classifier import fit
@@ -40,6 +42,7 @@ from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make
 from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.smollm2 import folder as smollm2_folder
 from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
 from tiny import forked
@@ -222,11 +225,8 @@ def smollm2() -> Any:
 def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Commands and scripts that load SmolLM2 as it comes, or round it, get what is there."""
 
-    parameters = inspect.signature(load_smollm2).parameters.values()
-    defaults = {parameter.name: parameter.default for parameter in parameters}
-
     def shared(name: str, **settings: Any) -> Any:
-        return smollm2 if settings == defaults else TransformersTarget(name, **settings)
+        return smollm2 if settings == DEFAULTS else TransformersTarget(name, **settings)
 
     def rounded(model: Any, setting: str, bits: int | None) -> Any:
         if model is not smollm2.model:
@@ -239,20 +239,51 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.extras.cpu.quantized.quantized", rounded)
 
 
+DEFAULTS = {each.name: each.default for each in inspect.signature(load_smollm2).parameters.values()}
+"""The settings with which SmolLM2 comes."""
 ROUNDED: dict[int | None, Any] = {}
 """SmolLM2 in rounded weights, by the bits that were asked for."""
 
 
+@pytest.fixture(scope="session")
+def shallow_smollm2(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """SmolLM2 with its first layers alone, for what has only to run."""
+    path, whole = tmp_path_factory.mktemp("shallow") / "SmolLM2", smollm2_folder()
+    config = LlamaConfig.from_pretrained(whole, num_hidden_layers=SHALLOW)
+    LlamaForCausalLM.from_pretrained(whole, config=config).save_pretrained(path)
+    AutoTokenizer.from_pretrained(whole).save_pretrained(path)
+    return TransformersTarget(str(path))
+
+
+SHALLOW = 4
+"""The layers of `shallow_smollm2`."""
+
+
 @pytest.fixture
-def prompts_read_once(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def few_layers(shared_smollm2: None, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that load SmolLM2, in whatever precision, get the one of few layers."""
+    path, made = shallow_smollm2.model.name_or_path, {str(DEFAULTS): shallow_smollm2}
+
+    def shallow(_: str, **settings: Any) -> Any:
+        if (key := str(settings)) not in made:
+            made[key] = TransformersTarget(path, **settings)
+        return made[key]
+
+    monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shallow)
+    monkeypatch.setitem(SMOLLM2_135M, "num_hidden_layers", SHALLOW)
+
+
+@pytest.fixture
+def prompts_read_once(smollm2: Any, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """SmolLM2 remembers what it read at the beginning of a text: the docs have few prompts."""
     inner = native_pass.native_pass
 
     def remembered(model: Any, cache: Any, inputs: PassInput) -> Pass:
         is_plain = inputs.mask is None and inputs.positions is None and inputs.widths is None
-        if model is not smollm2.model or not is_plain or cache.get_seq_length():
+        is_known = model in (smollm2.model, shallow_smollm2.model)
+        if not is_known or not is_plain or cache.get_seq_length():
             return inner(model, cache, inputs)
-        key = str((inputs.ids.tolist(), inputs.rows, sorted(inputs.states)))
+        key = str((model is smollm2.model, inputs.ids.tolist(), inputs.rows, sorted(inputs.states)))
         if key not in PROMPTS:
             result = inner(model, cache, inputs)
             layers = [(layer.keys.clone(), layer.values.clone()) for layer in cache.layers]
