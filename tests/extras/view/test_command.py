@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 import uvicorn
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from outrider.extras.view.server import app
 
 
 def test_the_address_has_a_token_and_is_of_this_machine(
@@ -55,16 +57,17 @@ def test_a_port_in_use_is_named(run: Any, tmp_path: Path) -> None:
 def test_a_page_that_writes_texts_is_served_when_asked_for(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    served: list[Starlette] = []
+    plays: list[bool] = []
 
-    def note(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
-        assert isinstance(server.config.app, Starlette)
-        served.append(server.config.app)
+    def note(folders: Any, token: str, player: Any = None) -> ASGIApp:
+        plays.append(player is not None)
+        return app(folders, token, player)
 
-    monkeypatch.setattr(uvicorn.Server, "run", note)
+    monkeypatch.setattr("outrider.extras.view.server.app", note)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
     assert run("view", "--play", "tabular")[0] == 0  # without any run
     assert run("view", str(tmp_path))[0] == 0
-    assert [application.state.plays for application in served] == [True, False]
+    assert plays == [True, False]
     status, _, complaint = run("view", "--play", "smollm")
     assert status == 1
     assert "target='smollm': did you mean 'smollm2'" in complaint
