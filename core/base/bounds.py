@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, wraps
+from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
 
@@ -29,12 +29,18 @@ class Within:
     interval: str
 
     def __contains__(self, value: float) -> bool:
-        low, high = map(Fraction, self.interval[1:-1].split(","))  # floats can't tell 2**64 - 1
+        low, high = _limits(self.interval)
         above = value >= low if self.interval[0] == "[" else value > low
         return above and (value <= high if self.interval[-1] == "]" else value < high)
 
     def __str__(self) -> str:
         return f"in {self.interval}"
+
+
+@lru_cache
+def _limits(interval: str) -> tuple[Fraction, Fraction]:
+    low, high = interval[1:-1].split(",")
+    return Fraction(low), Fraction(high)  # floats can't tell 2**64 from 2**64 - 1
 
 
 @final

@@ -125,14 +125,14 @@ def of_batches(patch: Patch) -> None:
 
 
 def of_interruptions(patch: Patch) -> None:
-    """A drafter that was broken off is broken for good."""
-    right = PromptLookup.propose
+    """A drafter that was broken off is broken for good, for later texts too."""
+    right, busy = PromptLookup.propose, list[PromptLookup]()
 
     def wrong(self: Any, context: Any, pen: Any) -> None:
-        assert not getattr(self, "busy", False), "broken off before"
-        self.busy = True
+        assert not busy, "broken off before"
+        busy.append(self)
         right(self, context, pen)
-        self.busy = False
+        busy.pop()
 
     patch.setattr(PromptLookup, "propose", wrong)
 
