@@ -346,7 +346,7 @@ def test_models_and_targets_that_do_not_fit_are_refused(llama: Any, t5: Any) -> 
 
 def test_another_tokenizer_names_the_setting(llama: Any) -> None:
     with pytest.raises(ConfigError, match=r"; drafter.vocabulary=shared or text takes"):
-        SmallLM(llama(vocab_size=8)).bind(own_model("pieces"))
+        SmallLM(llama(vocab_size=5000)).bind(own_model("pieces"))
 
 
 def test_a_model_that_reads_no_tree_writes_chains_only(monkeypatch: pytest.MonkeyPatch) -> None:
