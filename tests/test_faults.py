@@ -50,9 +50,9 @@ def report(folder: Path) -> Any:
 
 
 ENDS = {
-    "SIGTERM": (143, "terminated", "Terminated: "),
+    "SIGTERM": (143, "terminated", "Terminated"),
     "memory": (1, "outrider: out of memory (CUDA out of memory): expected less", "OutOfMemory"),
-    "disk": (1, "outrider: [Errno 28] No space left on device", "OSError: [Errno 28]"),
+    "disk": (1, "outrider: policy Faulty raised OSError: [Errno 28] No space left on device", "OSError: [Errno 28]"),
 }
 """By fault, how a command ends: the exit status, its line, and the error in `generation.json`."""
 
@@ -145,7 +145,7 @@ def test_a_sweep_keeps_the_jobs_that_have_ended(run: Any, tmp_path: Path, faulty
     status, _, err = run(*words, *faulty("SIGTERM"))
     assert (status, err.partition("\n")[0]) == (143, "terminated")
     jobs = [report(tmp_path / "s" / str(job)) for job in (0, 1)]
-    assert [job["error"] for job in jobs] == [None, "Terminated: "]
+    assert [job["error"] for job in jobs] == [None, "Terminated"]
 
 
 def test_after_a_fault_of_its_own_the_other_jobs_of_a_sweep_run(
