@@ -52,7 +52,11 @@ def report(folder: Path) -> Any:
 ENDS = {
     "SIGTERM": (143, "terminated", "Terminated"),
     "memory": (1, "outrider: out of memory (CUDA out of memory): expected less", "OutOfMemory"),
-    "disk": (1, "outrider: policy Faulty raised OSError: [Errno 28] No space left on device", "OSError: [Errno 28]"),
+    "disk": (
+        1,
+        "outrider: policy Faulty raised OSError: [Errno 28] No space",
+        "OSError: [Errno 28]",
+    ),
 }
 """By fault, how a command ends: the exit status, its line, and the error in `generation.json`."""
 
