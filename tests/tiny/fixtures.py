@@ -260,8 +260,11 @@ SHALLOW = 4
 
 
 @pytest.fixture
-def few_layers(shared_smollm2: None, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def few_layers(
+    request: pytest.FixtureRequest, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Commands that load SmolLM2, in whatever precision, get the one of few layers."""
+    request.getfixturevalue("shared_smollm2")
     path, made = shallow_smollm2.model.name_or_path, {str(DEFAULTS): shallow_smollm2}
 
     def shallow(_: str, **settings: Any) -> Any:

@@ -1,7 +1,7 @@
 """CachedText: a language model that follows a text, and reads each token only once."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
@@ -39,7 +39,8 @@ class CachedText:
     ) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
-        self._own_size = int(model.get_input_embeddings().weight.shape[0])
+        table: Any = model.get_input_embeddings()
+        self._own_size = int(table.weight.shape[0])
         self._forget(None)
 
     def fresh(self) -> "CachedText":
