@@ -3,8 +3,9 @@
 import csv as files
 import io
 import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from outrider.base.bounds import Count, ExistingFile, checked
 from outrider.base.errors import ConfigError, require
@@ -74,11 +75,8 @@ def csv(
         rows = [*files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)]
     except files.Error as error:
         raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
-    items = (
-        (f"{path}, row {number}", {key: cell for key, cell in row.items() if key and cell})
-        for number, row in enumerate(rows, start=1)
-    )
-    return spaced(collect(items, path, column, skip=skip), limit)
+    filled = [{key: cell for key, cell in row.items() if key and cell} for row in rows]
+    return spaced(collect(_numbered(filled, path), path, column, skip=skip), limit)
 
 
 @checked("data")
@@ -129,8 +127,7 @@ def parquet(
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
-    names = (f"{path}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), path, column, skip=skip), limit)
+    return spaced(collect(_numbered(rows, path), path, column, skip=skip), limit)
 
 
 @checked("data")
@@ -182,8 +179,13 @@ def hub(
     except Exception as error:  # many libraries are involved, each with its own errors
         line = " ".join(str(error).split())
         raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
-    names = (f"{name}, row {number}" for number in range(1, len(rows) + 1))
-    return spaced(collect(zip(names, rows, strict=True), name, column, skip=skip), limit)
+    return spaced(collect(_numbered(rows, name), name, column, skip=skip), limit)
+
+
+def _numbered(rows: Iterable[Any], source: str) -> Iterator[tuple[str, Any]]:
+    """Yields each row with its place, for messages."""
+    for number, row in enumerate(rows, start=1):
+        yield f"{source}, row {number}", row
 
 
 def _read_text(path: str) -> str:
