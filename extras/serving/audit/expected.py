@@ -55,6 +55,7 @@ class FromTarget(Expected):
 
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
     def rows(self, request: Request, choice: Choice) -> list[Row]:
         logits = self._logits(request, choice, penalised=True)
@@ -86,13 +87,20 @@ class FromTarget(Expected):
         if any(isinstance(token, str) for token in choice.tokens):
             raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
         ids = [int(token) for token in choice.tokens]
-        logits = self._target.open(prompt).score(Draft.chain(ids))[: len(ids)].detach().double()
+        logits = self._raw(tuple(prompt), tuple(ids))
         if penalised and request.penalties:
             settings: dict[str, Any] = {**request.penalties}
             text = Penalties(**settings).begin(self._target, prompt)
             rows = [text.logits([*prompt, *ids[:at]], row) for at, row in enumerate(logits)]
             logits = torch.stack(rows)
         return logits
+
+    def _raw(self, prompt: tuple[int, ...], ids: tuple[int, ...]) -> torch.Tensor:
+        """Returns the target's own logits along a text; those of the last text are kept."""
+        if self._read is None or self._read[:2] != (prompt, ids):
+            logits = self._target.open(prompt).score(Draft.chain(ids))[: len(ids)]
+            self._read = prompt, ids, logits.detach().double()
+        return self._read[2]
 
     def _prompt_ids(self, request: Request) -> list[int]:
         prompt = request.prompt
