@@ -102,13 +102,7 @@ class PackedBatch(BatchCache):
         drafts: Sequence[Draft],
         states: Collection[int],
     ) -> list[Pass]:
-        rows = [self._rows.row(number) for number in numbers]
-        new = [
-            NewTokens(row, tokens, draft, self._rows.lengths[row])
-            for row, tokens, draft in zip(rows, pending, drafts, strict=True)
-        ]
-        for part in new:
-            self._rows.lengths[part.row] += len(part)
+        new = self._rows.append(numbers, pending, drafts)
         waiting, self._waiting = self._waiting, []
         missing = sum(map(len, waiting))
         result = self._run([*waiting, *new], sum(map(len, new)), states)

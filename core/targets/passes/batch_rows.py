@@ -6,6 +6,8 @@ from typing import Any, final
 
 from transformers.cache_utils import Cache
 
+from outrider.contract.draft import Draft
+from outrider.targets.passes.batch_cache import NewTokens
 from outrider.targets.passes.ragged_layer import RaggedLayer, RowLayer, Slots
 
 
@@ -55,6 +57,22 @@ class BatchRows:
         self.numbers[row], self.lengths[row] = self._next, 0
         self._next += 1
         return self.numbers[row]
+
+    def append(
+        self,
+        numbers: Sequence[int],
+        pending: Sequence[Sequence[int]],
+        drafts: Sequence[Draft],
+    ) -> list[NewTokens]:
+        """Counts pending tokens and a draft to each sequence, and returns what a pass reads."""
+        rows = [self.row(number) for number in numbers]
+        new = [
+            NewTokens(row, tokens, draft, self.lengths[row])
+            for row, tokens, draft in zip(rows, pending, drafts, strict=True)
+        ]
+        for part in new:
+            self.lengths[part.row] += len(part)
+        return new
 
     def alone(self, row: int) -> Cache:
         """Returns a cache of one sequence, which is a row of this one."""

@@ -53,13 +53,7 @@ class PaddedBatch(BatchCache):
         states: Collection[int],
     ) -> list[Pass]:
         self._move_to_front(numbers)
-        rows = [self._rows.row(number) for number in numbers]
-        new = [
-            NewTokens(row, tokens, draft, self._rows.lengths[row])
-            for row, tokens, draft in zip(rows, pending, drafts, strict=True)
-        ]
-        for part in new:
-            self._rows.lengths[part.row] += len(part)
+        new = self._rows.append(numbers, pending, drafts)
         inputs = self._padded(sorted(new, key=lambda part: part.row), states)
         result = run_pass(self.model, self._rows.cache, inputs)
         end = inputs.ids.shape[1]
