@@ -70,7 +70,8 @@ def csv(
     delimiter = delimiter or ("\t" if path.endswith(".tsv") else ",")
     require(len(delimiter) == 1, "data.delimiter", delimiter, "one character")
     content = _read_text(path).removeprefix("\ufeff")
-    files.field_size_limit(max(len(content), 1))  # a column may hold any text
+    # A column may hold any text. The limit is the process': others may have set a higher one.
+    files.field_size_limit(max(files.field_size_limit(), len(content)))
     try:
         rows = [*files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)]
     except files.Error as error:

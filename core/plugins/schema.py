@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
@@ -42,8 +42,11 @@ def typed_field(name: str, hint: Any, default: Any) -> tuple[str, Any, Any]:
     Whoever takes such a value checks it then.
     """
     typed = (name, plain_type(hint), field(default_factory=lambda: default))
+    # OmegaConf can't replace null with a mapping where the type is `dict | None`.
+    options = get_args(typed[1])
+    is_optional_dict = type(None) in options and dict in map(get_origin, options)
     try:
-        if is_dataclass(typed[1]):
+        if is_dataclass(typed[1]) or is_optional_dict:
             raise OmegaConfBaseException
         OmegaConf.structured(make_dataclass("Probe", [typed]))
     except OmegaConfBaseException:

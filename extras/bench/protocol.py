@@ -3,6 +3,7 @@
 It imports the standard library only, since workers run in environments without Outrider.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -14,6 +15,9 @@ from typing import Any
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 """Takes a question, and returns the answer."""
 
+PR_SET_PDEATHSIG = 1
+"""Of <linux/prctl.h>."""
+
 PEAK_MEMORY_UNIT = 1024
 """Bytes in the unit in which Linux reports peak memory."""
 
@@ -24,9 +28,8 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
     start: takes the first line, and returns the function that answers the others. The first reply
         holds only the seconds that this took, and the peak memory.
     """
-    # `nohup` ignores the signal that ends the processes of a worker once its bench is killed.
-    if sys.platform != "win32":
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    bench = os.getppid()
+    _continue_without(bench)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     answer: Answer | None = None
@@ -43,6 +46,21 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
         reply["peak"] = peak_memory()
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
+    if os.getppid() != bench:
+        os.killpg(0, signal.SIGCONT)
+        os.killpg(0, signal.SIGKILL)
+
+
+def _continue_without(bench: int) -> None:
+    """Has the kernel continue this process when its bench is killed: it is stopped until asked.
+
+    For a process group that is orphaned the kernel does so by itself, but the process that adopts
+    this one may be of the same session; then the group is not orphaned.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+        if os.getppid() != bench:  # it was killed before
+            sys.exit(1)
 
 
 def peak_memory() -> int:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any, final
 
@@ -13,9 +14,7 @@ from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.round import Round
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.invariants import check_possible, check_rounds, tokens_of
-from outrider.extras.fuzzing.parts import (
-    reads_the_clock,
-)
+from outrider.extras.fuzzing.parts import reads_the_clock
 from outrider.extras.fuzzing.stage import Stage
 from outrider.testing.enumerated import EnumeratedChance
 
@@ -130,7 +129,9 @@ def _interrupted(calls: int) -> Iterator[None]:
     def trace(frame: FrameType, *_: Any) -> None:
         nonlocal left
         inside = str(frame.f_globals.get("__name__")).startswith("outrider.")
-        if inside and frame.f_code.co_name not in ("<genexpr>", "__del__"):
+        # A generator or a finalizer may be called by the garbage collector, which drops errors.
+        is_collected = frame.f_code.co_flags & CO_GENERATOR or frame.f_code.co_name == "__del__"
+        if inside and not is_collected:
             left -= 1
             if left == 0:
                 raise _Interrupted

@@ -1,5 +1,6 @@
 """Prompts are read from files, and each way in which a file can be wrong gives one line."""
 
+import csv
 import json
 import sys
 from collections import Counter
@@ -364,3 +365,10 @@ def test_the_settings_reach_each_source(tmp_path: Path) -> None:
     assert [prompt.id for prompt in build(config.data)] == ["a"]
     config = compose("compare", ["data=lines", f"data.path={path}", "data.limit=1"])
     assert len(build(config.data)) == 1
+
+
+def test_a_short_file_leaves_the_longest_column_that_others_may_read(tmp_path: Path) -> None:
+    before = csv.field_size_limit()
+    (tmp_path / "short.csv").write_text("prompt\nhello\n")
+    data.csv(str(tmp_path / "short.csv"))
+    assert csv.field_size_limit() == before

@@ -1,9 +1,12 @@
 """A worker answers line by line, says why it failed, and ends with the bench."""
 
+import ctypes
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +92,15 @@ def test_a_worker_and_its_children_are_stopped_between_questions(hire: Any) -> N
     os.kill(pids[1], 9)
 
 
+@pytest.fixture(params=[0, 1], ids=["adopted by init", "adopted in the same session"])
+def adopted(request: pytest.FixtureRequest) -> Iterator[None]:
+    adopt = partial(ctypes.CDLL(None).prctl, 36)  # PR_SET_CHILD_SUBREAPER
+    adopt(request.param)
+    yield
+    adopt(0)
+
+
+@pytest.mark.usefixtures("adopted")
 def test_a_worker_does_not_outlive_a_bench_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "talker.py"
     script.write_text(TALKER)

@@ -179,7 +179,10 @@ def test_a_local_ray_is_closed_to_others(
             {"workers": 0},
             "hydra.launcher.workers=0: expected a whole number of at least 1, or null",
         ),
-        ({"workers": 2, "address": "auto"}, "workers=2: expected none with an address"),
+        (
+            {"workers": 2, "address": "auto"},
+            "hydra.launcher.workers=2: expected null with an address",
+        ),
         ({"cpus": 0}, "cpus=0: expected a whole number of at least 1"),
         ({"gpus": -1}, "gpus=-1: expected a number of at least 0"),
         ({"retries": -1}, "retries=-1: expected a whole number of at least 0"),

@@ -77,7 +77,7 @@ def test_texts_may_be_written_with_other_settings(
 @pytest.mark.parametrize(
     ("writer", "line"),
     [
-        ("int8", r"writer='int8': expected settings of the target, such as \{quantize: int8\}"),
+        ("int8", "writer='int8': expected a mapping, or null"),
         ("{quantise: int8}", "writer.quantise: did you mean 'quantize'"),
     ],
 )
