@@ -21,7 +21,6 @@ from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.tree_mask import within
 
 
 @final
@@ -93,7 +92,9 @@ class DFlashNetwork(TrainedNetwork):
         x = embedding(tokens, self._embedding) * self.config.scale
         windows = self.config.windows
         for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
-            near = sees if window is None else sees & within(window, positions, sees.shape[-1])
+            near = sees
+            if window is not None:
+                near = sees & self.config.sees(window, positions, sees.shape[-1])
             x = layer(x, positions, near, cache)
         out: Tensor = self.norm(x)
         return out
@@ -153,7 +154,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     def propose(self, context: Context, pen: Pen) -> None:
         network, config = self._network, self._network.config
         features = [context.features[name] for name in network.reads if name in context.features]
-        pen.limit(config.block - 1)
+        pen.limit(config.drafted)
         if not pen.open or len(features) < len(network.reads):
             return  # the target has not read the prompt yet
         self._catch_up(context.tokens, features)
@@ -165,7 +166,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         everything = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
         states = network(tokens, positions, everything, self._caches)
         self._caches.crop(known)
-        logits = self._spread(network.logits(states[0, 1 : pen.gamma + 1]))
+        first = 0 if config.from_anchor else 1
+        logits = self._spread(network.logits(states[0, first : first + pen.gamma]))
         self._shape.grow_at_once(pen, logits)
 
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:

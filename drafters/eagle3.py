@@ -1,6 +1,7 @@
 """Eagle3: one decoder layer on low, middle and high states of the target, with its own head."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -13,10 +14,12 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.decoder_layers import FusionLayer
+from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
 from outrider.drafters.parts.networks.features import (
     LOWEST,
     FeatureDrafter,
     FeatureNetwork,
+    default_layers,
     state_names,
 )
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, RMSNorm
@@ -27,12 +30,11 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 class Eagle3Network(FeatureNetwork):
     """Runs token and state side by side through one layer (2503.01840, section 3.1).
 
-    Its output is fed back to it unchanged; the head reads the output through a norm. The tensors
-    are those of SafeAILab's EAGLE-3. The embeddings are the target's.
+    Its output is fed back to it, and the head reads the output through a norm; in EAGLE-3.1 the
+    normed output is fed back. The tensors are those of SafeAILab's EAGLE-3, and of the speculators
+    library for the norms that only some networks have. The embeddings are the target's.
 
-    layers: the target's hidden states that it reads, each given by the number of layers below it.
-    config: the sizes of the layer. Defaults to those of the target's own layers.
-    norm_first: as for `FusionLayer`.
+    config: Defaults to the sizes of the target's own layers.
     """
 
     family = "eagle3"
@@ -42,19 +44,20 @@ class Eagle3Network(FeatureNetwork):
         target: Target,
         vocabulary: Vocabulary,
         *,
-        layers: Sequence[int] = LOWEST,
-        config: LayerConfig | None = None,
-        norm_first: bool = False,
+        config: Eagle3Config | None = None,
     ) -> None:
         super().__init__()
-        config = config or LayerConfig.like(target.model.config.get_text_config(), inputs=2)
+        own = target.model.config.get_text_config()
+        config = config or Eagle3Config(LayerConfig.like(own, inputs=2))
+        sizes, norms = config.sizes, config.norms
         self.vocabulary = vocabulary
-        self.config: LayerConfig = config
-        self.layers: tuple[int, ...] = tuple(layers)
-        self.reads: tuple[str, ...] = state_names(layers)
-        width, eps = config.hidden_size, config.rms_norm_eps
-        self.fc: nn.Linear = nn.Linear(len(self.layers) * width, width, bias=False)
-        self.layer: FusionLayer = FusionLayer(config, norm_first=norm_first)
+        self.config: Eagle3Config = config
+        self.reads: tuple[str, ...] = state_names(config.layers)
+        width, eps, count = sizes.hidden_size, sizes.rms_norm_eps, len(config.layers)
+        self.input_norm: RMSNorm | None = RMSNorm(count * width, eps) if norms.together else None
+        self.fc_norm: Any = nn.ModuleList(RMSNorm(width, eps) for _ in config.layers if norms.apart)
+        self.fc: nn.Linear = nn.Linear(count * width, width, bias=False)
+        self.layer: FusionLayer = FusionLayer(sizes, norm_first=norms.first, normed=norms.heads)
         self.norm: RMSNorm = RMSNorm(width, eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
         self._embedding = weights.embedding(target).detach()
@@ -62,7 +65,10 @@ class Eagle3Network(FeatureNetwork):
     def states(
         self, features: Sequence[Float[Tensor, "*batch width"]]
     ) -> Float[Tensor, "*batch w"]:
-        states: Tensor = self.fc(torch.cat(list(features), dim=-1))
+        if self.config.norms.apart:
+            features = [norm(rows) for norm, rows in zip(self.fc_norm, features, strict=True)]
+        both = torch.cat(list(features), dim=-1)
+        states: Tensor = self.fc(both if self.input_norm is None else self.input_norm(both))
         return states
 
     def forward(
@@ -75,40 +81,33 @@ class Eagle3Network(FeatureNetwork):
     ) -> Float[Tensor, "batch tokens w"]:
         words = embedding(tokens, self._embedding)
         out: Tensor = self.layer(words, states, positions, sees, cache)
-        return out
+        return self.norm(out) if self.config.norms.output else out
 
     def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        logits: Tensor = self.lm_head(self.norm(states))
+        logits: Tensor = self.lm_head(states if self.config.norms.output else self.norm(states))
         return logits
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = checkpoint.read_config(folder)
-        # The speculators library keeps the sizes of the layer in an entry of their own.
-        sizes = config.get("transformer_layer_config") or config
-        weights.require_fit(folder, sizes, target)
+        config = Eagle3Config.read(folder, target)
+        weights.require_fit(folder, {"hidden_size": config.sizes.hidden_size}, target)
         file, tensors, vocabulary = weights.read_tensors(
             folder, target.vocab_size, speculators.take_vocabulary
         )
         tensors.pop("embed_tokens.weight", None)  # a copy of the target's
-        return cls.with_tensors(
-            checkpoint.replace_prefixes(tensors, {"midlayer.": "layer.", "layers.0.": "layer."}),
-            file,
-            target,
-            vocabulary,
-            layers=speculators.layers_read(config),
-            config=LayerConfig.read(sizes, target.model.config.get_text_config(), inputs=2),
-            norm_first=bool(config.get("norm_before_residual", False)),
+        tensors = checkpoint.replace_prefixes(
+            tensors, {"midlayer.": "layer.", "layers.0.": "layer."}
         )
+        norms = replace(config.norms, heads="layer.self_attn.q_norm.weight" in tensors)
+        config = replace(config, norms=norms)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
-        decoder = speculators.decoder_config(target, self.config)
+        model_type = "qwen3" if self.config.norms.heads else "llama"
+        decoder = speculators.decoder_config(target, self.config.sizes, model_type)
         config = speculators.config("eagle3", target, decoder, len(self.vocabulary), tokens=4)
-        config |= {
-            speculators.LAYERS_KEY: list(self.layers),
-            "norm_before_residual": self.layer.norm_first,
-        }
+        config |= {speculators.LAYERS_KEY: list(self.config.layers), **self.config.norms.stored()}
         tensors = checkpoint.replace_prefixes(self.state_dict(), {"layer.": "layers.0."})
         tensors |= speculators.vocabulary_tensors(self.vocabulary)
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
@@ -118,9 +117,10 @@ class Eagle3Network(FeatureNetwork):
 class Eagle3(FeatureDrafter[Eagle3Network]):
     """Drafts token by token on several states of the target (EAGLE-3, 2503.01840).
 
-    path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, or an eagle3 of
-        the speculators library; "untrained" for random weights. Defaults to the weights for
-        SmolLM2 that come with the package.
+    path: a folder that `outrider train` has written, one of SafeAILab's EAGLE-3, SpecForge's,
+        AngelSlim's or NVIDIA's in the same layout, or an eagle3 of the speculators library,
+        EAGLE-3.1 among them; "untrained" for random weights. Defaults to the weights for SmolLM2
+        that come with the package.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
@@ -128,13 +128,14 @@ class Eagle3(FeatureDrafter[Eagle3Network]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(Eagle3Network, path, tree)
-        layers: Sequence[int] = LOWEST
+        self._layers: tuple[int, ...] | None = LOWEST
         if path != weights.UNTRAINED:
-            layers = speculators.layers_read(checkpoint.read_config(weights.folder("eagle3", path)))
-        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
+            config = checkpoint.read_config(weights.folder("eagle3", path))
+            self._layers = speculators.layers_read(config)
+        # The default depends on the target, so that it is known only in `bind`.
+        self.needs: frozenset[str] = frozenset({"model", *state_names(self._layers or ())})
 
-
-def default_layers(target: Target) -> tuple[int, int, int]:
-    """Returns the low, middle and high states of a target that EAGLE-3 reads."""
-    count = int(target.model.config.get_text_config().num_hidden_layers)
-    return min(2, count - 1), count // 2, max(0, count - 3)
+    def bind(self, target: Target) -> None:
+        if self._layers is None:
+            self.needs = frozenset({"model", *state_names(default_layers(target))})
+        super().bind(target)

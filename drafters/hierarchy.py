@@ -56,6 +56,7 @@ class Hierarchy(Drafter):
     def bind(self, target: Target) -> None:
         self._small.bind(target)
         self._faster.bind(target)
+        self.needs = self._small.needs | self._faster.needs  # may depend on the target
 
     def open(self) -> Self:
         text = copy.copy(self)

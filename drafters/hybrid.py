@@ -75,9 +75,7 @@ class Hybrid(Drafter):
         if chain is not None:
             _check_chain(self._drafters)
         self.kind: str = "deterministic" if self._merges else kinds[0] if kinds else "chain"
-        self.needs: frozenset[str] = frozenset().union(
-            *(drafter.needs for drafter in self._drafters)
-        )
+        self.needs: frozenset[str] = self._all_needs()
 
     @property
     def observes(self) -> bool:
@@ -90,6 +88,10 @@ class Hybrid(Drafter):
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:
             drafter.bind(target)
+        self.needs = self._all_needs()  # some read states that depend on the target
+
+    def _all_needs(self) -> frozenset[str]:
+        return frozenset[str]().union(*(drafter.needs for drafter in self._drafters))
 
     def open(self) -> Self:
         text = copy.copy(self)

@@ -16,7 +16,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
-from outrider.drafters.parts.networks.features import LOWEST, state_names
+from outrider.drafters.parts.networks.features import LOWEST, default_layers, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
@@ -45,7 +45,7 @@ class PEagleNetwork(TrainedNetwork):
         config = config or PEagleConfig.like(target)
         self.vocabulary = vocabulary
         self.config: PEagleConfig = config
-        self.reads: tuple[str, ...] = state_names(config.layers)
+        self.reads: tuple[str, ...] = state_names(config.layers or default_layers(target))
         width, normed = config.sizes.hidden_size, config.normed
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.mask_hidden: nn.Parameter = nn.Parameter(torch.randn(1, 1, self.fc.in_features))
@@ -108,6 +108,7 @@ class PEagleNetwork(TrainedNetwork):
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
         config = replace(
             config,
+            layers=config.layers or default_layers(target),
             normed="layers.0.self_attn.q_norm.weight" in tensors,
             own_words=OWN_WORDS in tensors,
         )
@@ -135,10 +136,16 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
 
     def __init__(self, path: str, tree: Any = None) -> None:
         super().__init__(PEagleNetwork, path, tree)
-        layers = LOWEST
+        self._layers: tuple[int, ...] | None = LOWEST
         if path != weights.UNTRAINED:
-            layers = PEagleConfig.read(weights.folder("peagle", path)).layers
-        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
+            self._layers = PEagleConfig.read(weights.folder("peagle", path)).layers
+        # The default depends on the target, so that it is known only in `bind`.
+        self.needs: frozenset[str] = frozenset({"model", *state_names(self._layers or ())})
+
+    def bind(self, target: Target) -> None:
+        if self._layers is None:
+            self.needs = frozenset({"model", *state_names(default_layers(target))})
+        super().bind(target)
 
     def _start(self) -> None:
         self._caches = LayerCaches(self._network.config.decoders)

@@ -14,7 +14,13 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing, write_whole
 
 WEIGHTS = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+"""Names the file of each tensor, where weights are in several files."""
+
 CONFIG = "config.json"
+MAP = "weight_map"
+"""The entry of an index with the files."""
+
 PUBLISHED = (
     "pytorch_model.bin",
     "medusa_lm_head.safetensors",
@@ -81,15 +87,32 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Returns the file with a folder's weights, and the tensors in it.
+    """Returns the file with a folder's weights, or the index of several, and the tensors in it.
 
     Raises:
         ConfigError: the folder has no weights, or `read_tensors` refuses them.
     """
+    index = folder / INDEX
+    if index.is_file():
+        parts = sorted(set(read_index(index).values()))
+        tensors = [read_tensors(folder / part).items() for part in parts]
+        return index, dict(entry for entries in tensors for entry in entries)
     for name in (WEIGHTS, *PUBLISHED):
         if (folder / name).is_file():
             return folder / name, read_tensors(folder / name)
     raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {WEIGHTS}")
+
+
+def read_index(path: Path) -> dict[str, str]:
+    """Returns the name of the file of each tensor, by the tensor's name.
+
+    Raises:
+        ConfigError: the index is damaged.
+    """
+    try:
+        return {str(name): str(file) for name, file in json.loads(path.read_text())[MAP].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: expected the file of each tensor in {MAP!r}") from error
 
 
 def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, rotation
+from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, Scaling, rotation
 from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.c_structures import Entry, Exit, NativePass
 from outrider.extras.cpu.library import library
@@ -78,7 +78,8 @@ class _NativeLayer:
             config.head_dim,
         )
         inputs, x = inputs.contiguous(), residual.clone(memory_format=torch.contiguous_format)
-        table = _angles(1 << int(positions.max()).bit_length(), dim, config.rope_theta)
+        length = 1 << int(positions.max()).bit_length()
+        table = _angles(length, dim, config.rope_theta, config.scaling)
         cosine, sine = (part[positions[0]] for part in table)
         normed, mixed = torch.empty_like(inputs), x.new_empty(count, heads * dim)
         qkv = x.new_empty(1, count, heads + 2 * kv_heads, dim)
@@ -132,11 +133,12 @@ def _is_supported(layer: Any) -> bool:
 
 
 @cache
-def _angles(length: int, dim: int, theta: float) -> tuple[Tensor, Tensor]:
+def _angles(length: int, dim: int, theta: float, scaling: Scaling) -> tuple[Tensor, Tensor]:
     """Returns the cosine and sine [length, dim] of each position's angles.
 
     The library wants the first half of a sine to be negative.
     """
-    cosine, sine = (part[0, 0] for part in rotation(torch.arange(length)[None], dim, theta))
+    positions = torch.arange(length)[None]
+    cosine, sine = (part[0, 0] for part in rotation(positions, dim, theta, scaling=scaling))
     sine[:, : dim // 2].neg_()
     return cosine, sine

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.dflash import DFlashNetwork
-from outrider.drafters.eagle3 import default_layers
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.drafters.parts.networks.features import default_layers
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.states import Batch

@@ -7,10 +7,12 @@ from typing import final
 import torch
 
 from outrider.drafters.eagle import EagleNetwork
-from outrider.drafters.eagle3 import Eagle3Network, default_layers
+from outrider.drafters.eagle3 import Eagle3Network
 from outrider.drafters.falcon import FalconNetwork
 from outrider.drafters.mtp import MtpNetwork
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
+from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.extras.training.glancing import glancing_loss
 from outrider.extras.training.learner import Learner, Objective, Setup
@@ -70,9 +72,9 @@ class Eagle3Objective(Objective):
         config = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
         if self.inner is not None:
             config = replace(config, intermediate_size=self.inner)
-        layers = self.layers or default_layers(target)
+        layers = tuple(self.layers or default_layers(target))
         network = Eagle3Network.untrained(
-            target, vocabulary, seed=setup.seed, layers=layers, config=config
+            target, vocabulary, seed=setup.seed, config=Eagle3Config(config, layers)
         )
         with torch.no_grad():  # the target's own rows are a better start than random ones
             network.lm_head.weight.copy_(vocabulary.rows(weights.head(target)))

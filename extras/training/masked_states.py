@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.drafters.eagle3 import default_layers
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
+from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.peagle import PEagleNetwork
 from outrider.extras.training.head_loss import HeadLoss, learnable

@@ -74,17 +74,27 @@ def model() -> Any:
 
 @torch.no_grad()
 def probs_behind(
-    model: Any, target: Any, text: list[int], window: int | None = None, scale: float = 1.0
+    model: Any,
+    target: Any,
+    text: list[int],
+    window: int | None = None,
+    *,
+    scale: float = 1.0,
+    reach: str = "token",
 ) -> Any:
-    """Returns the model's distributions behind a text, from one pass over all of it.
+    """Returns the model's distributions at and behind a text's end, from one pass over all of it.
 
-    window: of the first layer.
+    window, reach: of the first layer, and where it ends.
     """
     states = target.model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
     block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
     rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
     columns = torch.arange(len(text) + BLOCK - 1)
     sees = (columns <= rows) & (columns > rows - (window or 0))
+    if reach != "token":
+        sees = (columns >= len(text) - 1 - (window or 0)) & (columns <= rows)
+    if reach == "text_both_ways":
+        sees |= columns >= len(text) - 1
     mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
     model.config.layer_types[0] = "full_attention" if window is None else "sliding_attention"
     out = model(
@@ -93,7 +103,7 @@ def probs_behind(
         position_ids=torch.arange(len(text) + BLOCK - 1)[None],
         attention_mask={"full_attention": None, "sliding_attention": mask},
     )
-    return target.model.get_output_embeddings()(out.last_hidden_state[0, 1:]).softmax(-1)
+    return target.model.get_output_embeddings()(out.last_hidden_state[0]).softmax(-1)
 
 
 def write(folder: Path, config: dict[str, Any], tensors: dict[str, Any]) -> str:
@@ -157,7 +167,7 @@ def test_a_draft_is_that_of_the_published_model(
             sampling=SAMPLED,
             seed=length,
         )
-        right = probs_behind(model, target, text)[:gamma]
+        right = probs_behind(model, target, text)[1 : gamma + 1]
         assert len(draft) == len(right) == min(gamma, BLOCK - 1)
         for probs, exact in zip(draft.probs, right, strict=True):
             torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
@@ -170,11 +180,32 @@ def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) 
     for length in (3, 9):
         context = context_after(drafter, target, TEXT[:length])
         draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
-        right = probs_behind(model, target, TEXT[:length], 4, 1.5)
+        right = probs_behind(model, target, TEXT[:length], 4, scale=1.5)[1:]
         for probs, exact in zip(draft.probs, right, strict=True):
             torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
     assert network.config.windows == (4, None)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_windows_of_the_speculators_library_end_with_the_text(
+    both_ways: bool, model: Any, target: Any, tmp_path: Path
+) -> None:
+    config = speculators(sliding_window_non_causal=both_ways, sample_from_anchor=True)
+    config["transformer_layer_config"] |= SLIDING
+    drafter = DFlash(write(tmp_path, config, tensors_of(model)))
+    drafter.bind(target)
+    for length in (3, 9):
+        context = context_after(drafter, target, TEXT[:length])
+        draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+        reach = "text_both_ways" if both_ways else "text"
+        right = probs_behind(model, target, TEXT[:length], 4, reach=reach)
+        assert len(draft) == BLOCK  # the last token of the text predicts the first one
+        for probs, exact in zip(draft.probs, right, strict=True):
+            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
     network.save_checkpoint(tmp_path / "again", target)
     assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
 
@@ -213,7 +244,7 @@ def test_a_network_may_have_a_head_for_some_tokens_only(
     )
     target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
     target.model.get_output_embeddings().weight.data = head
-    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT), strict=True):
+    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
         assert probs is not None
         torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
         assert probs[1::2].sum() == 0
@@ -253,7 +284,8 @@ def test_a_written_network_has_the_published_tensors(
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
         (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
         (z_lab(causal=True), r"causal=True: expected False in config\.json"),
-        (speculators(sample_from_anchor=True), r"sample_from_anchor=True: expected False"),
+        (speculators(sample_from_anker=1), r"sample_from_anker=1: .*mean 'sample_from_anchor'"),
+        (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),
         (z_lab() | {"model_type": "quen"}, "expected the sizes of decoder layers .*quen"),
         (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected windows that end"),
         (
@@ -261,8 +293,8 @@ def test_a_written_network_has_the_published_tensors(
             "sliding_window=None: expected a",
         ),
         (
-            decoder(rope_parameters={"rope_type": "linear", "factor": 2.0}) | own(),
-            r"rope_type='linear': expected 'default' in config\.json",
+            decoder(rope_parameters={"rope_type": "dynamic", "factor": 2.0}) | own(),
+            "rope_type='dynamic': expected default or linear or llama3 or yarn",
         ),
         (z_lab() | {"hidden_size": 8}, "its hidden_size is 8, the target's 16"),
         (decoder(num_hidden_layers=3) | own(), r"tensor layers\.2\..* is missing"),

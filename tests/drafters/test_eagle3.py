@@ -10,16 +10,19 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
+from transformers import Qwen3Config
 from transformers.models.llama.modeling_llama import (
     LlamaAttention,
     LlamaMLP,
     LlamaRMSNorm,
     LlamaRotaryEmbedding,
 )
+from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention, Qwen3RotaryEmbedding
 
 from outrider import ConfigError, decode
-from outrider.drafters.eagle3 import Eagle3, Eagle3Network, default_layers
+from outrider.drafters.eagle3 import Eagle3, Eagle3Network
 from outrider.drafters.parts.checkpoint import find_tensors
+from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
@@ -37,9 +40,9 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 class Midlayer(nn.Module):
     """The layer of SafeAILab's cnets.py, of transformers' parts."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, attention: Any = LlamaAttention) -> None:
         super().__init__()
-        self.self_attn = LlamaAttention(config, 0)
+        self.self_attn = attention(config, 0)
         for name in ("q_proj", "k_proj", "v_proj"):
             width = getattr(self.self_attn, name).out_features
             setattr(self.self_attn, name, nn.Linear(32, width, bias=False))
@@ -47,8 +50,9 @@ class Midlayer(nn.Module):
         self.hidden_norm, self.input_layernorm, self.post_attention_layernorm = (
             LlamaRMSNorm(16, config.rms_norm_eps) for _ in range(3)
         )
-        for norm in (self.hidden_norm, self.input_layernorm, self.post_attention_layernorm):
-            nn.init.uniform_(norm.weight)
+        for name, tensor in self.named_parameters():
+            if "norm" in name:
+                nn.init.uniform_(tensor)
 
     def forward(self, words: Any, states: Any, mask: Any, turn: Any) -> Any:
         x = torch.cat([self.input_layernorm(words), self.hidden_norm(states)], dim=-1)
@@ -124,7 +128,7 @@ def test_a_saved_config_is_in_the_layout_of_speculators(published: Any, tmp_path
 
 def test_the_path_of_the_target_is_not_written(folder: Path, tmp_path: Path) -> None:
     target = TransformersTarget(str(folder))
-    network = Eagle3Network.untrained(target, Vocabulary(31), layers=(0, 1, 2))
+    network = Eagle3Network.untrained(target, Vocabulary(31))
     network.save_checkpoint(tmp_path / "x", target)
     config = json.loads((tmp_path / "x" / "config.json").read_text())
     assert config["speculators_config"]["verifier"]["name_or_path"] == folder.name
@@ -154,6 +158,7 @@ def test_speculators_files_are_read_too(published: Any) -> None:
         "transformer_layer_config": config,
         "draft_vocab_size": 12,
         "eagle_aux_hidden_state_layer_ids": ids,
+        "norm_before_residual": False,
     }
     (folder / "config.json").write_text(json.dumps(nested))
     again = Eagle3Network.read_checkpoint(folder, target).state_dict()
@@ -167,10 +172,127 @@ def test_layers_that_the_target_lacks_are_refused(published: Any) -> None:
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=r"Eagle3 needs hidden_states\.9"):
         decode(target, Eagle3(str(folder)), Token(), [3, 4])
-    del config["eagle_config"]
-    (folder / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ConfigError, match="names no eagle_aux_hidden_state_layer_ids"):
-        Eagle3(str(folder))
+
+
+def change(folder: Path, changes: dict[str, Any], extra: dict[str, Any] | None = None) -> None:
+    """Changes entries of a checkpoint's config, and adds tensors to it."""
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    tensors = find_tensors(folder)[1] | (extra or {})
+    save_file({name: tensor.detach().clone() for name, tensor in tensors.items()},
+              folder / "model.safetensors")  # fmt: skip
+
+
+def normed(x: Any, weight: Any) -> Any:
+    return weight * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+
+@pytest.mark.parametrize("flag", ["norm_output", "norm_before_fc", "fc_norm"])
+def test_norms_are_where_published_networks_have_them(
+    flag: str, published: Any, tmp_path: Path
+) -> None:
+    target, folder, _, fc, tensors = published
+    plain = Eagle3Network.read_checkpoint(folder, target)
+    together, apart = torch.rand(48), torch.rand(3, 16)
+    extra = {
+        "norm_output": {},
+        "norm_before_fc": {"input_norm.weight": together},
+        "fc_norm": {f"fc_norm.{i}.weight": apart[i] for i in range(3)},
+    }[flag]
+    change(folder, {flag: True, "rms_norm_eps": 1e-6}, extra)
+    network = Eagle3Network.read_checkpoint(folder, target)
+    three = [torch.randn(1, 6, 16) for _ in range(3)]
+    read = {
+        "norm_output": torch.cat(three, dim=-1),
+        "norm_before_fc": normed(torch.cat(three, dim=-1), together),
+        "fc_norm": torch.cat([normed(rows, apart[i]) for i, rows in enumerate(three)], dim=-1),
+    }[flag]
+    states = network.states(three)
+    torch.testing.assert_close(states, fc(read), rtol=1e-4, atol=1e-5)
+    tokens, positions = torch.randint(0, 31, (1, 6)), torch.arange(6)[None]
+    right = plain(states, tokens, positions, None, KeysAndValues())
+    logits = normed(right, tensors["norm.weight"]) @ tensors["lm_head.weight"].T
+    if flag == "norm_output":  # what is fed back is what the head reads
+        right = normed(right, tensors["norm.weight"])
+    after = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(network.logits(after), logits, rtol=1e-4, atol=1e-4)
+    network.save_checkpoint(tmp_path / "again", target)
+    again = Eagle3Network.read_checkpoint(tmp_path / "again", target)
+    assert again.config.norms == network.config.norms != plain.config.norms
+
+
+def test_a_layer_may_be_that_of_qwen3(published: Any, tmp_path: Path) -> None:
+    target, folder, *_ = published
+    names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
+    sizes = {name: getattr(target.model.config, name) for name in names} | {"head_dim": 8}
+    config = Qwen3Config(**sizes, num_hidden_layers=1, attn_implementation="eager", mlp_bias=False)
+    layer = Midlayer(config, Qwen3Attention)
+    stored = json.loads((folder / "config.json").read_text())
+    stored |= {
+        "speculators_model_type": "eagle3",
+        "transformer_layer_config": config.to_diff_dict(),
+        "norm_before_residual": False,
+        "eagle_aux_hidden_state_layer_ids": [1, 2, 4],
+    }
+    change(folder, stored, {f"midlayer.{k}": v for k, v in layer.state_dict().items()})
+    network = Eagle3Network.read_checkpoint(folder, target)
+    states, tokens = torch.randn(1, 6, 16), torch.randint(0, 31, (1, 6))
+    positions = torch.arange(6)[None]
+    turn = Qwen3RotaryEmbedding(config)(states, positions)
+    mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
+    right = layer(target.model.get_input_embeddings()(tokens), states, mask, turn)
+    after = network(states, tokens, positions, None, KeysAndValues())
+    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert Eagle3Network.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+def test_layers_default_to_low_middle_and_high_ones(published: Any) -> None:
+    target, folder, *_ = published
+    change(folder, {"eagle_config": None})
+    drafter = Eagle3(str(folder))
+    rounds = list(decode(target, drafter, Token(), [3, 4, 5], gamma=3, max_new_tokens=8))
+    assert drafter.needs == {"model", "hidden_states.2"}  # all three are the same in a small target
+    assert all(round.draft for round in rounds[1:-1])
+
+
+def test_weights_may_be_in_several_files(published: Any) -> None:
+    target, folder, *_, tensors = published
+    right = Eagle3Network.read_checkpoint(folder, target).state_dict()
+    (folder / "model.safetensors").unlink()
+    files = {name: f"part-{i % 2}.safetensors" for i, name in enumerate(tensors)}
+    for file in set(files.values()):
+        part = {name: tensors[name] for name in tensors if files[name] == file}
+        save_file({name: tensor.detach().clone() for name, tensor in part.items()}, folder / file)
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": files}))
+    again = Eagle3Network.read_checkpoint(folder, target).state_dict()
+    assert all(torch.equal(again[name], tensor) for name, tensor in right.items())
+    index.write_text("{}")
+    with pytest.raises(ConfigError, match="expected the file of each tensor in 'weight_map'"):
+        Eagle3Network.read_checkpoint(folder, target)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"norm_ouput": True}, r"norm_ouput=True: expected no such entry .*mean 'norm_output'"),
+        ({"eagle_config": {"use_mtp_layernorm": True}}, "use_mtp_layernorm=True: expected False"),
+        ({"hidden_act": "gelu"}, "hidden_act='gelu': expected 'silu'"),
+        ({"embed_requires_grad": True}, "embed_requires_grad=True: expected False"),
+        ({"num_hidden_layers": 2}, "num_hidden_layers=2: expected 1"),
+        ({"fc_norm": True, "norm_before_fc": True}, "fc_norm=True: expected False with norm_bef"),
+        ({"speculators_model_type": "eagle3"}, "names no norm_before_residual: expected true or"),
+        ({"speculators_model_type": "dspark"}, "speculators_model_type='dspark': expected 'eagle3"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type='dynamic'"),
+    ],
+)
+def test_other_networks_are_refused(changes: Any, line: str, published: Any) -> None:
+    target, folder, *_ = published
+    change(folder, changes)
+    with pytest.raises(ConfigError, match=line):
+        Eagle3Network.read_checkpoint(folder, target)
 
 
 def test_low_middle_and_high(deep_llama: Any) -> None:

@@ -1,25 +1,51 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
 
 from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
+from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
+from outrider.targets.passes.tree_mask import causal, within
+
+TOKEN, TEXT, BOTH_WAYS = "token", "text", "text_both_ways"
+REACHES = (TOKEN, TEXT, BOTH_WAYS)
+"""Where a window ends: at the token that attends, as in z-lab's networks; at the end of the text,
+as in the speculators library's, whose tokens also see the earlier ones of their block; or so that
+they see the whole block."""
 
 FULL = "full_attention"
 """The type of layers without a window."""
 
+NESTED = "dflash_config"
+"""The entry in which z-lab's configs have the network's own."""
+
+OWN = (
+    "aux_hidden_state_layer_ids",
+    "target_layer_ids",
+    "mask_token_id",
+    "block_size",
+    "num_anchors",  # of training
+    "input_embedding_scale",
+    "sample_from_anchor",
+    "sliding_window_non_causal",
+    "swa_window_size",
+)
+"""The entries that say what a network is made of."""
+
 EXPECTED: dict[str, Any] = {
-    "hidden_act": "silu",
     "causal": False,
     "is_causal": False,
-    "sample_from_anchor": False,
     "use_swa": False,
     "attention_sink_bias": False,
     "attention_value_scale": 1.0,
@@ -36,8 +62,10 @@ class DFlashConfig:
     mask: the id of the target's token that stands for a mask.
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     block: the number of tokens in a pass: the last one of the text, followed by masks.
-    windows: for each decoder layer, the number of tokens in its window, which ends at the token
-        that attends; None if every token sees the whole text and block.
+    windows: for each decoder layer, the number of tokens in its window; None if every token sees
+        the whole text and block.
+    reach: where windows end, one of REACHES.
+    from_anchor: whether the last token of the text has a prediction too: that of the next one.
     scale: the factor that embeddings are multiplied by.
     """
 
@@ -46,6 +74,8 @@ class DFlashConfig:
     layers: tuple[int, ...] = LOWEST
     block: int = 8
     windows: tuple[int | None, ...] = (None,)
+    reach: str = TOKEN
+    from_anchor: bool = False
     scale: float = 1.0
 
     @classmethod
@@ -77,15 +107,15 @@ class DFlashConfig:
             ConfigError: an entry is missing, or stands for a network of another kind.
         """
         stored = checkpoint.read_config(folder)
-        nested: dict[str, Any] = stored.get("dflash_config") or {}
+        nested: dict[str, Any] = stored.get(NESTED) or {}
 
         def entry(name: str) -> Any:
             return nested.get(name, stored.get(name))
 
-        for name, value in EXPECTED.items():
-            is_valid = entry(name) in (None, value)
-            require(is_valid, f"{folder}: {name}", entry(name), f"{value!r} in config.json")
         decoder = speculators.read_decoder(folder, stored)
+        require_known(
+            folder, stored, decoder, family="dflash", own=OWN, expected=EXPECTED, nested=NESTED
+        )
         layers = stored.get("aux_hidden_state_layer_ids")
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
             layers = [layer + 1 for layer in entry("target_layer_ids") or ()]
@@ -94,17 +124,20 @@ class DFlashConfig:
             is_valid = is_int(entry(name)) and entry(name) >= least
             expected = f"a whole number of at least {least} in config.json"
             require(is_valid, f"{folder}: {name}", entry(name), expected)
+        windows = _windows(folder, decoder, entry)
         return cls(
-            LayerConfig.like(decoder),
+            speculators.layer_sizes(decoder),
             mask=entry("mask_token_id"),
             layers=tuple(layers),
             block=entry("block_size"),
-            windows=_windows(folder, decoder, entry),
+            windows=windows,
+            reach=_reach(stored) if any(windows) else TOKEN,
+            from_anchor=bool(entry("sample_from_anchor")),
             scale=float(entry("input_embedding_scale") or 1.0),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
-        """Returns the contents of `config.json`, as the speculators library writes it.
+        """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
 
         vocabulary: the number of tokens that the network knows.
         """
@@ -114,14 +147,39 @@ class DFlashConfig:
             kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
-        config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.block - 1)
+        if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
+            own = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
+            own["target_layer_ids"] = [layer - 1 for layer in self.layers]
+            return decoder | {"block_size": self.block, NESTED: own}
+        config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
         return config | {
             "aux_hidden_state_layer_ids": list(self.layers),
             "block_size": self.block,
             "mask_token_id": self.mask,
             "input_embedding_scale": self.scale,
-            "sliding_window_non_causal": not sizes,  # vLLM takes False for causal masks everywhere
+            "sample_from_anchor": self.from_anchor,
+            # vLLM takes False for causal masks everywhere.
+            "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
         }
+
+    @property
+    def drafted(self) -> int:
+        """The number of tokens that a pass drafts."""
+        return self.block - 1 + self.from_anchor
+
+    def sees(
+        self, window: int, positions: Int[Tensor, "batch tokens"], known: int
+    ) -> Bool[Tensor, "batch 1 tokens known"]:
+        """Returns what the tokens of a block after a text see in a layer with a window.
+
+        known: the number of tokens of text and block.
+        """
+        if self.reach == TOKEN:
+            return within(window, positions, known)
+        count, device = positions.shape[-1], positions.device
+        near = torch.arange(known, device=device) >= known - count - window
+        every = causal(count, known, device) if self.reach == TEXT else near.expand(count, -1)
+        return (near & every)[None, None]
 
 
 def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[int | None, ...]:
@@ -130,15 +188,21 @@ def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[i
     decoder: the config of the layers. entry: returns an entry of the network's own config.
 
     Raises:
-        ConfigError: the size of a window is missing, or tokens see later ones within it.
+        ConfigError: the size of a window is missing, or z-lab's tokens see later ones within it.
     """
     types = getattr(decoder, "layer_types", None) or ()
     if not set(types) - {FULL}:
         return (None,) * int(decoder.num_hidden_layers)
-    both_ways = {"sliding_window_non_causal": True, "causal": False, "is_causal": False}
-    for name, value in both_ways.items():
-        is_valid = entry(name) is not value
-        require(is_valid, f"{folder}: {name}", value, "windows that end with the token that looks")
+    for name in ("causal", "is_causal"):
+        is_valid = entry(name) is not False
+        require(is_valid, f"{folder}: {name}", False, "windows that end with the token that looks")
     size = entry("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
     return tuple(None if kind == FULL else size for kind in types)
+
+
+def _reach(stored: Mapping[str, Any]) -> str:
+    """Returns where windows end, which depends on the layout. stored: the whole config."""
+    if "speculators_model_type" not in stored:
+        return TOKEN
+    return BOTH_WAYS if stored.get("sliding_window_non_causal") else TEXT

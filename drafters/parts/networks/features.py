@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
+from outrider.contract.target import Target
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
@@ -28,6 +29,12 @@ def state_names(layers: Sequence[int]) -> tuple[str, ...]:
     ('hidden_states.0', 'hidden_states.2')
     """
     return tuple(f"{HIDDEN}.{layer}" for layer in layers)
+
+
+def default_layers(target: Target) -> tuple[int, int, int]:
+    """Returns the low, middle and high states of a target that EAGLE-3 reads."""
+    count = int(target.model.config.get_text_config().num_hidden_layers)
+    return min(2, count - 1), count // 2, max(0, count - 3)
 
 
 class FeatureNetwork(TrainedNetwork):

@@ -18,6 +18,8 @@ from outrider.targets.passes.tree_mask import causal
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+Scaling = tuple[tuple[str, Any], ...]
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,8 @@ class LayerConfig:
     """The sizes of a layer, named as in transformers' configs.
 
     input_size: the width of the attention's input; EAGLE-3's is twice the hidden size.
+    scaling: how rotary positions are scaled, as the entries of transformers' `rope_parameters`;
+        empty if they are not.
     """
 
     hidden_size: int
@@ -35,6 +39,7 @@ class LayerConfig:
     rms_norm_eps: float
     rope_theta: float
     input_size: int
+    scaling: Scaling = ()
 
     @classmethod
     def like(cls, config: "PreTrainedConfig", inputs: int = 1) -> "LayerConfig":
@@ -187,7 +192,8 @@ class Attention(nn.Module):
         return heads.transpose(1, 2)
 
     def _rotation(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        return rotation(positions, self.config.head_dim, self.config.rope_theta, x.dtype)
+        config = self.config
+        return rotation(positions, config.head_dim, config.rope_theta, x.dtype, config.scaling)
 
 
 @final
@@ -237,10 +243,17 @@ def rotation(
     head_dim: int,
     theta: float,
     dtype: torch.dtype = torch.float32,
+    scaling: Scaling = (),
 ) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and sine of each position's angles (2104.09864)."""
-    angles = (positions[..., None].float() / _periods(head_dim, theta, positions.device))[:, None]
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    """Returns the cosine and sine of each position's angles (2104.09864).
+
+    scaling: as in `LayerConfig`.
+    """
+    periods, factor = _periods(head_dim, theta, positions.device), 1.0
+    if scaling:
+        periods, factor = _scaled_periods(head_dim, theta, positions.device, scaling)
+    angles = (positions[..., None].float() / periods)[:, None]
+    return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
 
 
 @cache
@@ -248,6 +261,22 @@ def _periods(head_dim: int, theta: float, device: torch.device) -> Float[Tensor,
     """Returns what each entry of a head divides a position by."""
     entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
     return (theta ** (entries / head_dim)).repeat(2)
+
+
+@cache
+def _scaled_periods(
+    head_dim: int, theta: float, device: torch.device, scaling: Scaling
+) -> tuple[Float[Tensor, "head_dim"], float]:
+    """Returns the periods of scaled positions, and what the cosine and sine are multiplied by."""
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    parameters = {**dict(scaling), "rope_theta": theta}
+    config = LlamaConfig(
+        hidden_size=head_dim, num_attention_heads=1, head_dim=head_dim, rope_parameters=parameters
+    )
+    frequencies, factor = ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, device)
+    return (1 / frequencies).repeat(2), float(factor)
 
 
 def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:

@@ -1,6 +1,5 @@
 """The tensors of multi-token prediction in published checkpoints, named as in `MTPNetwork`."""
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +12,6 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import TENSOR, Vocabulary
-
-INDEX = "model.safetensors.index.json"
 
 DEEPSEEK = {"shared_head.norm.": "norm.", "enorm.": "enorm.", "hnorm.": "hnorm."}
 DEEPSEEK |= {"eh_proj.": "eh_proj.", "": "block."}
@@ -96,13 +93,13 @@ def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
 
 def _files(folder: Path) -> dict[str, Path]:
     """Returns the file of each tensor of a checkpoint, by name."""
-    index, weights = folder / INDEX, folder / checkpoint.WEIGHTS
+    index, weights = folder / checkpoint.INDEX, folder / checkpoint.WEIGHTS
     if index.is_file():
-        names: dict[str, str] = json.loads(index.read_text())["weight_map"]
-        return {name: folder / file for name, file in names.items()}
+        return {name: folder / file for name, file in checkpoint.read_index(index).items()}
     if not weights.is_file():
         raise ConfigError(
-            f"drafter.path={str(folder)!r}: expected a folder with {checkpoint.WEIGHTS} or {INDEX}"
+            f"drafter.path={str(folder)!r}: expected a folder with {checkpoint.WEIGHTS} or"
+            f" {checkpoint.INDEX}"
         )
     try:
         with safe_open(weights, framework="pt") as file:

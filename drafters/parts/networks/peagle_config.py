@@ -9,12 +9,24 @@ from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
+from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.eagle3_config import NESTED
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.speculators import LAYERS_KEY
 
 MASKS = ("mask_token_id", "pard_token", "ptd_token_id")
 """The entries of a config that may hold the id of the mask token."""
+
+EXPECTED: dict[str, Any] = {
+    "norm_output": False,
+    "norm_before_fc": False,
+    "fc_norm": False,
+    "use_sliding_window": False,
+    "use_aux_hidden_state": True,
+    "use_last_layernorm": True,
+}
+"""Entries that some published configs have, and the values that `PEagleNetwork` implements."""
 
 
 @final
@@ -24,7 +36,8 @@ class PEagleConfig:
 
     sizes: of its layers; the input of the first one is twice as wide.
     mask: the id of the target's token that stands for a mask.
-    layers: the target's hidden states that it reads, each given by the number of layers below it.
+    layers: the target's hidden states that it reads, each given by the number of layers below it;
+        None for EAGLE-3's default, see `features.default_layers`.
     decoders: the number of its layers.
     norm_first: as for `FusionLayer`.
     normed: as for `Attention`.
@@ -33,7 +46,7 @@ class PEagleConfig:
 
     sizes: LayerConfig
     mask: int
-    layers: tuple[int, ...] = LOWEST
+    layers: tuple[int, ...] | None = LOWEST
     decoders: int = 1
     norm_first: bool = False
     normed: bool = False
@@ -66,17 +79,26 @@ class PEagleConfig:
         """
         stored = checkpoint.read_config(folder)
         decoder = speculators.read_decoder(folder, stored)
+        require_known(
+            folder,
+            stored,
+            decoder,
+            family="peagle",
+            own={"embed_requires_grad", speculators.NORM_FIRST, LAYERS_KEY, *MASKS},
+            expected=EXPECTED,
+            nested=NESTED,
+        )
         types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
         require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
         masks = [stored[name] for name in MASKS if stored.get(name) is not None]
         is_valid = len(masks) > 0 and is_int(masks[0])
         require(is_valid, f"{folder}: {MASKS[0]}", masks, "a whole number in config.json")
         return cls(
-            LayerConfig.like(decoder, inputs=2),
+            speculators.layer_sizes(decoder, inputs=2),
             masks[0],
             speculators.layers_read(stored),
             int(decoder.num_hidden_layers),
-            bool(stored.get("norm_before_residual", False)),
+            speculators.norm_first(folder, stored),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -88,7 +110,7 @@ class PEagleConfig:
         decoder = speculators.decoder_config(target, self.sizes, model_type, self.decoders)
         config = speculators.config("peagle", target, decoder, vocabulary, tokens=8)
         return config | {
-            LAYERS_KEY: list(self.layers),
+            LAYERS_KEY: None if self.layers is None else list(self.layers),
             MASKS[0]: self.mask,
-            "norm_before_residual": self.norm_first,
+            speculators.NORM_FIRST: self.norm_first,
         }

@@ -1,6 +1,7 @@
 """The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 VERSION = "0.3.0"
 """The version of the library whose layout this is."""
 
+NORM_FIRST = "norm_before_residual"
+"""The entry of a config that says what the residual of an EAGLE-3 layer adds to."""
+
 LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
 """The entry of a config that names the states a network reads."""
 
@@ -25,6 +29,9 @@ SPECULATORS = {
     "dflash": "DFlashSpeculator",
 }
 """The name of an algorithm's class in the library."""
+
+SCALED = ("linear", "llama3", "yarn")
+"""The types of scaled rotary positions that do not depend on the length of the text."""
 
 DECODERS = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 """The class of the models whose decoder layers a network has, by their type."""
@@ -70,6 +77,9 @@ def decoder_config(
     model_type: one of DECODERS. layers: how many there are.
     """
     model = target.model.config.get_text_config()
+    rope: dict[str, Any] = {"rope_theta": layer.rope_theta}
+    if layer.scaling:
+        rope = {"rope_parameters": {**dict(layer.scaling), **rope}}
     return {
         "model_type": model_type,
         "architectures": [DECODERS[model_type]],
@@ -80,7 +90,7 @@ def decoder_config(
         "num_key_value_heads": layer.num_key_value_heads,
         "head_dim": layer.head_dim,
         "rms_norm_eps": layer.rms_norm_eps,
-        "rope_theta": layer.rope_theta,
+        **rope,
         "hidden_act": "silu",
         "attention_bias": False,
         "mlp_bias": False,
@@ -90,10 +100,11 @@ def decoder_config(
     }
 
 
-def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
+def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwen3") -> Any:
     """Returns the decoder layers' config, with the defaults of their own type of model.
 
     folder, stored: the checkpoint, and the contents of its `config.json`.
+    model_type: the type if the config has none.
 
     Raises:
         ConfigError: transformers can't read it, or the layers can't be run here.
@@ -103,15 +114,26 @@ def read_decoder(folder: Path, stored: Mapping[str, Any]) -> Any:
     decoder = stored.get("transformer_layer_config") or stored
     entries = {name: value for name, value in decoder.items() if name != "model_type"}
     try:
-        config: Any = AutoConfig.for_model(decoder.get("model_type", "qwen3"), **entries)
+        config: Any = AutoConfig.for_model(decoder.get("model_type", model_type), **entries)
     except Exception as error:  # noqa: BLE001  its checks raise errors of many types
         reason = " ".join(str(error).split())[:100]
         raise ConfigError(
             f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
         ) from None
-    rope = (config.rope_parameters or {}).get("rope_type", "default")
-    require(rope == "default", f"{folder}: rope_type", rope, "'default' in config.json")
+    rope = config.rope_parameters or {}
+    kind, part = rope.get("rope_type", "default"), rope.get("partial_rotary_factor")
+    is_valid = kind in ("default", *SCALED)
+    require(is_valid, f"{folder}: rope_type", kind, f"default or {' or '.join(SCALED)}")
+    require(part in (None, 1), f"{folder}: partial_rotary_factor", part, "1.0 in config.json")
     return config
+
+
+def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
+    """Returns the sizes of a network's decoder layers. decoder: their config, of transformers."""
+    rope = decoder.rope_parameters or {}
+    scaling = tuple(sorted((name, rope[name]) for name in rope if name != "rope_theta"))
+    is_scaled = rope.get("rope_type") in SCALED
+    return replace(LayerConfig.like(decoder, inputs), scaling=scaling if is_scaled else ())
 
 
 def take_vocabulary(tensors: dict[str, Tensor], size: int) -> Vocabulary:
@@ -158,17 +180,26 @@ def mask_token(target: Target) -> int:
     return known[0] if known else target.vocab_size - 1
 
 
-def layers_read(config: Mapping[str, Any]) -> tuple[int, ...]:
+def layers_read(config: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Returns the target's states that a checkpoint was trained on.
 
-    Raises:
-        ConfigError: the config does not name them.
+    None stands for the default, which depends on the target: see `features.default_layers`.
     """
     inner = config.get("eagle_config") or {}
     layers = config.get(LAYERS_KEY) or inner.get(LAYERS_KEY)
-    if layers:
-        return tuple(int(layer) for layer in layers)
-    raise ConfigError(
-        f"drafter.path: config.json names no {LAYERS_KEY}: expected the layers of the target that"
-        " it was trained on, such as [2, 15, 27]"
-    )
+    return tuple(int(layer) for layer in layers) if layers else None
+
+
+def norm_first(folder: Path, stored: Mapping[str, Any]) -> bool:
+    """Returns whether the residual of an EAGLE-3 layer adds to the normed state.
+
+    Raises:
+        ConfigError: the config is of the speculators library and does not say it.
+    """
+    value = stored.get(NORM_FIRST)
+    if value is None and "speculators_model_type" in stored:
+        raise ConfigError(
+            f"{folder}: config.json names no {NORM_FIRST}: expected true or false, since the"
+            " speculators library takes a missing entry as false, and vLLM as true"
+        )
+    return bool(value)

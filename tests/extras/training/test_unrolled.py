@@ -10,7 +10,9 @@ from outrider import Context, Pen, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
 from outrider.drafters.parts.networks.features import FeatureDrafting
+from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.training.states import Batch
@@ -26,7 +28,8 @@ def made(family: str, target: Any) -> Any:
     vocabulary = Vocabulary(target.vocab_size)
     if family == "eagle":
         return EagleNetwork.untrained(target, vocabulary)
-    return Eagle3Network.untrained(target, vocabulary, layers=(0, 2, 4))
+    sizes = LayerConfig.like(target.model.config, inputs=2)
+    return Eagle3Network.untrained(target, vocabulary, config=Eagle3Config(sizes, (0, 2, 4)))
 
 
 def batch_of(target: Any, ids: list[int]) -> Batch:

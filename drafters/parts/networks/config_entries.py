@@ -1,0 +1,79 @@
+"""The entries of published configs: what a network implements is read, all else is refused."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from outrider.base.errors import ConfigError, require, similar
+
+# fmt: off
+WRITTEN = (
+    "speculators_config", "speculators_model_type", "speculators_version",
+    "transformer_layer_config", "draft_vocab_size", "target_hidden_size", "num_target_layers",
+    "target_model_type",
+)
+"""Entries that libraries write for their own use, or that the tensors say too."""
+
+OLD = (
+    "_name_or_path", "_attn_implementation_autoset", "add_cross_attention", "architectures",
+    "auto_map", "bad_words_ids", "begin_suppress_tokens", "bos_token_id",
+    "chunk_size_feed_forward", "cross_attention_hidden_size", "decoder_start_token_id",
+    "diversity_penalty", "do_sample", "dtype", "early_stopping", "encoder_no_repeat_ngram_size",
+    "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
+    "forced_eos_token_id", "is_decoder", "is_encoder_decoder", "length_penalty", "max_length",
+    "max_window_layers", "min_length", "model_type", "no_repeat_ngram_size", "num_beam_groups",
+    "num_beams", "num_return_sequences", "output_attentions", "output_hidden_states",
+    "output_scores", "prefix", "pretraining_tp", "problem_type", "pruned_heads",
+    "remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "rope_scaling",
+    "rope_theta", "sep_token_id", "sliding_window", "suppress_tokens", "task_specific_params",
+    "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings",
+    "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers_version",
+    "typical_p", "use_bfloat16", "use_cache",
+)
+# fmt: on
+"""Entries of transformers' older configs that change no output, or that its newer ones replace."""
+
+DECODER: dict[str, Any] = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+"""Entries of decoder layers, and the values that ours implement."""
+
+
+def require_known(
+    folder: Path,
+    stored: Mapping[str, Any],
+    decoder: Any,
+    *,
+    family: str,
+    own: Collection[str],
+    expected: Mapping[str, Any],
+    nested: str | None = None,
+) -> None:
+    """Raises `ConfigError` for an entry that stands for a network of another kind.
+
+    An entry that nobody here has heard of may change what the network computes, so it is refused
+    too. A draft would be lossless without it, but not the published one.
+
+    folder, stored: the checkpoint, and the contents of its `config.json`.
+    decoder: the config of its decoder layers, of transformers.
+    family: the name of its drafter.
+    own: the entries that the family reads.
+    expected: entries that some configs have, and the value that the network implements. None, or
+        no such entry, is always right.
+    nested: the entry that holds some of the family's own, in other layouts.
+    """
+    kind = stored.get("speculators_model_type")
+    require(kind in (None, family), f"{folder}: speculators_model_type", kind, f"{family!r}")
+    values = DECODER | dict(expected)
+    known = {*WRITTEN, *OLD, *own, *type(decoder)().to_dict(), *([nested] if nested else ())}
+    parts = [stored.get("transformer_layer_config") or {}, stored.get(nested or "") or {}]
+    for entries in (stored, *parts):
+        for name, value in entries.items():
+            if name in values:
+                is_valid = value in (None, values[name])
+                line = f"{values[name]!r} in config.json"
+                require(is_valid, f"{folder}: {name}", value, line)
+            elif name not in known:
+                hint = similar(name, known | set(values))
+                raise ConfigError(
+                    f"{folder}: {name}={value!r}: expected no such entry in config.json, since"
+                    f" {family} does not know what it stands for{hint}"
+                )

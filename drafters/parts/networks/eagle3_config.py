@@ -1,0 +1,127 @@
+"""The config of an EAGLE-3 network, in the layouts of SafeAILab, speculators and others."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from outrider.base.errors import require
+from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators
+from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.features import LOWEST, default_layers
+from outrider.drafters.parts.networks.layer import LayerConfig
+
+NESTED = "eagle_config"
+"""The entry in which NVIDIA's and SpecForge's configs have some of the network's own."""
+
+EXPECTED: dict[str, Any] = {
+    "embed_requires_grad": False,
+    "use_sliding_window": False,
+    "use_aux_hidden_state": True,
+    "use_input_layernorm_in_first_layer": True,
+    "use_last_layernorm": True,
+    "use_mtp_layernorm": False,
+    "next_layer_regular": True,
+    "has_lm_head": True,
+    "parallel_draft_step": 1,
+    "parallel_draft_heads_num_layers": 1,
+}
+"""Entries that some published configs have, and the values that `Eagle3Network` implements."""
+
+NORMS = ("norm_output", "norm_before_fc", "fc_norm")
+"""The entries of EAGLE-3.1 and of gpt-oss' drafters."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Eagle3Norms:
+    """Where published networks have norms beside EAGLE-3's own ones.
+
+    first: as `norm_first` of `FusionLayer`.
+    heads: as `normed` of `Attention`.
+    output: whether the state that is fed back is the normed one, which the head reads
+        (EAGLE-3.1).
+    together: whether the target's states have a norm in common before they are fused.
+    apart: whether each of them has one of its own.
+    """
+
+    first: bool = False
+    heads: bool = False
+    output: bool = False
+    together: bool = False
+    apart: bool = False
+
+    def stored(self) -> dict[str, bool]:
+        """Returns the entries of a config of the speculators library."""
+        flags = dict(zip(NORMS, (self.output, self.together, self.apart), strict=True))
+        return {speculators.NORM_FIRST: self.first, **flags}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Eagle3Config:
+    """What an EAGLE-3 network is made of.
+
+    sizes: of its layer, whose input is twice as wide as its output.
+    layers: the target's hidden states that it reads, each given by the number of layers below it.
+    """
+
+    sizes: LayerConfig
+    layers: tuple[int, ...] = LOWEST
+    norms: Eagle3Norms = Eagle3Norms()
+
+    @classmethod
+    def read(cls, folder: Path, target: Target) -> "Eagle3Config":
+        """Returns the config in a folder; the norms of its heads are known by their tensors.
+
+        What a config of SafeAILab's layout lacks is the target's own. In the layout of the
+        speculators library, the type of the layer has its defaults.
+
+        Raises:
+            ConfigError: an entry stands for a network of another kind.
+        """
+        stored = checkpoint.read_config(folder)
+        sizes = LayerConfig.like(target.model.config.get_text_config())
+        decoder = speculators.read_decoder(folder, _complete(stored, sizes), "llama")
+        require_known(
+            folder,
+            stored,
+            decoder,
+            family="eagle3",
+            own={*NORMS, speculators.NORM_FIRST, speculators.LAYERS_KEY},
+            expected=EXPECTED,
+            nested=NESTED,
+        )
+        types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
+        require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
+        count = (stored.get("transformer_layer_config") or stored).get("num_hidden_layers")
+        require(count in (None, 1), f"{folder}: num_hidden_layers", count, "1 in config.json")
+        output, together, apart = (bool(stored.get(name)) for name in NORMS)
+        require(not (together and apart), f"{folder}: fc_norm", apart, "False with norm_before_fc")
+        norms = Eagle3Norms(
+            first=speculators.norm_first(folder, stored),
+            output=output,
+            together=together,
+            apart=apart,
+        )
+        layers = speculators.layers_read(stored) or default_layers(target)
+        return cls(speculators.layer_sizes(decoder, inputs=2), layers, norms)
+
+
+def _complete(stored: Mapping[str, Any], sizes: LayerConfig) -> dict[str, Any]:
+    """Returns a config with the target's sizes for those that SafeAILab's layout lacks."""
+    if "transformer_layer_config" in stored:
+        return dict(stored)
+    known = {name for name, value in stored.items() if value is not None}
+    names = {"hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"}
+    names |= {"rms_norm_eps", "rope_theta"}
+    if not {"num_attention_heads", "hidden_size"} <= known:
+        names.add("head_dim")
+    if "rope_parameters" in known:
+        names.remove("rope_theta")
+    if "num_attention_heads" in known:
+        names.remove("num_key_value_heads")
+    missing = {name: getattr(sizes, name) for name in names - known}
+    return {"num_hidden_layers": 1, **missing, **{name: stored[name] for name in known}}
