@@ -1,0 +1,210 @@
+"""Drafters in the layouts of the field, and the logits of the library that saved them.
+
+Run by evidence/interop.py in an environment that has the speculators library, and not Outrider:
+
+.venv-interop/bin/python evidence/interop_layouts.py FOLDER
+"""
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from speculators import SpeculatorModel, SpeculatorsConfig, VerifierConfig
+from speculators.losses import resolve_loss_config
+from speculators.models.peagle import core as peagle
+from speculators.proposals.greedy import GreedyTokenProposalConfig
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+SIZE, WIDTH, TOKENS, ANCHOR, BLOCK, KNOWN = 256, 64, 24, 12, 8, 128
+LAYERS = [2, 4, 5]
+SIZES = {
+    "vocab_size": SIZE,
+    "hidden_size": WIDTH,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+}
+TARGETS: dict[str, Any] = {
+    "llama": (LlamaConfig, LlamaForCausalLM, {}),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 16}),
+}
+NAMES = {"eagle3": "Eagle3", "peagle": "PEagle", "dflash": "DFlash", "dflash2": "DFlash2"}
+NAMES |= {"dspark": "DSpark", "xpress": "XPress"}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 128}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA3 |= {"original_max_position_embeddings": 64}
+WINDOW = {"layer_types": ["sliding_attention"], "sliding_window": 5, "use_sliding_window": True}
+
+
+def layer(kind: str, **changes: Any) -> Any:
+    config, _, own = TARGETS[kind]
+    made = config(**SIZES, **own, num_hidden_layers=1, **changes)
+    made._attn_implementation = "eager"
+    return made
+
+
+def save(root: Path, name: str, family: str, kind: str, decoder: Any, **entries: Any) -> Any:
+    """Saves a drafter with random weights by the library itself, and returns it."""
+    module = importlib.import_module(f"speculators.models.{family}")
+    shared = SpeculatorsConfig(
+        algorithm=family,
+        proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=4)],
+        default_proposal_method="greedy",
+        verifier=VerifierConfig(name_or_path=str(root / f"target-{kind}"), architectures=["X"]),
+    )
+    config = getattr(module, f"{NAMES[family]}SpeculatorConfig")(
+        speculators_config=shared, transformer_layer_config=decoder, **entries
+    )
+    model = getattr(module, f"{NAMES[family]}DraftModel")(config=config).eval()
+    for tensor_name, tensor in model.named_parameters():
+        if tensor_name != "embed_tokens.weight":  # which becomes the target's
+            torch.nn.init.normal_(tensor, std=0.3)
+    if config.draft_vocab_size < SIZE:
+        ids = torch.arange(0, SIZE, SIZE // KNOWN)
+        model.load_vocab_mappings(torch.isin(torch.arange(SIZE), ids), ids - torch.arange(KNOWN))
+    model.load_verifier_weights()
+    model.save_pretrained(root / name)
+    return model
+
+
+def logits(model: Any, run: Callable[[], Any]) -> list[torch.Tensor]:
+    """Returns what the head of a model gives in a call."""
+    heard: list[torch.Tensor] = []
+    hook = model.lm_head.register_forward_hook(lambda *call: heard.append(call[2].detach()[0]))
+    with torch.no_grad():
+        run()
+    hook.remove()
+    return heard
+
+
+def outputs(model: Any, family: str, states: torch.Tensor, tokens: torch.Tensor) -> Any:
+    """Returns the logits that the library computes for some states and tokens."""
+    documents = torch.zeros_like(tokens)
+    call = {"hidden_states": states, "input_ids": tokens, "document_ids": documents}
+    if family == "eagle3":  # two steps: the second reads the output of the first
+        return dict(enumerate(logits(model, lambda: model(**call, ttt_steps=2))))
+    call |= {"verifier_last_hidden_states": torch.zeros(1, TOKENS, WIDTH)}
+    call |= {"loss_config": resolve_loss_config("kl_div", "eager")}  # its own needs a GPU
+    call |= {"loss_mask": (torch.arange(TOKENS) == ANCHOR)[None].float()}
+    if family == "dflash":
+        return {0: logits(model, lambda: model(**call, max_anchors=1))[0]}
+    rows = torch.arange(ANCHOR + 1)  # all that is known, and three masks behind it
+    rows, depth = torch.cat([rows, rows[-1:].expand(3)]), torch.tensor([0] * len(rows) + [1, 2, 3])
+    peagle.generate_cod_sample_indices = lambda **_: (rows, depth)
+    return {0: logits(model, lambda: model(**call))[0]}
+
+
+def republish(root: Path, name: str, source: str, entries: dict[str, Any], prefix: str) -> None:
+    """Writes a saved drafter once more, with the entries and names of another layout."""
+    folder = root / name
+    folder.mkdir()
+    tensors = load_file(root / source / "model.safetensors")
+    renamed = {tensor.replace("layers.0.", prefix): rows for tensor, rows in tensors.items()}
+    save_file(renamed, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(entries))
+    (folder / "outputs.safetensors").write_bytes(
+        (root / source / "outputs.safetensors").read_bytes()
+    )
+
+
+def main(root: Path) -> None:
+    torch.manual_seed(0)
+    for kind, (config, model, own) in TARGETS.items():
+        model(config(**SIZES, **own, num_hidden_layers=8)).save_pretrained(root / f"target-{kind}")
+    states, tokens = torch.randn(1, TOKENS, 3 * WIDTH), torch.randint(4, SIZE, (1, TOKENS))
+    save_file({"states": states, "tokens": tokens}, root / "inputs.safetensors")
+    eagle = {"draft_vocab_size": KNOWN, "eagle_aux_hidden_state_layer_ids": LAYERS}
+    block = {"draft_vocab_size": SIZE, "block_size": BLOCK, "mask_token_id": 3}
+    block |= {"aux_hidden_state_layer_ids": LAYERS}
+    none = {"eagle_aux_hidden_state_layer_ids": None}
+    jobs: list[tuple[str, str, str, Any, dict[str, Any]]] = []
+    for kind in TARGETS:
+        flags = ("norm_output", "fc_norm", "norm_before_fc", "norm_before_residual")
+        jobs += [(f"eagle3-{kind}", "eagle3", kind, layer(kind), eagle)]
+        for flag in flags:
+            jobs += [(f"eagle3-{kind}-{flag}", "eagle3", kind, layer(kind), eagle | {flag: True})]
+        jobs += [(f"eagle3-{kind}-no-layers", "eagle3", kind, layer(kind), eagle | none)]
+        jobs += [(f"peagle-{kind}", "peagle", kind, layer(kind), eagle | {"mask_token_id": 3})]
+    scaled = layer("llama", rope_parameters=LLAMA3 | {"rope_theta": 500.0})
+    jobs += [("eagle3-llama-rotary-llama3", "eagle3", "llama", scaled, eagle)]
+    for family in ("dflash", "dflash2", "dspark", "xpress"):
+        jobs += [(family, family, "qwen3", layer("qwen3"), block)]
+    yarn = layer("qwen3", rope_parameters=YARN | {"rope_theta": 500.0})
+    jobs += [
+        ("dflash-rotary-yarn", "dflash", "qwen3", yarn, block),
+        ("dflash-window", "dflash", "qwen3", layer("qwen3", **WINDOW), block),
+        ("dflash-window-both-ways", "dflash", "qwen3", layer("qwen3", **WINDOW),
+         block | {"sliding_window_non_causal": True}),
+        ("dflash-from-anchor", "dflash", "qwen3", layer("qwen3"),
+         block | {"sample_from_anchor": True}),
+    ]  # fmt: skip
+    for name, family, kind, decoder, entries in jobs:
+        model = save(root, name, family, kind, decoder, **entries)
+        loaded = SpeculatorModel.from_pretrained(root / name)
+        assert torch.equal(loaded.fc.weight, model.fc.weight)  # it loads there
+        if family in ("eagle3", "peagle", "dflash"):
+            found = {str(i): rows for i, rows in outputs(model, family, states, tokens).items()}
+            save_file(found, root / name / "outputs.safetensors")
+    others(root)
+
+
+def others(root: Path) -> None:
+    """Writes the layouts of those that are no libraries here, with the weights of the others."""
+    flat = SIZES | {"head_dim": 16, "num_hidden_layers": 1}
+    flat |= {"model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-6, "use_cache": True}
+    flat |= {"draft_vocab_size": KNOWN, "rope_theta": 10000.0, "rope_scaling": None}
+    flat |= {"attention_bias": False, "torch_dtype": "float32", "transformers_version": "4.53.2"}
+    layers = {"eagle_aux_hidden_state_layer_ids": LAYERS}
+    named = {"eagle_config": layers | {"use_aux_hidden_state": True}}
+    forge = flat | {"architectures": ["LlamaForCausalLMEagle3"], "max_window_layers": 48}
+    forge |= {"sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False}
+    angel = forge | {"architectures": ["Eagle3LlamaForCausalLM"]}
+    nvidia = flat | {"architectures": ["LlamaForCausalLMEagle3"], "mlp_bias": False}
+    nvidia["eagle_config"] = named["eagle_config"] | {
+        "use_input_layernorm_in_first_layer": True,
+        "use_last_layernorm": True,
+        "use_mtp_layernorm": False,
+        "next_layer_regular": True,
+        "parallel_draft_step": 1,
+        "parallel_draft_heads_num_layers": 1,
+    }
+    plain, first = "eagle3-llama", "midlayer."
+    republish(root, "eagle3-of-SafeAILab", plain, flat | layers, first)
+    republish(root, "eagle3-of-SpecForge", "eagle3-llama-no-layers", forge, first)
+    republish(root, "eagle3-of-SpecForge-3.1", f"{plain}-norm_output",
+              forge | layers | {"norm_output": True}, first)  # fmt: skip
+    republish(root, "eagle3-of-AngelSlim", "eagle3-llama-no-layers", angel, first)
+    republish(root, "eagle3-of-NVIDIA", plain, nvidia, "layers.0.")
+    block = flat | {"model_type": "qwen3", "block_size": BLOCK, "num_target_layers": 8}
+    del block["draft_vocab_size"]
+    own = {"mask_token_id": 3, "target_layer_ids": [layer - 1 for layer in LAYERS]}
+    deep = block | own | {"architectures": ["Qwen3DFlashModel"], "num_anchors": 512}
+    republish(root, "dflash-of-z-lab", "dflash", block | {"dflash_config": own}, "layers.0.")
+    republish(root, "dflash-of-DeepSpec", "dflash", deep, "layers.0.")
+    republish(root, "dspark-of-DeepSpec", "dflash", deep | {"markov_rank": 256}, "layers.0.")
+    shards(root, "eagle3-llama-in-shards", plain)
+
+
+def shards(root: Path, name: str, source: str) -> None:
+    """Writes a saved drafter once more, in two files and an index."""
+    entries = json.loads((root / source / "config.json").read_text())
+    republish(root, name, source, entries, "layers.0.")
+    whole = root / name / "model.safetensors"
+    tensors = load_file(whole)
+    whole.unlink()
+    files = {tensor: f"model-{i % 2}.safetensors" for i, tensor in enumerate(sorted(tensors))}
+    for file in set(files.values()):
+        part = {tensor: rows for tensor, rows in tensors.items() if files[tensor] == file}
+        save_file(part, root / name / file)
+    index = root / name / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": files}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
