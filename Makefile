@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is compiled is kept for the processes that are started next.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm peers edits clean
+.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm peers interop edits clean
 
 install: .venv/installed
 
@@ -115,6 +115,19 @@ peers: .venv-economize/installed .venv-flashspec/installed
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet torch==2.13.0
 	$(@D)/bin/pip install --quiet --constraint constraints.txt $(PEER)
+	touch $@
+
+# Drafters that the speculators library saves, and other published layouts: which load, and whether
+# their logits are the library's.
+interop: install .venv-interop/installed
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/interop.py --python .venv-interop/bin/python
+
+# What the library wants of vision and sound is built for another torch, and transformers imports it.
+.venv-interop/installed: constraints.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet torch==2.13.0
+	$(@D)/bin/pip install --quiet torch==2.13.0 transformers==5.19.0 speculators==0.9.0
+	$(@D)/bin/pip uninstall --quiet --yes torchvision torchaudio
 	touch $@
 
 # A pair of small T5 models that copy-edit sentences, for docs/encoders.md.

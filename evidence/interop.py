@@ -1,4 +1,4 @@
-"""Published layouts of drafters: which load here, and how far their logits are from their library's.
+"""Published layouts of drafters: which load, and how far logits are from their library's.
 
 python evidence/interop.py --python .venv-interop/bin/python
 

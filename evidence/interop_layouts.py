@@ -96,7 +96,7 @@ def outputs(model: Any, family: str, states: torch.Tensor, tokens: torch.Tensor)
         return {0: logits(model, lambda: model(**call, max_anchors=1))[0]}
     rows = torch.arange(ANCHOR + 1)  # all that is known, and three masks behind it
     rows, depth = torch.cat([rows, rows[-1:].expand(3)]), torch.tensor([0] * len(rows) + [1, 2, 3])
-    peagle.generate_cod_sample_indices = lambda **_: (rows, depth)
+    setattr(peagle, "generate_cod_sample_indices", lambda **_: (rows, depth))  # noqa: B010
     return {0: logits(model, lambda: model(**call))[0]}
 
 
