@@ -16,7 +16,7 @@ from functools import cache, lru_cache, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
 
-from outrider.base.errors import ConfigError, is_int, is_number, similar
+from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -137,10 +137,15 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
             return made
         signature = inspect.signature(made)
         several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        is_closed = inspect.Parameter.VAR_KEYWORD not in {
+            p.kind for p in signature.parameters.values()
+        }
         single = {p.name for p in signature.parameters.values() if p.kind not in several}
 
         @wraps(made)
         def call(*arguments: Any, **named: Any) -> Any:
+            if is_closed and (unknown := next((n for n in named if n not in single), None)):
+                raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {nearest(unknown, single)}")
             given = signature.bind(*arguments, **named).arguments.items()
             check(hints_of(made), {name: v for name, v in given if name in single}, prefix)
             return made(*arguments, **named)
@@ -156,7 +161,7 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
         hint = hints.get(name, Any)
         if not _allows(hint, value):
             field = f"{prefix}.{name}" if prefix else name
-            raise ConfigError(f"{field}={value!r}: expected {expected(hint, value)}")
+            raise ConfigError(f"{field}={shown(value)}: expected {expected(hint, value)}")
 
 
 def expected(hint: Any, value: object = None) -> str:

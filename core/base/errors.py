@@ -84,7 +84,18 @@ def require(holds: bool, field: str, value: object, expected: str) -> None:
     outrider.base.errors.ConfigError: top_p=5: expected a number in (0, 1]
     """
     if not holds:
-        raise ConfigError(f"{field}={value!r}: expected {expected}")
+        raise ConfigError(f"{field}={shown(value)}: expected {expected}")
+
+
+def shown(value: object) -> str:
+    """Returns a value as it is written in Python, in one line that is not too long.
+
+    >>> shown("few")
+    "'few'"
+    """
+    text = repr(value)
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def require_instance(field: str, value: object, role: type) -> None:

@@ -1,25 +1,16 @@
-"""Which part of a run an error comes from, told from its traceback."""
-
-import traceback
+"""An error that reached the console script as one line that names the part it comes from."""
 
 from outrider.base.errors import described
 from outrider.plugins.roles import ROLES
 
-CALLED = ("constraint", "policy", "verifier", "drafter", "target", "report")
-"""The roles of the parts whose methods a run calls."""
+WHERE = "; --traceback shows where"
+"""What is said behind an error of a part's own code."""
 
 
 def blamed(error: BaseException) -> str:
-    """Returns an error as one line that names the part whose code raised it, if it was one's.
+    """Returns an error as one line that names the part whose code raised it, if it was one's."""
+    from outrider.decoding.blame import PARTS, culprit  # imports torch, which a run has anyway
 
-    That is the innermost object of a role's class among the callers: a policy that a drafter asks
-    is named, and not the drafter.
-    """
-    kinds = {role: ROLES[role].kind for role in CALLED}
-    found = ""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        part = frame.f_locals.get("self")
-        for role, kind in kinds.items():
-            if kind is not None and isinstance(part, kind):
-                found = f"{role} {type(part).__name__} raised "
-    return f"{found}{described(error)}; --traceback shows where"
+    found = culprit(error, {**PARTS, "report": ROLES["report"].kind or ()})
+    who = "{} {} raised ".format(*found) if found else ""
+    return f"{who}{described(error)}{WHERE}"

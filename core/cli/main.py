@@ -18,7 +18,7 @@ from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.arguments import arranged
-from outrider.cli.blame import blamed
+from outrider.cli.blame import WHERE, blamed
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
@@ -67,7 +67,8 @@ def _line_of(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return what_to_install(error.name) or blamed(error)
     if isinstance(error, OutriderError):
-        return str(error)
+        is_raised = error.__cause__ is not None and " raised " in str(error)
+        return f"{error}{WHERE if is_raised else ''}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if (mark := getattr(error, "problem_mark", None)) is not None:  # of a YAML file

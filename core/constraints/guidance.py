@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.bounds import checked
+from outrider.base.errors import ConfigError, TargetError, require, shown
 from outrider.base.optional import require_installed
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
@@ -108,16 +109,18 @@ class GuidedText(Constraint):
         return torch.from_numpy(flags).bool()
 
 
+@checked("constraint")
 def regex(pattern: str, steer: bool = True) -> Guidance:
     """Returns the constraint that the whole text matches a regular expression.
 
     pattern: in the syntax of Rust's regex crate, without anchors and look-around.
     steer: whether drafts keep to it too.
     """
-    require(isinstance(pattern, str) and pattern != "", "constraint.pattern", pattern, "a pattern")
+    require(pattern != "", "constraint.pattern", pattern, "a pattern")
     return Guidance(matcher_class().grammar_from_regex(pattern), steer=steer)
 
 
+@checked("constraint")
 def json_schema(
     schema: str | Mapping[str, Any], whitespace: bool = True, steer: bool = True
 ) -> Guidance:
@@ -139,10 +142,15 @@ def json_schema(
             reason = f"{error.msg} at character {error.pos}"
             raise ConfigError(f"constraint.schema={schema!r:.60}: no JSON ({reason})") from error
     options: Any = {"whitespace_flexible": whitespace}
-    rules = matcher_class().grammar_from_json_schema(json.dumps(schema), overrides=options)
+    try:
+        text = json.dumps(schema)
+        rules = matcher_class().grammar_from_json_schema(text, overrides=options)
+    except (TypeError, ValueError) as error:  # what is no JSON, or no object
+        raise ConfigError(f"constraint.schema={shown(schema):.60}: {error}") from error
     return Guidance(rules, steer=steer)
 
 
+@checked("constraint")
 def grammar(text: str, steer: bool = True) -> Guidance:
     """Returns the constraint that the text is in the language of a grammar.
 

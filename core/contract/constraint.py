@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import TargetError
+from outrider.base.errors import PluginError, TargetError
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Target
 
@@ -101,7 +101,7 @@ class Guide:
 
         They are returned unchanged if the constraint forbids every token that they make possible.
         """
-        steered = self._constraint.logits(self._ids, logits)
+        steered = changed(self._constraint, self._ids, logits)
         return steered if torch.isfinite(steered.max()) else logits
 
     def allows(self, token: int, vocab: int) -> bool:
@@ -109,7 +109,7 @@ class Guide:
 
         vocab: the size of the vocabulary.
         """
-        return bool(torch.isfinite(self._constraint.logits(self._ids, torch.zeros(vocab))[token]))
+        return bool(torch.isfinite(changed(self._constraint, self._ids, torch.zeros(vocab))[token]))
 
     def forced(self) -> list[int]:
         """Returns the tokens that must come next; see `Constraint.forced`."""
@@ -118,6 +118,22 @@ class Guide:
     def after(self, tokens: Sequence[int]) -> "Guide":
         """Returns the guide for the token after `tokens`, which come next."""
         return Guide(self._constraint, [*self._ids, *tokens])
+
+
+def changed(
+    constraint: Constraint, ids: Sequence[int], logits: Float[Tensor, "vocab"]
+) -> Float[Tensor, "vocab"]:
+    """Returns the logits of the token after `ids` under a constraint.
+
+    Raises:
+        PluginError: the constraint returned no such row.
+    """
+    row: object = constraint.logits(ids, logits)
+    if not isinstance(row, Tensor) or row.shape != logits.shape:
+        given = f"of shape {tuple(row.shape)}" if isinstance(row, Tensor) else type(row).__name__
+        name, expected = type(constraint).__name__, tuple(logits.shape)
+        raise PluginError(f"constraint {name} returned logits {given}: expected {expected}")
+    return row
 
 
 def constrained(
@@ -143,7 +159,7 @@ def constrained(
             rows.append(rows[before])
             continue
         path = [draft.tokens[ancestor] for ancestor in draft.path(node)]
-        rows.append(constraint.logits([*ids, *path], row))
+        rows.append(changed(constraint, [*ids, *path], row))
     allowed = torch.stack(rows)
     if not torch.isfinite(allowed.amax(-1)).all():
         raise TargetError(f"{type(constraint).__name__} allows no token at some position")

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import DrafterError
+from outrider.base.errors import DrafterError, shown
 from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Drawn
@@ -50,7 +50,7 @@ def checked_token(token: int, vocab_size: int) -> int:
     except TypeError:
         index = -1
     if not 0 <= index < vocab_size:
-        raise DrafterError(f"wrote id {token}: the vocabulary has {vocab_size} tokens")
+        raise DrafterError(f"wrote id {shown(token)}: the vocabulary has {vocab_size} tokens")
     return index
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
@@ -223,13 +223,35 @@ class Target(ABC):
             raise ConfigError(f"prompt={prompt!r}: expected ids, the target has no tokenizer")
         if not (chat and getattr(self.tokenizer, "chat_template", None)):
             return self._checked(list(self.tokenizer(prompt)["input_ids"]), prompt)
-        roles = ("user", "assistant")
-        messages = [{"role": roles[i % 2], "content": turn} for i, turn in enumerate(turns)]
-        text = str(
-            self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        )
+        text = self._in_chat_template(turns)
         tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return self._checked(list(tokens), prompt)
+
+    def _in_chat_template(self, turns: Sequence[str]) -> str:
+        """Returns a conversation as the tokenizer's template writes it.
+
+        Some templates read the text of a turn from a list of parts, since a part may be an image.
+
+        Raises:
+            TargetError: the template fails, or leaves out the last turn.
+        """
+        for parts in (False, True):
+            contents = [[{"type": "text", "text": turn}] if parts else turn for turn in turns]
+            text = self._rendered(contents)
+            if turns[-1].strip() in text:
+                return text
+        raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
+
+    def _rendered(self, contents: Sequence[Any]) -> str:
+        tokenizer: Any = self.tokenizer
+        roles = ("user", "assistant")
+        messages = [{"role": roles[i % 2], "content": item} for i, item in enumerate(contents)]
+        try:
+            return str(
+                tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            )
+        except ANY_FAULT as error:  # what a template raises, or what is wrong with it
+            raise TargetError(f"the chat template raised {described(error)}") from error
 
     def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
@@ -260,4 +282,4 @@ def _ids(prompt: Any) -> Iterator[int]:
         try:
             yield -1 if isinstance(token, bool) else operator.index(token)
         except TypeError:
-            raise ConfigError(f"prompt={prompt!r}: expected {expected}") from None
+            raise ConfigError(f"prompt={shown(prompt)}: expected {expected}") from None

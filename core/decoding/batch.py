@@ -10,6 +10,8 @@ from torch import Tensor
 
 from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
+from outrider.decoding.blame import named_errors
+from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, propose, remember
 from outrider.decoding.run import ActiveText, Run
 
@@ -124,6 +126,7 @@ class Batch:
 
     def _add(self, sessions: Mapping[int, Session]) -> None:
         for index, session in sessions.items():
+            checked_session(self._target, session)
             self._reading[index] = self._begin(index, session)
             self._next = index + 1
 
@@ -131,7 +134,7 @@ class Batch:
 def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of a batch's texts, each with the text's index."""
     while True:
-        with run.target.at_work():
+        with named_errors(), working(run.target):
             batch.fill()
             if not batch.writing:
                 return
@@ -140,7 +143,8 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
                 (index, finish(run, batch.writing[index], proposals[index], logits, seconds))
                 for index, logits, seconds in batch.score(proposals)
             ]
-        for index, round in finished:
-            if round.stop is not None:
-                batch.end(index)
+        with named_errors():
+            for index, round in finished:
+                if round.stop is not None:
+                    batch.end(index)
         yield from finished

@@ -16,7 +16,14 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
-from outrider.decoding.handed_over import check_rule_says, check_says
+from outrider.decoding.blame import named_errors
+from outrider.decoding.handed_over import (
+    check_rule_says,
+    check_says,
+    checked_session,
+    encoded,
+    working,
+)
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.plugins.registry import installed
@@ -81,28 +88,30 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
-    _check_parts([policy], [constraint])
-    prompt = target.encode(tokens)
-    prepare(target, drafter, verifier)
-    session = target.open(prompt, drafter.needs)
-    text = begin_text(
-        run,
-        prompt,
-        session,
-        drafter,
-        policy=policy,
-        chance=chance,
-        number=number,
-        constraint=constraint,
-    )
+    _check_parts([policy], [chance], [constraint])
+    prompt = encoded(target, tokens)
+    with named_errors():
+        prepare(target, drafter, verifier)
+        session = checked_session(target, target.open(prompt, drafter.needs))
+        text = begin_text(
+            run,
+            prompt,
+            session,
+            drafter,
+            policy=policy,
+            chance=chance,
+            number=number,
+            constraint=constraint,
+        )
     return _rounds(run, text)
 
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
-    text.policy.reset()
+    with named_errors():
+        text.policy.reset()
     stop = None
     while stop is None:
-        with run.target.at_work():
+        with named_errors(), working(run.target):
             proposal = propose(run, text)
             began = perf_counter()
             logits = text.session.score(proposal.to_score)
@@ -163,14 +172,15 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
         fits = parts is None or len(parts) == len(prompts)
         require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
-    _check_parts(policies or (), constraints or ())
-    encoded = [target.encode(prompt) for prompt in prompts]
-    prepare(target, drafter, verifier)
+    _check_parts(policies or (), chances or (), constraints or ())
+    ids = [encoded(target, prompt) for prompt in prompts]
+    with named_errors():
+        prepare(target, drafter, verifier)
 
     def begin(index: int, session: Session) -> ActiveText:
         return begin_text(
             run,
-            encoded[index],
+            ids[index],
             session,
             drafter,
             policy=policies[index] if policies else None,
@@ -179,7 +189,9 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
             constraint=constraints[index] if constraints else None,
         )
 
-    return rounds_together(run, Batch(target, encoded, drafter.needs, batch_size, begin))
+    with named_errors():
+        batch = Batch(target, ids, drafter.needs, batch_size, begin)
+    return rounds_together(run, batch)
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
@@ -210,15 +222,17 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
 
 
 def _check_parts(
-    policies: Iterable[Policy | None], constraints: Iterable[Constraint | None]
+    policies: Iterable[Policy | None],
+    chances: Iterable[Chance | None],
+    constraints: Iterable[Constraint | None],
 ) -> None:
-    """Raises `ConfigError` for a policy or a constraint of another class."""
-    for policy in policies:
-        if policy is not None:
-            require_instance("policy", policy, Policy)
-    for constraint in constraints:
-        if constraint is not None:
-            require_instance("constraint", constraint, Constraint)
+    """Raises `ConfigError` for a policy, a chance or a constraint of another class."""
+    given = {"policy": policies, "chance": chances, "constraint": constraints}
+    kinds = {"policy": Policy, "chance": Chance, "constraint": Constraint}
+    for name, parts in given.items():
+        for part in parts:
+            if part is not None:
+                require_instance(name, part, kinds[name])
 
 
 def _rules_for(kind: str) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any, final
 
+from outrider.base.bounds import check
 from outrider.contract.counts import Counts
 from outrider.contract.drafter import Drafter
 from outrider.contract.logprobs import TokenLogprob
@@ -12,6 +13,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.handed_over import encoded
 from outrider.plugins.registry import make
 
 
@@ -89,8 +91,9 @@ def generate(
         OutriderError: as `outrider.decode` does. The attribute `generation` of the error holds the
             rounds that were finished.
     """
+    check({"chat": bool}, {"chat": chat})
     model: Target = make("target", target)
-    tokens = model.encode(prompt, chat=chat)
+    tokens = encoded(model, prompt, chat=chat)
     rounds = decode(model, make("drafter", drafter), make("verifier", verifier), tokens, **options)
     generation = Generation()
     try:
@@ -125,10 +128,11 @@ def generate_together(
         OutriderError: as `generate` does. The attribute `generations` of the error holds what was
             written of each text.
     """
+    check({"chat": bool, "prompts": Sequence[Any]}, {"chat": chat, "prompts": prompts})
     model: Target = make("target", target)
-    encoded = [model.encode(prompt, chat=chat) for prompt in prompts]
+    ids = [encoded(model, prompt, chat=chat) for prompt in prompts]
     rule, proposer = make("verifier", verifier), make("drafter", drafter)
-    rounds = decode_together(model, proposer, rule, encoded, **options)
+    rounds = decode_together(model, proposer, rule, ids, **options)
     generations = [Generation() for _ in prompts]
     try:
         for number, round in rounds:

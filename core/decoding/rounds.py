@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import final
 
@@ -15,13 +16,18 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.contract.target import check_finite
 from outrider.contract.verifier import Scores, Verdict
-from outrider.decoding.handed_over import checked_verdict
+from outrider.decoding.blame import named_errors
+from outrider.decoding.handed_over import (
+    checked_depth,
+    checked_ends,
+    checked_scores,
+    checked_verdict,
+    goes_on,
+)
 from outrider.decoding.kinds import departure
-from outrider.decoding.run import ActiveText, Run, named_errors
+from outrider.decoding.run import ActiveText, Run
 from outrider.decoding.time_limit import TimeUp, time_limit
 
 
@@ -54,7 +60,8 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     """
     began = perf_counter()
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
-    depth = min(text.policy.depth(run.gamma), text.limit - len(text.ids) - 1)
+    depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
+    more = partial(goes_on, text.policy)
     pen = Pen(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
@@ -63,7 +70,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
-        more=_asked_after_layers(text.policy) if text.drafter.kind == "paths" else text.policy.more,
+        more=_asked_after_layers(more) if text.drafter.kind == "paths" else more,
         start=len(text.ids) if run.verifier.coupled else None,
         guide=_guide(text),
     )
@@ -85,12 +92,12 @@ def _guide(text: ActiveText) -> Guide | None:
     return None if steering is None else Guide(steering, text.ids)
 
 
-def _asked_after_layers(policy: Policy) -> Callable[[Draft], bool]:
-    """Returns the policy's `more`, asked only when all paths are equally long.
+def _asked_after_layers(more: Callable[[Draft], bool]) -> Callable[[Draft], bool]:
+    """Returns a policy's `more`, asked only when all paths are equally long.
 
     Rules for paths take no others, so a draft may stop only there.
     """
-    return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or policy.more(draft)
+    return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or more(draft)
 
 
 def finish(
@@ -111,7 +118,7 @@ def finish(
         DrafterError: the drafter failed in `answer` or `observe`.
     """
     began = perf_counter()
-    check_finite(logits)
+    checked_scores(run.target, logits, len(proposal.to_score) + 1)
     draft, questions = proposal.draft, proposal.questions
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     logits = own_logits
@@ -205,7 +212,7 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
         pieces.append(piece)
         ids = [*text.ids, *tokens[: len(pieces)]]
         # Asked of every token: a constraint may keep a record of them.
-        ended_by_constraint = text.constraint is not None and text.constraint.ends(ids)
+        ended_by_constraint = text.constraint is not None and checked_ends(text.constraint, ids)
         if token in run.target.eos:
             stop = "eos"
         elif token in run.stop_token_ids:

@@ -1,20 +1,11 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import (
-    ANY_FAULT,
-    DrafterError,
-    OutriderError,
-    described,
-    is_int,
-    require,
-    require_instance,
-)
+from outrider.base.errors import DrafterError, is_int, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context, Tokens
@@ -23,6 +14,8 @@ from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
+from outrider.decoding.blame import named_errors
+from outrider.decoding.handed_over import begun, check_target_says
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
@@ -61,6 +54,8 @@ class Run:
     def __post_init__(self) -> None:
         require_instance("target", self.target, Target)
         require_instance("verifier", self.verifier, Verifier)
+        require_instance("sampling", self.sampling, Sampling)
+        check_target_says(self.target)
         check_limit("draft_timeout", self.draft_timeout)
         check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
@@ -135,7 +130,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         policy=policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
-        constraint=None if constraint is None else constraint.begin(run.target, ids),
+        constraint=None if constraint is None else begun(constraint, run.target, ids),
         ids=ids,
         prompt_length=len(ids),
         source=source,
@@ -175,23 +170,10 @@ def _opened(drafter: Drafter) -> Drafter:
         return opened
 
 
-@contextmanager
-def named_errors(drafter: Drafter) -> Iterator[None]:
-    """Names the drafter in whatever error it raises, as a `DrafterError`."""
-    name = type(drafter).__name__
-    try:
-        yield
-    except DrafterError as error:
-        raise DrafterError(f"drafter {name} {error}") from error
-    except OutriderError:
-        raise
-    except ANY_FAULT as error:
-        raise DrafterError(f"drafter {name} raised {described(error)}") from error
-
-
 def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
     """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
     is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
+    is_list = is_list and getattr(ids, "ndim", 1) == 1  # of a tensor or an array
     require(is_list, "stop_token_ids", ids, "a list of ids")
     for token in ids:
         valid = is_int(token) and 0 <= token < vocab_size

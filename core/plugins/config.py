@@ -10,12 +10,18 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import ConfigCompositionException, InstantiationException, MissingConfigException
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    InstantiationException,
+    MissingConfigException,
+)
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from yaml import YAMLError
 
-from outrider.base.bounds import expected
+from outrider.base.bounds import check, expected
 from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
 from outrider.plugins.options import offer_options
 from outrider.plugins.registry import command_entry, installed
@@ -41,7 +47,25 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
 
     >>> config = outrider.compose("generate", ["drafter=bigram", "drafter.order=3"])
     >>> outrider.build(config.drafter)
+
+    Raises:
+        ConfigError: there is no such command, setting or part.
     """
+    hints = {"command": str, "overrides": Sequence[str]}
+    check(hints, {"command": command, "overrides": overrides})
+    try:
+        return _composed(command, overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(explain_error(error, command, overrides)) from error
+    except YAMLError as error:
+        raise ConfigError(broken_yaml(error)) from error
+    except OutriderError:
+        raise
+    except Exception as error:  # Hydra's own, for a defaults list that is none, say
+        raise ConfigError(f"{command}: {_line(error)}") from error
+
+
+def _composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     offer_options()
     with initialize_config_module(CONF_MODULE, version_base="1.3"):
         return hydra_compose(command, overrides=list(overrides))
@@ -181,6 +205,13 @@ def set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str)
             raise ConfigError(f"{prefix}.{key}={value!r}: {_line(error)}") from error
 
 
+def broken_yaml(error: YAMLError) -> str:
+    """Returns what is wrong in a YAML file as one line with its place."""
+    mark = getattr(error, "problem_mark", None)
+    where = f"{mark.name}:{mark.line + 1}: " if mark is not None else ""
+    return f"{where}{getattr(error, 'problem', None) or _line(error)}"
+
+
 def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> str:
     """Returns an error of Hydra or OmegaConf as one line, with the nearest valid name."""
     message = _line(error)
@@ -194,7 +225,7 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
         key = message.split("Could not override '")[1].split("'")[0]
         if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
             return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
-        config = compose(command, _chosen(overrides, but=key))
+        config = _composed(command, _chosen(overrides, but=key))
         return f"{key}: no such setting; {_hint(key, overrides, _keys(config))}"
     if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
         override = message.removeprefix("Error merging override ")
@@ -230,7 +261,7 @@ def _chosen(overrides: Sequence[str], but: str) -> list[str]:
 
 def _hint_of(key: str, command: str, overrides: Sequence[str]) -> Any:
     """Returns the annotation of a setting of the command, or of one of its chosen parts."""
-    config = compose(command, _chosen(overrides, but=key))
+    config = _composed(command, _chosen(overrides, but=key))
     group = key.partition(".")[0]
     node = config.get(group) if group != key and group in ROLES else None
     factories = {} if node is None else {group: factory_of(node)}

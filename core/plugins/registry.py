@@ -15,10 +15,14 @@ import pluggy
 from outrider.base.errors import (
     ANY_FAULT,
     ConfigError,
+    OutriderError,
     PluginError,
+    RankEnded,
     described,
     nearest,
+    shown,
 )
+from outrider.base.interruption import out_of_memory
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.command import Command
@@ -185,20 +189,36 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     if not isinstance(part, str):
         if isinstance(part, ROLES[role].kind or ()):
             return part
-        raise ConfigError(f"{role}={part!r}: expected a name or an instance of {role.title()}")
+        raise ConfigError(f"{role}={shown(part)}: expected a name or an instance of {role.title()}")
     registry = installed()
     if role == "target" and part not in registry.of(role) and _is_path(part):
         return registry.find(role, "transformers").factory(part, **arguments)
     entry = registry.find(role, part)
-    known = inspect.signature(entry.factory).parameters
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
-    for name in arguments:
-        if name not in known and not takes_any:
-            raise ConfigError(f"{role} {part}: {name}: {nearest(name, known)}")
+    _check_names(entry, arguments)
     try:
         return entry.factory(**arguments)
     except ModuleNotFoundError as error:
         raise entry.explained(error) from error
+    except (OutriderError, RankEnded):
+        raise
+    except ANY_FAULT as error:
+        if out_of_memory(error):
+            raise
+        raise ConfigError(f"{role} {part} raised {described(error)}") from error
+
+
+def _check_names(entry: Entry, arguments: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` for a setting that a part does not have, or one that it lacks."""
+    known = inspect.signature(entry.factory).parameters
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    single = {name: it for name, it in known.items() if it.kind not in several}
+    takes_any = any(it.kind is it.VAR_KEYWORD for it in known.values())
+    for name in arguments:
+        if name not in single and not takes_any:
+            raise ConfigError(f"{entry.role} {entry.name}: {name}: {nearest(name, single)}")
+    for name, it in single.items():
+        if it.default is it.empty and name not in arguments:
+            raise ConfigError(f"{entry.role} {entry.name}: {name}: expected a value")
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:

@@ -9,10 +9,14 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, Verbosity
 
 from outrider.base.errors import described
+from outrider.extras.fuzzing.attempt import Attempt
 from outrider.extras.fuzzing.example import Example
-from outrider.extras.fuzzing.run import Outcome, run_example
+from outrider.extras.fuzzing.outcome import Outcome
+from outrider.extras.fuzzing.run import run_example
 from outrider.extras.fuzzing.strategies import Pool, examples
 from outrider.extras.fuzzing.tally import Tally
+
+Tried = Example | Attempt
 
 CHUNK = 50
 """The number of examples drawn from one seed, with one order of the parts."""
@@ -28,7 +32,7 @@ def run_campaign(
     drafters: Sequence[str] = (),
     progress: Callable[[], None] = lambda: None,
 ) -> None:
-    """Runs examples of one group of targets, and adds them to `tally`.
+    """Runs examples of one group, and adds them to `tally`.
 
     It ends at the first failure, which hypothesis then shrinks.
 
@@ -58,8 +62,8 @@ def run_campaign(
         tally.seconds += monotonic() - began
 
 
-def _counted(tally: Tally, progress: Callable[[], None]) -> Callable[[Example, Outcome], None]:
-    def count(example: Example, outcome: Outcome) -> None:
+def _counted(tally: Tally, progress: Callable[[], None]) -> Callable[[Tried, Outcome], None]:
+    def count(example: Tried, outcome: Outcome) -> None:
         tally.add(example, outcome)
         progress()
 
@@ -70,7 +74,7 @@ def _counted(tally: Tally, progress: Callable[[], None]) -> Callable[[Example, O
 class _Failed(Exception):
     """An example broke a promise; in the end, hypothesis raises this for the smallest one."""
 
-    def __init__(self, example: Example, reason: str) -> None:
+    def __init__(self, example: Tried, reason: str) -> None:
         super().__init__(reason)
         self.example, self.reason = example, reason
 
@@ -80,7 +84,7 @@ def _run_chunk(
     seed: str,
     count: int,
     is_over: Callable[[], bool],
-    add: Callable[[Example, Outcome], None],
+    add: Callable[[Tried, Outcome], None],
 ) -> None:
     """Runs up to `count` examples.
 
@@ -89,7 +93,7 @@ def _run_chunk(
     """
     failed = False
 
-    def run(example: Example) -> None:
+    def run(example: Tried) -> None:
         nonlocal failed
         if not failed and is_over():
             return

@@ -1,7 +1,7 @@
 """`outrider fuzz`: runs random combinations of parts and settings until one breaks a promise."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.table import Table
 from outrider.base.errors import OutriderError, described, require
 from outrider.base.folders import claimed, write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.extras.fuzzing.attempt import Attempt
 from outrider.extras.fuzzing.command_settings import Fuzz
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
@@ -27,8 +28,13 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "tables": ("tables",),
     "transformers": ("transformers",),
     "both": ("tables", "transformers"),
+    "objects": ("objects",),
+    "tokenizers": ("tokenizers",),
+    "templates": ("templates",),
+    "configs": ("configs",),
+    "wrong": ("objects", "tokenizers", "templates", "configs"),
 }
-"""By setting, the groups of targets."""
+"""By setting, the groups of targets, or the kinds of attempts."""
 
 
 def fuzz(settings: Fuzz) -> None:
@@ -40,7 +46,9 @@ def fuzz(settings: Fuzz) -> None:
     """
     console = results(soft_wrap=True)
     if settings.example is not None:
-        _run_one(Example.of(settings.example), console)
+        is_attempt = isinstance(settings.example, Mapping) and "kind" in settings.example
+        given = settings.example
+        _run_one(Attempt.of(given) if is_attempt else Example.of(given), console)
         return
     is_limited = settings.seconds is not None or settings.runs is not None
     require(is_limited, "seconds", None, "a number, or one for runs=")
@@ -63,7 +71,7 @@ def fuzz(settings: Fuzz) -> None:
         raise OutriderError(f"{reason}; the command above repeats it")
 
 
-def _run_one(example: Example, console: Console) -> None:
+def _run_one(example: Example | Attempt, console: Console) -> None:
     try:
         outcome = run_example(example)
     except Exception as error:
@@ -116,7 +124,7 @@ def _table(tally: Tally) -> Table:
     table.add_column("")
     table.add_column("runs", justify="right")
     for name, count in sorted(tally.targets.items()):
-        table.add_row(f"target {name}", str(count))
+        table.add_row(name, str(count))
     table.add_section()
     for name, count in sorted(tally.kinds.items()):
         table.add_row(name, str(count))

@@ -12,6 +12,8 @@ class Fuzz:
     seconds: Seconds | None
     runs: Count | None
     seed: Annotated[int, AtLeast(0)]
-    targets: Literal["tables", "transformers", "both"]
+    targets: Literal[
+        "tables", "transformers", "both", "objects", "tokenizers", "templates", "configs", "wrong"
+    ]
     drafters: list[str]
     example: Any

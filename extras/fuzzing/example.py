@@ -68,6 +68,11 @@ class Example:
         return example
 
     @property
+    def subject(self) -> str:
+        """Returns what was tried: the kind of target."""
+        return str(self.target["kind"])
+
+    @property
     def greedy(self) -> bool:
         """Returns whether the text is written at temperature 0."""
         return not self.sampling.get("temperature")

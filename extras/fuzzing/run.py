@@ -4,7 +4,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any, final
@@ -12,8 +12,10 @@ from typing import Any, final
 from outrider.base.errors import OutriderError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.round import Round
+from outrider.extras.fuzzing.attempt import Attempt
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.invariants import check_possible, check_rounds, tokens_of
+from outrider.extras.fuzzing.outcome import Outcome
 from outrider.extras.fuzzing.parts import reads_the_clock
 from outrider.extras.fuzzing.stage import Stage
 from outrider.testing.enumerated import EnumeratedChance
@@ -23,30 +25,16 @@ MOST_OUTCOMES = 400
 """The most outcomes to enumerate. If there are more, no text may be too likely so far."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of an example that broke no promise.
-
-    kinds: what was checked: "greedy", "sampled", "lossy", "coupled", "enumerated" or "partly
-        enumerated", and also "batch" and "interrupted". Empty if the example was refused.
-    refused: the message of the refusal; None if it ran.
-    texts: how many texts were written with drafts.
-    """
-
-    kinds: tuple[str, ...] = ()
-    refused: str | None = None
-    texts: int = 0
-
-
-def run_example(example: Example) -> Outcome:
-    """Runs an example, and checks everything that is promised.
+def run_example(example: Example | Attempt) -> Outcome:
+    """Runs a combination or an attempt, and checks everything that is promised.
 
     An `OutriderError` before the first token is a refusal; any other exception is a fault.
 
     Raises:
         AssertionError: a promise is broken.
     """
+    if isinstance(example, Attempt):
+        return example.run()
     try:
         stage = Stage.of(example)
         drafter = stage.drafter()

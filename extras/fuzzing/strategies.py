@@ -1,13 +1,17 @@
 """How hypothesis draws examples, over tables and over tiny transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 from hypothesis import strategies as st
 
 from outrider.contract.draft import KINDS
+from outrider.extras.fuzzing.attempt import Attempt
+from outrider.extras.fuzzing.configs import configs
 from outrider.extras.fuzzing.example import Example
+from outrider.extras.fuzzing.objects import objects
 from outrider.extras.fuzzing.parts import STAGED, drafter_kind, reads_the_clock
 from outrider.extras.fuzzing.settings import (
     DRAFTERS,
@@ -20,10 +24,19 @@ from outrider.extras.fuzzing.settings import (
     sampling,
 )
 from outrider.extras.fuzzing.targets import MODEL_VOCAB, MODELS, POSITIONS, TABLE
+from outrider.extras.fuzzing.templates import templates
+from outrider.extras.fuzzing.tokenizers import tokenizers
 from outrider.plugins.registry import installed
 from outrider.testing.staged_drafters import CHAINS
 
-GROUPS = ("tables", "transformers")
+ATTEMPTS: Mapping[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
+    "objects": objects,
+    "tokenizers": tokenizers,
+    "templates": templates,
+    "configs": configs,
+}
+"""By kind of attempt, what draws its values."""
+GROUPS = ("tables", "transformers", *ATTEMPTS)
 SMALL_TREES = (None, "2", "iid:2", "paths:2", "top:2")
 MOST_CALLS = 800
 """The latest interruption, in calls of Outrider's functions; most runs make fewer."""
@@ -47,12 +60,14 @@ class Pool:
         return st.sampled_from([*names[first:], *names[:first]])
 
 
-def examples(group: str, pool: Pool) -> st.SearchStrategy[Example]:
-    """Returns the strategy for a group of targets.
+def examples(group: str, pool: Pool) -> st.SearchStrategy[Example | Attempt]:
+    """Returns the strategy for a group of targets, or a kind of attempt.
 
     group: one of GROUPS.
     """
     installed()  # imported here, not while an example is drawn
+    if group in ATTEMPTS:
+        return ATTEMPTS[group]().map(partial(Attempt, group))
     if group == "tables":
         running = runs(tables(), pool)
         return st.one_of(running, running, running, enumerations(pool))

@@ -12,7 +12,7 @@ from outrider import (
     Budget,
     Chance,
     Draft,
-    DrafterError,
+    OutriderError,
     PluginError,
     SampledChance,
     Scores,
@@ -360,7 +360,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
 def test_the_check_catches_its_mutant(
     mutant: type[Verifier], check: Callable[[Callable[[], Verifier]], None]
 ) -> None:
-    with pytest.raises((AssertionError, RuntimeError, IndexError, DrafterError)):
+    with pytest.raises((AssertionError, RuntimeError, IndexError, OutriderError)):
         check(mutant)
 
 

@@ -13,6 +13,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.target import Path, PathScorer, Target, check_finite
 from outrider.decoding.beams.draft import BeamDrafter, fit
 from outrider.decoding.beams.search import Rules, State, advance, begin
+from outrider.decoding.blame import named_errors
+from outrider.decoding.handed_over import encoded
 from outrider.plugins.registry import make
 
 
@@ -46,6 +48,7 @@ class Beams:
 
 
 @checked()
+@named_errors()
 def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, by name
     target: Target | str,
     prompt: str | Sequence[int],
@@ -86,7 +89,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
     require(count <= width, "num_return_sequences", count, f"between 1 and the width, {width}")
     model: Target = make("target", target)
     writer: Drafter = make("drafter", drafter)
-    ids = model.encode(prompt, chat=chat)
+    ids = encoded(model, prompt, chat=chat)
     fit(model, writer)
     search = _Search(
         rules=rules,

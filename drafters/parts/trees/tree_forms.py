@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.errors import ConfigError, is_int, require, shown
 from outrider.drafters.parts.trees.sequoia import Path
 from outrider.drafters.parts.trees.shapes import Chain, Dynamic, Levels, Sequoia, Shape, Static
 
@@ -43,7 +43,7 @@ def parse_tree(form: Any) -> Shape:
         return Sequoia(rates)
     if kind == "top" and re.fullmatch(r"[\[\]\d, ]+", rest):
         return _from_paths(json.loads(rest), "deterministic")
-    raise ConfigError(f"drafter.tree={form!r}: expected {FORMS}")
+    raise ConfigError(f"drafter.tree={shown(form)}: expected {FORMS}")
 
 
 def _from_paths(paths: Sequence[Sequence[int]], kind: str) -> Static:
