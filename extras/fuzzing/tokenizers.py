@@ -94,7 +94,7 @@ def _pure_python(pieces: tuple[str, ...]) -> Any:
             return len(names)
 
         def get_vocab(self) -> dict[str, int]:
-            return {name: i for i, name in enumerate(names)} | self.added_tokens_encoder
+            return {name: i for i, name in enumerate(names)} | dict(self.added_tokens_encoder)
 
         def _tokenize(self, text: str, **_: Any) -> list[str]:
             return [f"{word}</w>" for word in text.split()]

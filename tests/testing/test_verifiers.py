@@ -12,6 +12,7 @@ from outrider import (
     Budget,
     Chance,
     Draft,
+    DrafterError,
     OutriderError,
     PluginError,
     SampledChance,

@@ -7,9 +7,10 @@ import pytest
 from outrider import ConfigError
 from outrider.extras.fuzzing.attempt import RUNNERS, Attempt
 from outrider.extras.fuzzing.campaign import run_campaign
-from outrider.extras.fuzzing.objects import entries, made
+from outrider.extras.fuzzing.objects import entries
 from outrider.extras.fuzzing.tally import Tally
 from outrider.extras.fuzzing.tokenizers import KINDS
+from outrider.extras.fuzzing.values import made
 
 COUNTS = {"objects": 80, "tokenizers": 60, "templates": 40, "configs": 6}
 
