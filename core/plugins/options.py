@@ -36,7 +36,12 @@ class PluginConfigs(SearchPathPlugin):
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for path in installed().search_paths:
-            check_presets(path)
+            try:
+                check_presets(path)
+            except PluginError as error:
+                if str(error) not in installed().faults:
+                    installed().leave_out(str(error))
+                continue
             search_path.append(provider="outrider-plugin", path=path)
         search_path.append(provider=SCHEME, path=f"{SCHEME}://")
 

@@ -2,7 +2,10 @@
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -23,11 +26,15 @@ from outrider.base.errors import (
     shown,
 )
 from outrider.base.interruption import out_of_memory
+from outrider.base.terminal import plain, remarks
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
 from outrider.plugins.roles import ROLES
+
+NAME = re.compile(r"[\w.-]+")
+"""What a part can be called, so that a setting can choose it."""
 
 GROUP = "outrider"
 """The entry point group that plugins register under."""
@@ -36,10 +43,14 @@ GROUP = "outrider"
 @final
 @dataclass(slots=True)
 class Registry:
-    """All registered parts and commands, and the Hydra search paths of all plugins."""
+    """All registered parts and commands, and the Hydra search paths of all plugins.
+
+    faults: what is wrong with plugins that are left out, one line each.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:
         """Returns the entries of a role by name."""
@@ -53,8 +64,14 @@ class Registry:
         """
         known = self.of(role)
         if name not in known:
-            raise ConfigError(f"{role}={name!r}: {nearest(name, known)}")
+            left_out = "".join(f"; {fault}" for fault in self.faults)
+            raise ConfigError(f"{role}={name!r}: {nearest(name, known)}{left_out}")
         return known[name]
+
+    def leave_out(self, fault: str) -> None:
+        """Notes what is wrong with a plugin, and says so on stderr."""
+        self.faults.append(fault)
+        remarks().print(plain(fault, "yellow"), soft_wrap=True)
 
     @property
     def commands(self) -> dict[str, Command]:
@@ -87,6 +104,10 @@ class Registrar:
             entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
         if (self.role == "command") != isinstance(entry.source, Command):
             raise PluginError(f"{entry.claim} is {entry.source!r}: expected an outrider.Command")
+        if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
+            raise PluginError(
+                f"{entry.claim}: expected a name of letters, digits, '_', '-' and '.'"
+            )
         if not isinstance(entry.source, str | Command):
             _ = entry.factory
         if (other := self.registry.of(self.role).get(entry.name)) is not None:
@@ -97,16 +118,18 @@ class Registrar:
 
 
 def plugin_manager(
-    extra: Iterable[ModuleType] = (), *, installed: bool = True
+    extra: Iterable[ModuleType] = (), *, installed: bool = True, faults: list[str] | None = None
 ) -> pluggy.PluginManager:
     """Returns a new manager that holds the built-in plugins and others.
 
     extra: further modules or objects that implement hooks.
     installed: whether to load the entry points of installed distributions too. Those named in the
         environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
+    faults: takes a line for each plugin that is broken, which is left out.
 
     Raises:
-        PluginError: a plugin can't be imported, or its hooks don't match the hook specifications.
+        PluginError: there is no list for faults, and a plugin can't be imported, or its hooks don't
+            match the hook specifications.
     """
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -117,33 +140,57 @@ def plugin_manager(
         manager.register(module)
     for entry in entry_points(group=GROUP) if installed else ():
         if entry.name not in blocked:
-            _load(manager, entry)
+            try:
+                _load(manager, entry)
+            except PluginError as error:
+                if faults is None:
+                    raise
+                faults.append(str(error))
     return manager
 
 
-def registry_from(manager: pluggy.PluginManager) -> Registry:
+def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> Registry:
     """Returns everything that the plugins of `manager` register.
 
+    tolerant: leave out a plugin that is broken, and go on with the others.
+
     Raises:
-        PluginError: a hook fails, registers something other than a concrete class of its role, or
-            takes a name that another plugin holds; the message names the distributions.
+        PluginError: not tolerant, and a hook fails, registers something other than a concrete class
+            of its role, or takes a name that another plugin holds; the message names the
+            distributions.
     """
     owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
     owners |= dict.fromkeys(builtin_modules(), "outrider")
     registry = Registry()
 
+    @contextmanager
+    def guarded(plugin: str) -> Iterator[None]:
+        try:
+            yield
+        except PluginError as error:
+            if not tolerant:
+                raise
+            registry.entries = [entry for entry in registry.entries if entry.plugin != plugin]
+            registry.leave_out(f"{error} {_hint(plugin)}")
+
     def call(hook: str, role: str) -> None:
         # One by one, not all through the hook, so that an error names its plugin.
         for impl in getattr(manager.hook, hook).get_hookimpls():
             owner = owners.get(impl.plugin_name, impl.plugin_name)
-            _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+            with guarded(impl.plugin_name):
+                _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
 
     for role, about in ROLES.items():
         call(about.hook, role)
     call("register_commands", "command")
     for impl in manager.hook.config_search_paths.get_hookimpls():
-        paths = _call(impl, owners.get(impl.plugin_name, impl.plugin_name))
-        registry.search_paths += [str(path) for path in paths]
+        owner = owners.get(impl.plugin_name, impl.plugin_name)
+        with guarded(impl.plugin_name):
+            paths = _call(impl, owner)
+            if isinstance(paths, str) or not isinstance(paths, Iterable):
+                line = f"plugin {impl.plugin_name!r} of {owner} returned search paths {paths!r:.60}"
+                raise PluginError(f"{line}: expected a list")
+            registry.search_paths += [str(path) for path in paths]
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
@@ -153,8 +200,15 @@ def registry_from(manager: pluggy.PluginManager) -> Registry:
 
 @cache
 def installed() -> Registry:
-    """Returns the registry of this installation; it is read once per process."""
-    return registry_from(plugin_manager())
+    """Returns the registry of this installation; it is read once per process.
+
+    A plugin that is broken is left out, and named on stderr.
+    """
+    faults: list[str] = []
+    registry = registry_from(plugin_manager(faults=faults), tolerant=True)
+    for fault in faults:
+        registry.leave_out(fault)
+    return registry
 
 
 @cache
@@ -223,15 +277,28 @@ def _check_names(entry: Entry, arguments: Mapping[str, Any]) -> None:
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
     owner = entry.dist.name if entry.dist else "an unknown distribution"
-    hint = f"(OUTRIDER_BLOCK_PLUGINS={entry.name} runs without it)"
+    hint = _hint(entry.name)
     try:
-        module = entry.load()
+        with redirect_stdout(sys.stderr):  # what it prints is no result of a command
+            module = entry.load()
+        if inspect.isclass(module):
+            raise TypeError(f"{module.__name__} is a class: expected a module or an instance")
+        if manager.has_plugin(entry.name):
+            raise ValueError("another distribution has an entry point of that name")
         manager.register(module, entry.name)
-        manager.check_pending()
+        try:
+            manager.check_pending()
+        except pluggy.PluginValidationError:
+            manager.unregister(name=entry.name)
+            raise
     except ANY_FAULT as error:
         raise PluginError(
             f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)} {hint}"
         ) from error
+
+
+def _hint(plugin: str) -> str:
+    return f"(OUTRIDER_BLOCK_PLUGINS={plugin} runs without it)"
 
 
 def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:

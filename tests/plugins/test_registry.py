@@ -20,6 +20,7 @@ from outrider import (
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
+from outrider.plugins import registry as registries
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import plugin_manager, registry_from
@@ -248,3 +249,66 @@ def test_a_missing_optional_dependency_says_how_to_install_it() -> None:
         _ = entry.factory
     with pytest.raises(ConfigError, match=line):
         raise replace(entry, source="strange:mine").explained(ModuleNotFoundError(name="gone"))
+
+
+@pytest.fixture
+def broken(install: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Plugins of which only `good` is sound, in a process that has read no registry yet."""
+
+    def fails(register: Any) -> None:
+        register("half", NoDraft)
+        raise ZeroDivisionError("oh")
+
+    install(
+        EntryPoint("gone", ImportError("no module named x")),
+        EntryPoint("a_class", NoDraft),
+        EntryPoint("misspelt", plugin(register_draftes=lambda register: None)),
+        EntryPoint("fails", plugin(register_drafters=fails)),
+        EntryPoint("taken", registered("bigram", NoDraft)),
+        EntryPoint("numbered", registered(3, NoDraft)),  # type: ignore[arg-type]
+        EntryPoint("slashed", registered("x/bad", NoDraft)),
+        EntryPoint("nameless", registered("", NoDraft)),
+        EntryPoint("no_paths", plugin(config_search_paths=lambda: None)),
+        EntryPoint("one_path", plugin(config_search_paths=lambda: "pkg://mine.conf")),
+        EntryPoint("good", registered("good", NoDraft)),
+        EntryPoint("good", registered("other", NoDraft)),
+    )
+    return inspect.unwrap(registries.installed)
+
+
+def test_broken_plugins_are_left_out_and_named(
+    broken: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = broken()
+    drafters = known.of("drafter")
+    assert "good" in drafters and drafters["bigram"].distribution == "outrider"
+    assert not {"half", "other", 3, "", "x/bad"} & drafters.keys() and known.search_paths == []
+    told = capsys.readouterr()
+    assert told.out == "" and told.err.splitlines() == known.faults
+    for name, reason in {
+        "gone": "ImportError: no module named x",
+        "a_class": "NoDraft is a class: expected a module or an instance",
+        "misspelt": "register_draftes",
+        "fails": "ZeroDivisionError: oh",
+        "taken": "'bigram' of strange-dist is taken: outrider registered that name before",
+        "numbered": "drafter 3 of strange-dist: expected a name of letters",
+        "slashed": "drafter 'x/bad' of strange-dist: expected a name of letters",
+        "nameless": "drafter '' of strange-dist: expected a name of letters",
+        "no_paths": "returned search paths None: expected a list",
+        "one_path": "returned search paths 'pkg://mine.conf': expected a list",
+        "good": "another distribution has an entry point of that name",
+    }.items():
+        (fault,) = (line for line in known.faults if f"OUTRIDER_BLOCK_PLUGINS={name} " in line)
+        assert reason in fault, fault
+    with pytest.raises(ConfigError, match=r"drafter='half': .*; .*ZeroDivisionError: oh"):
+        known.find("drafter", "half")
+
+
+def test_what_a_plugin_prints_is_no_result(
+    install: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EntryPoint, "load", lambda self: print("hello") or self.thing)
+    install(EntryPoint("chatty", registered("chatty", NoDraft)))
+    assert "chatty" in registry().of("drafter")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "hello\n")

@@ -173,16 +173,25 @@ def plugins(faults: list[str]) -> dict[str, Any]:
         owner = entry.dist.name if entry.dist else "an unknown distribution"
         try:
             parts = _parts(entry)
+            if not parts and not _has_paths(entry):
+                line = (
+                    f"plugin {entry.name!r} of {owner} registers nothing: expected functions with"
+                )
+                faults.append(f"{line} outrider.hookimpl, such as register_drafters")
             facts[f"{entry.name} of {owner}"] = parts
         except ANY_FAULT as error:
             facts[f"{entry.name} of {owner}"] = "FAILED"
             faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
+    facts["parts in all"] = len(installed().entries)
     if not faults:  # each plugin loads by itself, but two may claim the same name
-        try:
-            facts["parts in all"] = len(installed().entries)
-        except OutriderError as error:
-            faults.append(str(error))
+        faults += installed().faults
     return facts
+
+
+def _has_paths(entry: EntryPoint) -> bool:
+    """Returns whether a plugin has presets."""
+    manager = plugin_manager([entry.load()], installed=False)
+    return bool(registry_from(manager).search_paths)
 
 
 def _parts(entry: EntryPoint) -> list[str]:
