@@ -304,7 +304,7 @@ def test_broken_plugins_are_left_out_and_named(
         known.find("drafter", "half")
 
 
-def test_what_a_plugin_prints_is_no_result(
+def test_prints_of_a_plugin_are_no_result(
     install: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EntryPoint, "load", lambda self: print("hello") or self.thing)
