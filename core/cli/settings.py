@@ -111,5 +111,6 @@ class Theory:
     gamma: Annotated[int, AtLeast(0)] | Annotated[Sequence[Annotated[int, AtLeast(0)]], AtLeast(1)]
     c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
     c_hat: NonNegative | None
+    profile: str | None
     layout: str | None
     out: str | None

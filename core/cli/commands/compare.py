@@ -32,6 +32,7 @@ from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.identity import load
 from outrider.lab.runs.planning import plan_lines
+from outrider.lab.runs.speculation_profile import write_profiles
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import (
@@ -119,6 +120,7 @@ def compare(settings: Compare) -> float | None:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
+            write_profiles(summary, run_folder.path)
     with advising(lambda: advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
     title = (

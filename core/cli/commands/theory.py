@@ -15,6 +15,7 @@ from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Theory
+from outrider.lab.runs.speculation_profile import read_profile
 
 HEADINGS = {
     "alpha": "alpha",
@@ -43,6 +44,11 @@ oracle         the speedup of drafts that stop before each rejection; no gamma e
 OPERATIONS_LEGEND = """\
 ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
 
+PROFILE_LEGEND = """\
+tokens a call  1 + the marginal acceptance rates up to gamma, as measured
+r'             that over gamma + 1 (compare Chen et al. 2302.01318)
+speedup        tokens a call over c gamma + 1 (Leviathan et al. 2211.17192, Theorem 3.8)"""
+
 TABLE1 = "table1"
 """The layout that is a table; any other is a figure, the place of a function that draws it."""
 
@@ -50,8 +56,12 @@ TABLE1 = "table1"
 def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
 
+    With `profile=` it prints what a drafter's measured acceptance predicts for each draft length.
     With `paper=` it prints the paper's table, or writes the figure.
     """
+    if settings.profile is not None:
+        _print_profile(Path(settings.profile), _values(settings.c))
+        return
     alphas, gammas, costs = map(_values, (settings.alpha, settings.gamma, settings.c))
     c_hat, layout = settings.c_hat, settings.layout
     is_known = layout in (None, TABLE1) or ":" in layout
@@ -69,6 +79,24 @@ def theory(settings: Theory) -> None:
         write_whole(path, resolve_name(layout)(values))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
+
+
+def _print_profile(path: Path, costs: Sequence[float]) -> None:
+    profile = read_profile(path)
+    tokens = profile.tokens_by_length()
+    rows: list[dict[str, float]] = [
+        {
+            "gamma": gamma,
+            "c": c,
+            "tokens": tokens[gamma],
+            "filled": formulas.filled_share(tokens[gamma], gamma),
+            "speedup": tokens[gamma] / (c * gamma + 1),
+        }
+        for gamma, c in itertools.product(tokens, costs)
+    ]
+    results().print(_table_of(rows))
+    print_json([_finite(row) for row in rows])
+    remarks(stderr=False).print(f"\n{PROFILE_LEGEND}", soft_wrap=True)
 
 
 def table1(
@@ -95,17 +123,21 @@ def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
 
 
 def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
-    for name in rows[0]:
-        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
-    results().print(table)
+    results().print(_table_of(rows))
     print_json([_finite(row) for row in rows])
     notes = remarks(stderr=False)
     notes.print(f"\n{LEGEND}", soft_wrap=True)
     if c_hat is not None:
         notes.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
+
+
+def _table_of(rows: Sequence[Mapping[str, float]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
+    for name in rows[0]:
+        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(_cell(name, value) for name, value in row.items()))
+    return table
 
 
 def _finite(row: Mapping[str, float]) -> dict[str, float | None]:

@@ -40,17 +40,23 @@ def latency_table(rows: Rows) -> Table:
 
 
 def depth_table(rows: Rows) -> Table:
-    """Returns acceptance by position in the draft, where decoding tested a token there."""
+    """Returns acceptance by position in the draft, where decoding tested a token there.
+
+    "conditional" and "marginal" are the field's rates, of rounds as they are counted.
+    """
     result = _table("acceptance by position in the draft", rows)
-    for heading in ("position", "accepted", "n"):
+    for heading in ("position", "accepted", "n", "conditional", "marginal"):
         result.add_column(heading, justify="right")
     for names, row in _named(rows):
+        counted = row.acceptance
         fields = ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
         figures = zip(*(row.depths.get(field, ()) for field in fields), strict=True)
         for depth, (value, low, high, count) in enumerate(figures, start=1):
-            if value is not None:
+            if value is not None and counted is not None:
                 shown = _figure(Interval(value, low, high))
-                result.add_row(*names, str(depth), shown, f"{count:.0f}")
+                rates = (counted.conditional[depth - 1], counted.marginal[depth - 1])
+                cells = ("" if rate is None else f"{rate:.3f}" for rate in rates)
+                result.add_row(*names, str(depth), shown, f"{count:.0f}", *cells)
     return result
 
 

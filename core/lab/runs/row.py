@@ -6,6 +6,7 @@ from typing import Any, final
 
 from outrider.contract.counts import Counts
 from outrider.lab.measuring.quality import SCORES
+from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
@@ -33,6 +34,8 @@ class Row:
     ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
         that have that many siblings; None for chains. This is Sequoia's acceptance vector
         (2402.12374, section 3.1).
+    acceptance: lengths of rounds and rates by position in the field's terms; None where nothing was
+        decoded.
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
     remembers: whether its drafter remembers the prompts before.
@@ -48,6 +51,7 @@ class Row:
     contexts: Sequence[Stretch]
     latency: Mapping[str, Mapping[str, float]] | None
     ranks: Sequence[float] | None
+    acceptance: Acceptance | None
     categories: Mapping[str, Interval | None]
     counts: Counts | None
     seconds: Mapping[str, float] | None
@@ -77,6 +81,7 @@ class Row:
             "contexts": [asdict(stretch) for stretch in self.contexts],
             "latency": self.latency,
             "acceptance_by_rank": self.ranks,
+            "acceptance": None if self.acceptance is None else self.acceptance.plain(),
             "categories": _plain(self.categories),
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "lossless": self.lossless,

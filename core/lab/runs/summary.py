@@ -8,6 +8,7 @@ from outrider.contract.counts import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.store import Run
+from outrider.lab.statistics.acceptance import acceptance
 from outrider.lab.statistics.intervals import (
     FEWEST,
     Interval,
@@ -135,6 +136,7 @@ class Summary:
             contexts=by_context(by_prompt),
             latency=latency(texts) if texts else None,
             ranks=by_rank(texts),
+            acceptance=acceptance(by_prompt, gamma),
             categories=self._categories(name),
             counts=sum((text.counts for text in texts), Counts()) if texts else None,
             seconds=_seconds(texts) if texts else None,

@@ -148,7 +148,7 @@ class DFlashConfig:
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
         if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
-            own = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
+            own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
             own["target_layer_ids"] = [layer - 1 for layer in self.layers]
             return decoder | {"block_size": self.block, NESTED: own}
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)

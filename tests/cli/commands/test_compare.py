@@ -16,6 +16,7 @@ from outrider.lab.runs.store import load
 
 FILES = {
     "comparison.json",
+    "profiles",
     "comparison.parquet",
     "rounds.parquet",
     "report.html",

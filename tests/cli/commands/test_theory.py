@@ -1,5 +1,6 @@
 """`outrider theory` prints the papers' own numbers."""
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,29 @@ def test_a_number_out_of_range_is_one_line(run: Any, arguments: list[str], line:
     status, _, err = run("theory", *arguments)
     assert status == 1
     assert line in err and err.count("\n") == 1
+
+
+def test_a_measured_profile_takes_the_place_of_alpha(run: Any, tmp_path: Path) -> None:
+    profile = {
+        "schema_version": "1.0",
+        "measured": True,
+        "method": "eagle3",
+        "num_speculative_tokens": 3,
+        "verification_method": "longest_prefix",
+        "conditional_accept_rates": [0.8, 0.75, 0.5],
+        "marginal_accept_rates": [0.8, 0.6, 0.3],
+        "mean_accept_length": 2.7,
+        "accept_length_model": "chain_analytic",
+        "accept_length_by_k": {"3": 2.7},
+    }
+    path = tmp_path / "speculation_profile.json"
+    path.write_text(json.dumps(profile))
+    status, out, err = run("theory", f"profile={path}", "c=.1")
+    assert status == 0, err
+    expected = [[1, 1.8, 1.8 / 1.1], [2, 2.4, 2 / 1], [3, 2.7, 2.7 / 1.3]]
+    assert [[row[0], row[2], row[4]] for row in rows(out)] == [
+        pytest.approx(row, abs=6e-4) for row in expected
+    ]
+    path.write_text(json.dumps(profile | {"accept_length_model": "measured_per_k"}))
+    status, out, err = run("theory", f"profile={path}", "c=.1")
+    assert [row[0] for row in rows(out)] == [3]  # other lengths were not measured

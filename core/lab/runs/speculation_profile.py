@@ -1,0 +1,206 @@
+"""speculation_profile.json: how good a drafter is, in the format that NVIDIA's tools exchange.
+
+The format is that of schema 1.0 in examples/specdec_bench of NVIDIA's Model-Optimizer. Dynamo's
+mocker reads its conditional rates, vLLM's synthetic acceptance the marginal ones.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, final
+
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from outrider.base.errors import ConfigError
+from outrider.base.folders import write_whole
+from outrider.lab.runs.row import Row
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.acceptance import Acceptance
+
+NAME = "speculation_profile.json"
+TOLERANCE = 0.02
+"""How far the mean may be from the one that the marginal rates imply."""
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What was measured.
+
+    method: the name of the drafter.
+    checkpoint, target: a folder or hub id, None if there is none.
+    is_chain: whether its drafts have no branches, so that shorter ones begin longer ones.
+    is_block: whether the rule does not accept the longest prefix of tokens that pass by themselves.
+    """
+
+    method: str
+    checkpoint: Any = None
+    target: Any = None
+    is_chain: bool = True
+    is_block: bool = False
+
+
+class SpeculationProfile(BaseModel):
+    """The entries of a profile that the format's rules are about; see `read_profile`."""
+
+    schema_version: Literal["1.0"]
+    measured: Literal[True]
+    method: str | None = None
+    num_speculative_tokens: Annotated[int, Field(ge=1)]
+    verification_method: Literal["longest_prefix", "block"]
+    conditional_accept_rates: list[Rate]
+    marginal_accept_rates: list[Rate]
+    mean_accept_length: Annotated[float, Field(ge=1)]
+    accept_length_model: Literal["chain_analytic", "measured_per_k"]
+    accept_length_by_k: dict[str, float]
+
+    @model_validator(mode="after")
+    def _agree(self) -> "SpeculationProfile":
+        tokens, marginal = self.num_speculative_tokens, self.marginal_accept_rates
+        for name in ("conditional_accept_rates", "marginal_accept_rates"):
+            if len(getattr(self, name)) != tokens:
+                raise ValueError(f"expected {tokens} {name}, one for each speculative token")
+        if any(after > before + 1e-9 for before, after in pairwise(marginal)):
+            raise ValueError("expected marginal_accept_rates that do not rise")
+        gap = abs(1 + sum(marginal) - self.mean_accept_length)
+        if self.verification_method == "longest_prefix" and gap > TOLERANCE:
+            raise ValueError(
+                f"mean_accept_length={self.mean_accept_length}: expected {1 + sum(marginal):.3f},"
+                " which the marginal_accept_rates imply"
+            )
+        return self
+
+    def tokens_by_length(self) -> dict[int, float]:
+        """Returns the expected tokens of a round, by the number of speculative tokens.
+
+        A draft of fewer tokens is the beginning of a longer one where `accept_length_model` is
+        "chain_analytic"; else there are only the lengths that were measured.
+        """
+        if self.accept_length_model == "measured_per_k":
+            return {int(length): tokens for length, tokens in self.accept_length_by_k.items()}
+        rates = self.marginal_accept_rates
+        return {length: 1 + sum(rates[:length]) for length in range(1, len(rates) + 1)}
+
+
+def read_profile(path: Path) -> SpeculationProfile:
+    """Returns a profile of ours or of another tool.
+
+    Raises:
+        ConfigError: there is no such file, or it breaks a rule of the format; the message says
+            which.
+    """
+    try:
+        return SpeculationProfile.model_validate(json.loads(path.read_text()))
+    except OSError as error:
+        raise ConfigError(f"profile={str(path)!r}: expected a file ({error.strerror})") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the profile"
+        raise ConfigError(f"{path}: {place}: {first['msg']}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: expected JSON ({error})") from None
+
+
+def write_profiles(summary: Summary, folder: Path) -> list[Path]:
+    """Writes the profile of each drafter that drafted, into a folder of its own in `profiles`."""
+    written = []
+    for row in summary.rows:
+        if row.acceptance is not None and row.counts is not None and row.counts.drafted:
+            path = folder / "profiles" / row.drafter.replace("/", "-") / NAME
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(profile_of(summary, row, row.acceptance), indent=2) + "\n")
+            written.append(path)
+    return written
+
+
+def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, Any]:
+    """Returns the profile of a drafter of a run."""
+    facts = summary.run.facts
+    settings, config = facts["settings"], facts["drafters"][row.drafter]
+    target = settings.get("target") or {}
+    rule = _class_name(settings.get("verifier"))
+    subject = Subject(
+        method=row.drafter,
+        checkpoint=config.get("path") or config.get("model"),
+        target=target.get("model") or _class_name(target),
+        is_chain=row.ranks is None,
+        is_block=rule in ("block", "traversal"),
+    )
+    conditions = {
+        "engine": "outrider",
+        "concurrency": 1,
+        "prompts": row.prompts,
+        "verifier": rule,
+        "policy": _class_name(settings.get("policy")),
+        "temperature": (settings.get("sampling") or {}).get("temperature"),
+        "max_new_tokens": settings.get("max_new_tokens"),
+        "mean_accept_length_interval": [acceptance.mean.low, acceptance.mean.high],
+    }
+    lengths = {
+        task: float(summary.statistic(row.drafter, "mean_acceptance_length", prompts).value)
+        for task, prompts in summary.tasks.items()
+    }
+    categories = {task: {"mean_accept_length": round(mean, 6)} for task, mean in lengths.items()}
+    return profile(acceptance, subject, conditions) | {"per_category": categories}
+
+
+def profile(
+    acceptance: Acceptance, subject: Subject, conditions: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns the content of a profile. conditions: what it was measured with."""
+    checkpoint, target = subject.checkpoint, subject.target
+    marginal = [round(rate, 6) for rate in acceptance.marginal]
+    mean, count = acceptance.mean.value, len(marginal)
+    implied = 1 + sum(acceptance.marginal)
+    by_length = {str(count): mean}
+    if subject.is_chain:
+        by_length = {str(k): 1 + sum(acceptance.marginal[:k]) for k in range(1, count + 1)}
+    return {
+        "schema_version": "1.0",
+        "measured": True,
+        "method": subject.method,
+        "draft_checkpoint": None if checkpoint is None else {"name": published_name(checkpoint)},
+        "target_model": None if target is None else {"name": published_name(target)},
+        "num_speculative_tokens": count,
+        "block_size": None,
+        "max_supported_k": count,
+        "verification_method": "block" if subject.is_block else "longest_prefix",
+        "conditional_accept_rates": [round(rate or 0.0, 6) for rate in acceptance.conditional],
+        "marginal_accept_rates": marginal,
+        "mean_accept_length": round(mean, 6),
+        "mean_accept_length_per_request": round(acceptance.mean_per_request.value, 6),
+        "accept_length_model": "chain_analytic" if subject.is_chain else "measured_per_k",
+        "accept_length_by_k": {k: round(tokens, 6) for k, tokens in by_length.items()},
+        "acceptance_length_histogram": {str(k): v for k, v in acceptance.histogram.items()},
+        "per_category": None,
+        "measurement_conditions": dict(conditions),
+        "validation": {
+            "mean_consistency": {
+                "implied_mean_accept_length": round(implied, 6),
+                "reported_mean_accept_length": round(mean, 6),
+                "abs_delta": round(abs(implied - mean), 6),
+                "tolerance": TOLERANCE,
+                "passed": abs(implied - mean) <= TOLERANCE,
+            },
+            "marginal_monotonicity": {"passed": True, "violations": []},
+        },
+    }
+
+
+def _class_name(config: Mapping[str, Any] | None) -> str:
+    """Returns the name of a part's class in lower case, as its settings in a run give it."""
+    return str((config or {}).get("_target_", "")).rpartition(".")[2].lower()
+
+
+def published_name(path: Any) -> str:
+    """Returns the last two parts of a path or hub id, so that no folder of a machine is published.
+
+    >>> published_name("/data/models/org/drafter")
+    'org/drafter'
+    """
+    parts: Sequence[str] = [part for part in str(path).replace("\\", "/").split("/") if part]
+    return "/".join(parts[-2:])

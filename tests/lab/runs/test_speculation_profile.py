@@ -1,0 +1,69 @@
+"""Profiles follow the rules of their format, and are read back by them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.base.errors import ConfigError
+from outrider.lab.runs.speculation_profile import read_profile, write_profiles
+from outrider.lab.runs.store import Run
+from outrider.lab.runs.summary import Summary
+from outrider.verifiers.block import Block
+
+
+def test_each_drafter_that_drafted_has_a_profile(whole_run: Run, tmp_path: Path) -> None:
+    summary = Summary(whole_run)
+    paths = write_profiles(summary, tmp_path)
+    assert [path.parent.name for path in paths] == ["lookup", "bigram"]
+    for path, row in zip(paths, summary.rows[1:], strict=True):
+        written, profile = json.loads(path.read_text()), read_profile(path)
+        rate, counts = row.rates["mean_acceptance_length"], row.counts
+        assert rate is not None and counts is not None
+        assert profile.mean_accept_length == pytest.approx(rate.value, abs=1e-6)
+        assert sum(written["acceptance_length_histogram"].values()) == counts.rounds
+        assert written["method"] == row.drafter and written["num_speculative_tokens"] == 3
+        assert profile.verification_method == "longest_prefix"
+        assert all(check["passed"] for check in written["validation"].values())
+        assert written["measurement_conditions"]["verifier"] == "token"
+        tokens = profile.tokens_by_length()
+        assert list(tokens) == [1, 2, 3]
+        assert tokens[3] == pytest.approx(rate.value, abs=1e-5)
+        for length, expected in written["accept_length_by_k"].items():
+            assert tokens[int(length)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_block_verification_is_said(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    summary = Summary(run_in(tmp_path / "run", protocol="decode", verifier=Block()).run)
+    for path in write_profiles(summary, tmp_path):
+        assert read_profile(path).verification_method == "block"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"schema_version": "2.0"}, "schema_version: Input should be '1.0'"),
+        ({"measured": False}, "measured: Input should be True"),
+        ({"marginal_accept_rates": [0.5]}, "expected 3 marginal_accept_rates"),
+        ({"marginal_accept_rates": [0.5, 0.6, 0.1]}, "marginal_accept_rates that do not rise"),
+        ({"conditional_accept_rates": [0.5, 1.5, 0]}, "conditional_accept_rates.1: .* equal to 1"),
+        ({"mean_accept_length": 2.9}, r"mean_accept_length=2\.9: expected 1\.\d+, which the"),
+    ],
+)
+def test_a_profile_that_breaks_a_rule_is_refused(
+    changes: Any, line: str, whole_run: Run, tmp_path: Path
+) -> None:
+    path, *_ = write_profiles(Summary(whole_run), tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    with pytest.raises(ConfigError, match=line):
+        read_profile(path)
+
+
+def test_a_file_that_is_no_profile_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a file"):
+        read_profile(tmp_path / "none.json")
+    (tmp_path / "some.json").write_text("{")
+    with pytest.raises(ConfigError, match="expected JSON"):
+        read_profile(tmp_path / "some.json")
