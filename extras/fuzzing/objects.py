@@ -2,7 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import chdir
 from functools import cache, partial
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -36,7 +38,8 @@ PARTS = ("drafter", "verifier", "policy")
 def run_object(entry: str, value: Any) -> None:
     """Hands an object over at an entry, "generate.gamma" for example, and checks the text."""
     group, _, name = entry.partition(".")
-    GROUPS[group](name, made(value))
+    with TemporaryDirectory() as folder, chdir(folder):  # a policy writes what it has learned
+        GROUPS[group](name, made(value))
 
 
 def _generate(name: str, value: Any) -> None:
