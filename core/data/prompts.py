@@ -12,6 +12,9 @@ from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
 from outrider.data.rows import IDS, form_of, turns_of
 
+PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
+"""What the hub's copy of SPEED-Bench has in place of texts that may not be copied."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def read_jsonl(
             the line.
     """
     file = Path(path).expanduser()
-    return collect(_lines(file, path), path, column, skip=skip)
+    return collect(json_lines(file, path), path, column, skip=skip)
 
 
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
@@ -212,12 +215,18 @@ def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -
             raise ConfigError(
                 f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
             )
+    if any(PLACEHOLDER in turn for turn in prompt.turns):
+        raise ConfigError(
+            f"{where}: expected the prompt itself, this copy of SPEED-Bench has a placeholder:"
+            " prepare it with NVIDIA's specdec_bench, and see data=speed_bench"
+        )
     if prompt.id in known:
         raise ConfigError(f"{where}: id {prompt.id}: expected another, an earlier prompt has it")
     return prompt
 
 
-def _lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
+def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
+    """Yields the rows of a file with JSON, each with its place, or the error of reading it."""
     try:
         content = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -68,6 +68,7 @@ def register_data_sources(register: Register) -> None:
         register(name, f"outrider.data.sources:{name}")
     register("parquet", "outrider.data.sources:parquet", extra="view")
     register("hub", "outrider.data.sources:hub", extra="hub")
+    register("speed_bench", "outrider.data.sets:speed_bench")
 
 
 @hookimpl
