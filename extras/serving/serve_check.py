@@ -19,6 +19,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving.check import Difference, ask, differences, lab_counts
+from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.server import Drafted, Server, version_in
 from outrider.extras.serving.settings import ServeCheck
@@ -67,14 +68,15 @@ class Launcher:
 
 
 def serve_check(config: ServeCheck) -> None:
-    """Prints the table, and writes `serve-check.json` in Hydra's run dir.
+    """Prints the table, and writes `serve-check.json` and profiles in Hydra's run dir.
 
     Raises:
         OutriderError: a text differs from what vLLM writes without drafts, other than at a tie.
     """
     _check(config)
     python, settings = Path(config.vllm).expanduser(), plain_settings(config)
-    check_version(version_in(python))
+    version = version_in(python)
+    check_version(version)
     folder = Path(HydraConfig.get().runtime.output_dir)
     nodes = option_configs("drafter", settings["drafters"])
     drafters = {name: build(node) for name, node in nodes.items()}
@@ -95,6 +97,15 @@ def serve_check(config: ServeCheck) -> None:
     comparisons = _compare(config, target, prompts, drafters, launcher=launcher, vllm=vllm)
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
     results().print(_table(comparisons, len(prompts), title))
+    conditions = {
+        "engine": f"vllm {version}",
+        "concurrency": config.clients,
+        "prompts": len(prompts),
+        "temperature": 0.0,
+        "max_new_tokens": config.max_new_tokens,
+    }
+    for name, comparison in comparisons.items():
+        write_profile(name, comparison.vllm, settings, conditions, folder=folder)
     path = folder / "serve-check.json"
     content = json.dumps(_report(settings, comparisons), indent=1) + "\n"
     write_whole(path, content)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
@@ -21,6 +22,11 @@ from outrider.base.errors import OutriderError
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
+
+POSITION = re.compile(
+    r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{\S*position="(\d+)"\S*\} (\S+)$'
+)
+"""The accepted tokens at a position of a draft, from 0."""
 
 LOOPBACK = build_opener(ProxyHandler({}))
 """Asks servers on this machine, past the proxies that the environment names."""
@@ -50,17 +56,23 @@ class Answer:
 @final
 @dataclass(frozen=True, slots=True)
 class Drafted:
-    """vLLM's counters: drafts of at least one token, drafted tokens, accepted tokens."""
+    """vLLM's counters: drafts of at least one token, drafted tokens, accepted tokens.
+
+    by_position: the accepted tokens at each position of a draft; empty if they are not counted.
+    """
 
     drafts: int = 0
     drafted: int = 0
     accepted: int = 0
+    by_position: tuple[int, ...] = ()
 
     def __sub__(self, other: "Drafted") -> "Drafted":
+        pairs = zip_longest(self.by_position, other.by_position, fillvalue=0)
         return Drafted(
             self.drafts - other.drafts,
             self.drafted - other.drafted,
             self.accepted - other.accepted,
+            tuple(own - before for own, before in pairs),
         )
 
 
@@ -147,10 +159,16 @@ class Server:
     def drafted(self) -> Drafted:
         """Returns the counters since the start, summed over engines."""
         counts = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
+        positions: dict[int, int] = {}
         for line in self._ask("/metrics").splitlines():
             if match := COUNTER.match(line):
                 counts[match[1]] += int(float(match[2]))
-        return Drafted(*counts.values())
+            elif match := POSITION.match(line):
+                place = int(match[1])
+                positions[place] = positions.get(place, 0) + int(float(match[2]))
+        by_position = tuple(count for _, count in sorted(positions.items()))
+        drafts, drafted, accepted = counts.values()
+        return Drafted(drafts, drafted, accepted, by_position if drafts else ())
 
     def close(self) -> None:
         """Ends the server and all processes that it started."""

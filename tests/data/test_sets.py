@@ -50,7 +50,5 @@ def test_other_splits_are_refused(settings: Any, line: str, folder: Path) -> Non
 def test_placeholders_are_refused(tmp_path: Path) -> None:
     hidden = row(1, "math", None, f"{PLACEHOLDER} USING SPECDEC_BENCH")
     (tmp_path / "qualitative.jsonl").write_text(json.dumps(hidden))
-    with pytest.raises(
-        ConfigError, match=r"line 1: expected the prompt itself"
-    ):
+    with pytest.raises(ConfigError, match=r"line 1: expected the prompt itself"):
         speed_bench(str(tmp_path))

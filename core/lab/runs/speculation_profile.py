@@ -153,6 +153,7 @@ def profile(
 ) -> dict[str, Any]:
     """Returns the content of a profile. conditions: what it was measured with."""
     checkpoint, target = subject.checkpoint, subject.target
+    requests = acceptance.mean_per_request
     marginal = [round(rate, 6) for rate in acceptance.marginal]
     mean, count = acceptance.mean.value, len(marginal)
     implied = 1 + sum(acceptance.marginal)
@@ -172,7 +173,7 @@ def profile(
         "conditional_accept_rates": [round(rate or 0.0, 6) for rate in acceptance.conditional],
         "marginal_accept_rates": marginal,
         "mean_accept_length": round(mean, 6),
-        "mean_accept_length_per_request": round(acceptance.mean_per_request.value, 6),
+        "mean_accept_length_per_request": None if requests is None else round(requests.value, 6),
         "accept_length_model": "chain_analytic" if subject.is_chain else "measured_per_k",
         "accept_length_by_k": {k: round(tokens, 6) for k, tokens in by_length.items()},
         "acceptance_length_histogram": {str(k): v for k, v in acceptance.histogram.items()},

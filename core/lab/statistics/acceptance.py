@@ -22,7 +22,7 @@ class Acceptance:
     histogram: how many rounds had each length.
     mean: of the lengths of rounds.
     mean_per_request: of the mean lengths of texts, so that a short text counts as much as a long
-        one.
+        one; None if they are not known.
     marginal: for each position of a draft, the share of all rounds whose draft was accepted up to
         there.
     conditional: the same of the rounds whose draft was accepted up to the position before; None
@@ -31,7 +31,7 @@ class Acceptance:
 
     histogram: Mapping[int, int]
     mean: Interval
-    mean_per_request: Interval
+    mean_per_request: Interval | None
     marginal: tuple[float, ...]
     conditional: tuple[float | None, ...]
 
@@ -40,7 +40,9 @@ class Acceptance:
         return {
             "acceptance_length_histogram": {str(k): v for k, v in self.histogram.items()},
             "mean_acceptance_length": asdict(self.mean),
-            "mean_acceptance_length_per_request": asdict(self.mean_per_request),
+            "mean_acceptance_length_per_request": None
+            if self.mean_per_request is None
+            else asdict(self.mean_per_request),
             "marginal_accept_rates": list(self.marginal),
             "conditional_accept_rates": list(self.conditional),
         }

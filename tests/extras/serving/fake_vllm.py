@@ -31,7 +31,11 @@ class Handler(BaseHTTPRequestHandler):
                 ("accepted_tokens", Handler.drafts),
             )
         ]
-        lines.append(f'{name}accepted_tokens_per_pos_total{{position="0"}} 99.0')
+        lines += [
+            f'{name}accepted_tokens_per_pos_total{{engine="{engine}",position="{place}"}} {count}'
+            for engine in (0, 1)
+            for place, count in enumerate((float(Handler.drafts), 0.0))
+        ]
         self._reply(200, {"/metrics": "\n".join(lines), "/health": ""}[self.path])
 
     def do_POST(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from outrider import generate
+from outrider.lab.runs.speculation_profile import read_profile
 from outrider.plugins.registry import make
 
 TOKENS = 6
@@ -59,9 +60,12 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
             "drafts": 6,
             "drafted": 12,
             "accepted": 6,
+            "by_position": [6, 0],
         }  # as the stand-in says
         assert drafter_facts["lab"]["drafts"] >= drafter_facts["lab"]["accepted"] / 2
     assert "3 of 3" in out
+    profile = read_profile(tmp_path / "out" / "profiles" / "bigram" / "speculation_profile.json")
+    assert profile.marginal_accept_rates == [1, 0]
     words, drafter = json.loads((tmp_path / "out" / "bigram.log").read_text().splitlines()[0])
     assert json.loads(drafter)["_target_"] == "outrider.drafters.ngram.bigram"
     assert json.loads(words[-1])["num_speculative_tokens"] == 2

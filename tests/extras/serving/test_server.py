@@ -62,8 +62,8 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         assert isinstance(answer, Answer) and answer.tokens == [3, 4]
         assert answer.seconds > 0
         server.complete([1, 2], 2)
-        assert server.drafted() == Drafted(4, 8, 4)  # of two engines
-        assert server.drafted() - Drafted(2, 4, 2) == Drafted(2, 4, 2)
+        assert server.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
+        assert server.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
         with pytest.raises(ServerError, match="no such prompt"):
             server.complete([9], 2)
         (group,) = set(groups(log))
