@@ -12,14 +12,19 @@ from outrider.plugins.command import Command
 from outrider.plugins.roles import ROLES
 
 FLAGS_WITH_VALUE = (
-    "--config-dir", "-cd", "--config-name", "-cn", "--config-path", "-cp", "--cfg", "-c",
-    "--package", "-p", "--experimental-rerun",
+    "--config-dir", "-cd", "--cfg", "-c", "--package", "-p", "--experimental-rerun",
 )  # fmt: skip
+
+CONFIG_NAME = ("--config-name", "-cn", "--config-path", "-cp")
+"""Flags that would choose the config of another command."""
 
 FLAGS = (
     "--multirun", "-m", "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--help",
     "--version", "--shell-completion", "-sc",
 )  # fmt: skip
+
+SWEEPER_PARAMS = "hydra.sweeper.params"
+"""What Hydra takes from a file alone."""
 
 SWEEP = ("--multirun", "-m")
 
@@ -42,6 +47,8 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
         name, equals, _ = word.partition("=")
         if not word.startswith("-"):
             overrides += _override(command, word)
+        elif name in CONFIG_NAME:
+            raise ConfigError(f"{name}: the command names its config: outrider {command.name}")
         elif name not in (*FLAGS, *FLAGS_WITH_VALUE):
             raise ConfigError(_no_flag(command, name))
         else:
@@ -73,6 +80,8 @@ def _override(command: Command, word: str) -> list[str]:
     """Returns a setting as Hydra takes it; nothing for a part that is none anyway."""
     name, equals, value = word.partition("=")
     known = read_settings(command.name)
+    if name.lstrip("+") == SWEEPER_PARAMS:
+        raise ConfigError(f"{name}: expected in a file, or as SETTING=1,2 after --multirun")
     if not equals and not word.startswith("~"):
         if name in {*known.groups, *known.values}:
             raise ConfigError(f"{name}: expected a value: {name}=...")

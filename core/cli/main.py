@@ -94,6 +94,9 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
     if is_json() and not command.json:
         names = (name for name, other in installed().commands.items() if other.json)
         raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(names)}")
+    if not command.plain and "--version" in arguments:
+        print(f"outrider {version('outrider')}")
+        return
     if not command.plain and any(word in HELP for word in arguments):
         print(command_help(command))
         return

@@ -14,6 +14,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.testing import (
     constraints,
+    decisions,
     drafters,
     ground,
     policies,
@@ -26,6 +27,8 @@ from outrider.testing import (
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
 """Raises AssertionError if a part is at fault; returns why the part refuses what is checked."""
+GROUND: tuple[Check, ...] = ground.CHECKS + decisions.CHECKS
+"""The checks of what the others rest on."""
 
 
 @final
@@ -60,11 +63,11 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     _need_assertions()
     part = make()
     if isinstance(part, Drafter):
-        return ground.CHECKS + drafters.CHECKS + (drafters.THOROUGH if thorough else ())
+        return GROUND + drafters.CHECKS + (drafters.THOROUGH if thorough else ())
     if isinstance(part, Verifier):
-        return ground.CHECKS + verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
+        return GROUND + verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
     if isinstance(part, Policy):
-        return ground.CHECKS + policies.CHECKS + (policies.THOROUGH if thorough else ())
+        return GROUND + policies.CHECKS + (policies.THOROUGH if thorough else ())
     if isinstance(part, Target):
         return targets.CHECKS
     if isinstance(part, Constraint):
@@ -84,17 +87,17 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
     """Runs every check of a drafter; raises AssertionError at the first that fails."""
-    _run(ground.CHECKS + drafters.CHECKS, make)
+    _run(GROUND + drafters.CHECKS, make)
 
 
 def check_verifier(make: Callable[[], Verifier]) -> None:
     """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
-    _run(ground.CHECKS + verifiers.CHECKS, make)
+    _run(GROUND + verifiers.CHECKS, make)
 
 
 def check_policy(make: Callable[[], Policy]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
-    _run(ground.CHECKS + policies.CHECKS, make)
+    _run(GROUND + policies.CHECKS, make)
 
 
 def check_target(target: Target) -> None:

@@ -82,7 +82,8 @@ def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
 
 
 def test_version(run: Any) -> None:
-    assert run("--version") == (0, f"outrider {version('outrider')}\n", "")
+    for arguments in (("--version",), ("generate", "--version")):
+        assert run(*arguments) == (0, f"outrider {version('outrider')}\n", "")
 
 
 def test_help_needs_no_hydra(run: Any) -> None:

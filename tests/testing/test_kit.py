@@ -14,13 +14,13 @@ from outrider.testing import (
     check_verifier,
     checks_of,
     drafters,
-    ground,
     kit,
     parametrize_with_checks,
     policies,
     run_checks,
     verifiers,
 )
+from outrider.testing.kit import GROUND
 from outrider.verifiers.token import Token
 
 
@@ -33,10 +33,10 @@ class Impatient(Drafter):
 
 
 def test_a_part_has_the_checks_of_its_role() -> None:
-    assert checks_of(NoDraft) == ground.CHECKS + drafters.CHECKS
-    assert checks_of(Token) == ground.CHECKS + verifiers.CHECKS
+    assert checks_of(NoDraft) == GROUND + drafters.CHECKS
+    assert checks_of(Token) == GROUND + verifiers.CHECKS
     for make, module in ((NoDraft, drafters), (Token, verifiers), (Fixed, policies)):
-        assert checks_of(make, thorough=True) == (ground.CHECKS + module.CHECKS + module.THOROUGH)
+        assert checks_of(make, thorough=True) == (GROUND + module.CHECKS + module.THOROUGH)
     with pytest.raises(TypeError, match="recipe, or returns prompts, got int"):
         checks_of(int)
 
@@ -62,12 +62,10 @@ def test_without_assertions_no_check_passes() -> None:
 def test_run_checks_continues_after_a_fault() -> None:
     outcomes = list(run_checks(Impatient))
     assert [outcome.check for outcome in outcomes] == [
-        check.__name__.removeprefix("check_") for check in ground.CHECKS + drafters.CHECKS
+        check.__name__.removeprefix("check_") for check in GROUND + drafters.CHECKS
     ]
-    assert [outcome.fault for outcome in outcomes[: len(ground.CHECKS)]] == [None] * len(
-        ground.CHECKS
-    )
-    assert outcomes[len(ground.CHECKS)].fault == "DrafterError: wrote to depth 1: gamma is 0"
+    assert [outcome.fault for outcome in outcomes[: len(GROUND)]] == [None] * len(GROUND)
+    assert outcomes[len(GROUND)].fault == "DrafterError: wrote to depth 1: gamma is 0"
     assert all(outcome.says for outcome in outcomes)
     assert {outcome.fault for outcome in run_checks(NoDraft)} == {None}
 
@@ -81,7 +79,7 @@ def test_parametrize_makes_a_test_of_each_check(
 
 def test_an_expected_failure_is_marked_strict() -> None:
     mark = parametrize_with_checks([Impatient], {"check_stays_within_gamma": "never asks"})
-    first, second = mark.args[1][len(ground.CHECKS) :][:2]
+    first, second = mark.args[1][len(GROUND) :][:2]
     assert first.id == "Impatient-check_stays_within_gamma"
     assert first.marks[0].kwargs == {"reason": "never asks", "strict": True}
     assert not second.marks
