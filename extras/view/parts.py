@@ -18,7 +18,7 @@ from outrider.plugins.roles import ROLES
 
 PARTS = ("drafter", "verifier", "policy", "sampling")
 
-SETTINGS = (*PARTS, "gamma", "budget", "max_new_tokens", "stop", "chat")
+SETTINGS = (*PARTS, "gamma", "budget", "max_new_tokens", "stop", "stop_token_ids", "chat")
 """What can be set: the parts with their own settings, and what belongs to one text."""
 
 
@@ -50,6 +50,7 @@ def parts_of(settings: Sequence[str]) -> Parts:
                 "sampling": build(config.sampling),
                 "max_new_tokens": config.max_new_tokens,
                 "stops": values["stop"],
+                "stop_token_ids": values["stop_token_ids"],
             },
         )
     except (HydraException, OmegaConfBaseException, MissingMandatoryValue) as error:

@@ -90,6 +90,11 @@ def events(address: str, **query: Any) -> list[tuple[str, Any]]:
     return [(name.removeprefix("event: "), json.loads(data[6:])) for name, data in lines]
 
 
+def test_ids_that_end_a_text_are_a_setting() -> None:
+    assert parts_of(["stop_token_ids=[3,5]"]).options["stop_token_ids"] == [3, 5]
+    assert parts_of([]).options["stop_token_ids"] == []
+
+
 def test_the_page_shows_decoding_round_by_round(
     opened: Callable[..., Page], target: TransformersTarget
 ) -> None:
