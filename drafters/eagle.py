@@ -10,7 +10,8 @@ from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -22,6 +23,9 @@ from outrider.drafters.parts.networks.layer import (
 )
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
+
+EXPECTED: dict[str, Any] = {"use_sliding_window": False}
+"""Entries that some published configs have, and the values that `EagleNetwork` implements."""
 
 
 @final
@@ -73,6 +77,9 @@ class EagleNetwork(FeatureNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
+        own = LayerConfig.like(target.model.config.get_text_config())
+        decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
+        require_known(folder, config, decoder, family="eagle", own={"bias"}, expected=EXPECTED)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("embed_tokens.weight", None)  # SafeAILab's copy of the target's embeddings
         return cls.with_tensors(
@@ -80,7 +87,7 @@ class EagleNetwork(FeatureNetwork):
             file,
             target,
             vocabulary,
-            config=LayerConfig.read(config, target.model.config.get_text_config()),
+            config=speculators.layer_sizes(decoder),
             bias=bool(config.get("bias", True)),
         )
 

@@ -90,7 +90,6 @@ class Eagle3Network(FeatureNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = Eagle3Config.read(folder, target)
-        weights.require_fit(folder, {"hidden_size": config.sizes.hidden_size}, target)
         file, tensors, vocabulary = weights.read_tensors(
             folder, target.vocab_size, speculators.take_vocabulary
         )

@@ -116,6 +116,22 @@ def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
         Eagle(str(folder)).bind(target)
 
 
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"biass": False}, r"biass=False: expected no such entry .*mean 'bias'"),
+        ({"hidden_act": "gelu"}, "hidden_act='gelu': expected 'silu'"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type='dynamic'"),
+    ],
+)
+def test_entries_of_other_networks_are_refused(changes: Any, line: str, published: Any) -> None:
+    target, folder, *_ = published
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    with pytest.raises(ConfigError, match=line):
+        EagleNetwork.read_checkpoint(folder, target)
+
+
 def test_a_missing_folder_is_refused(llama: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafter.path='gone': expected a folder that exists"):
         Eagle("gone").bind(TransformersTarget(llama()))

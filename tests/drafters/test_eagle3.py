@@ -282,6 +282,8 @@ def test_weights_may_be_in_several_files(published: Any) -> None:
         ({"hidden_act": "gelu"}, "hidden_act='gelu': expected 'silu'"),
         ({"embed_requires_grad": True}, "embed_requires_grad=True: expected False"),
         ({"num_hidden_layers": 2}, "num_hidden_layers=2: expected 1"),
+        ({"hidden_size": 8}, "its hidden_size is 8, the target's 16"),
+        ({"vocab_size": 8}, "its vocab_size is 8, the target's 31"),
         ({"fc_norm": True, "norm_before_fc": True}, "fc_norm=True: expected False with norm_bef"),
         ({"speculators_model_type": "eagle3"}, "names no norm_before_residual: expected true or"),
         ({"speculators_model_type": "dspark"}, "speculators_model_type='dspark': expected 'eagle3"),

@@ -1,6 +1,5 @@
 """The config of an EAGLE-3 network, in the layouts of SafeAILab, speculators and others."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -8,7 +7,7 @@ from typing import Any, final
 from outrider.base.errors import require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import speculators
+from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import LOWEST, default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
@@ -80,11 +79,13 @@ class Eagle3Config:
         speculators library, the type of the layer has its defaults.
 
         Raises:
-            ConfigError: an entry stands for a network of another kind.
+            ConfigError: an entry stands for a network of another kind, or a size is not the
+                target's.
         """
         stored = checkpoint.read_config(folder)
+        weights.require_fit(folder, stored.get("transformer_layer_config") or stored, target)
         sizes = LayerConfig.like(target.model.config.get_text_config())
-        decoder = speculators.read_decoder(folder, _complete(stored, sizes), "llama")
+        decoder = speculators.read_decoder(folder, speculators.completed(stored, sizes), "llama")
         require_known(
             folder,
             stored,
@@ -108,20 +109,3 @@ class Eagle3Config:
         )
         layers = speculators.layers_read(stored) or default_layers(target)
         return cls(speculators.layer_sizes(decoder, inputs=2), layers, norms)
-
-
-def _complete(stored: Mapping[str, Any], sizes: LayerConfig) -> dict[str, Any]:
-    """Returns a config with the target's sizes for those that SafeAILab's layout lacks."""
-    if "transformer_layer_config" in stored:
-        return dict(stored)
-    known = {name for name, value in stored.items() if value is not None}
-    names = {"hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"}
-    names |= {"rms_norm_eps", "rope_theta"}
-    if not {"num_attention_heads", "hidden_size"} <= known:
-        names.add("head_dim")
-    if "rope_parameters" in known:
-        names.remove("rope_theta")
-    if "num_attention_heads" in known:
-        names.remove("num_key_value_heads")
-    missing = {name: getattr(sizes, name) for name in names - known}
-    return {"num_hidden_layers": 1, **missing, **{name: stored[name] for name in known}}

@@ -128,6 +128,23 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     return config
 
 
+def completed(stored: Mapping[str, Any], sizes: LayerConfig) -> dict[str, Any]:
+    """Returns a config with the target's sizes for those that SafeAILab's layout lacks."""
+    if "transformer_layer_config" in stored:
+        return dict(stored)
+    known = {name for name, value in stored.items() if value is not None}
+    names = {"hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"}
+    names |= {"rms_norm_eps", "rope_theta"}
+    if not {"num_attention_heads", "hidden_size"} <= known:
+        names.add("head_dim")
+    if "rope_parameters" in known:
+        names.remove("rope_theta")
+    if "num_attention_heads" in known:
+        names.remove("num_key_value_heads")
+    missing = {name: getattr(sizes, name) for name in names - known}
+    return {"num_hidden_layers": 1, **missing, **{name: stored[name] for name in known}}
+
+
 def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
     """Returns the sizes of a network's decoder layers. decoder: their config, of transformers."""
     rope = decoder.rope_parameters or {}
