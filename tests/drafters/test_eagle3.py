@@ -225,7 +225,10 @@ def test_norms_are_where_published_networks_have_them(
 def test_a_layer_may_be_that_of_qwen3(published: Any, tmp_path: Path) -> None:
     target, folder, *_ = published
     names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
-    sizes = {name: getattr(target.model.config, name) for name in names} | {"head_dim": 8}
+    sizes = {name: getattr(target.model.config, name) for name in names} | {
+        "head_dim": 8,
+        "vocab_size": 31,
+    }
     config = Qwen3Config(**sizes, num_hidden_layers=1, attn_implementation="eager", mlp_bias=False)
     layer = Midlayer(config, Qwen3Attention)
     stored = json.loads((folder / "config.json").read_text())
