@@ -19,7 +19,6 @@ from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.targets.passes.tree_mask import causal, within
 
 TOKEN, TEXT, BOTH_WAYS = "token", "text", "text_both_ways"
-REACHES = (TOKEN, TEXT, BOTH_WAYS)
 """Where a window ends: at the token that attends, as in z-lab's networks; at the end of the text,
 as in the speculators library's, whose tokens also see the earlier ones of their block; or so that
 they see the whole block."""
@@ -64,7 +63,7 @@ class DFlashConfig:
     block: the number of tokens in a pass: the last one of the text, followed by masks.
     windows: for each decoder layer, the number of tokens in its window; None if every token sees
         the whole text and block.
-    reach: where windows end, one of REACHES.
+    reach: where windows end, TOKEN, TEXT or BOTH_WAYS.
     from_anchor: whether the last token of the text has a prediction too: that of the next one.
     scale: the factor that embeddings are multiplied by.
     """
