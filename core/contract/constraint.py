@@ -1,7 +1,7 @@
 """Constraint: changes the target's logits along a text, and may end it."""
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,6 @@ from torch import Tensor
 
 from outrider.base.errors import PluginError, TargetError
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.target import Target
 
 
 class Constraint:
@@ -20,11 +19,12 @@ class Constraint:
     place of the target's, so a lossless acceptance rule reproduces it exactly.
     """
 
-    def begin(self, target: Target, ids: Sequence[int]) -> "Constraint":
+    def begin(self, target: Any, ids: Sequence[int]) -> "Constraint":
         """Returns the constraint for one text, which may hold state of its own.
 
         Called before the first round. Defaults to the object itself.
 
+        target: the `Target` that writes the text.
         ids: the first ids of the text; its prompt, for a decoder-only target.
         """
         return self
@@ -64,7 +64,7 @@ class AllOf(Constraint):
     def __init__(self, *parts: Constraint) -> None:
         self._parts = parts
 
-    def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
+    def begin(self, target: Any, ids: Sequence[int]) -> Constraint:
         return AllOf(*(part.begin(target, ids) for part in self._parts))
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:

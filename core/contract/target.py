@@ -13,6 +13,7 @@ from torch import Tensor
 
 from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
 from outrider.contract.chance import TARGET, Chance
+from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
@@ -91,6 +92,19 @@ class Target(ABC):
         this: its encoder reads the prompt, and the text begins with the decoder's start token.
         """
         return list(prompt), None
+
+    def constraint(
+        self, ids: Sequence[int], source: Tokens | None, limit: int | None = None
+    ) -> Constraint | None:
+        """Returns what the model itself asks of each of its texts, such as a repetition penalty.
+
+        It takes part in the target's distribution, before a run's own constraint; sessions score
+        without it. Defaults to None.
+
+        ids, source: as `begin` returns them.
+        limit: the most ids that the text may have, if it is known.
+        """
+        return None
 
     @abstractmethod
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
@@ -179,14 +193,19 @@ class Target(ABC):
         for prompt, chance in zip(
             prompts, [chance.named(TARGET) for chance in chances], strict=True
         ):
-            session, text = self.open(prompt), list[int]()
-            start = len(self.begin(prompt)[0])
-            limit = min(max_new_tokens, (self.max_length or start + max_new_tokens) - start)
-            while len(text) < limit and not (text and text[-1] in self.eos):
-                token = chance.categorical(sampling.probs(session.score(Draft())[0]))
+            session = self.open(prompt)
+            ids, source = self.begin(prompt)
+            start, limit = len(ids), len(ids) + max_new_tokens
+            limit = min(limit, self.max_length or limit)
+            own, ended = self.constraint(ids, source, limit), False
+            while len(ids) < limit and not ended:
+                logits = session.score(Draft())[0]
+                logits = logits if own is None else own.logits(ids, logits)
+                token = chance.categorical(sampling.probs(logits))
                 session.commit(Verdict((), token))
-                text.append(token)
-            texts.append(text)
+                ids.append(token)
+                ended = token in self.eos or (own is not None and own.ends(ids))
+            texts.append(ids[start:])
         return texts
 
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:

@@ -7,7 +7,7 @@ from typing import Annotated, final
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.errors import DrafterError, is_int, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
-from outrider.contract.constraint import Constraint
+from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
@@ -124,13 +124,14 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
     if run.target.max_length is not None and run.target.max_length < limit:
         limit, reason = run.target.max_length, "max_length"
+    asked = None if constraint is None else begun(constraint, run.target, ids)
     return ActiveText(
         session=session,
         drafter=_opened(drafter),
         policy=policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
-        constraint=None if constraint is None else begun(constraint, run.target, ids),
+        constraint=_combined(run.target.constraint(ids, source, limit), asked),
         ids=ids,
         prompt_length=len(ids),
         source=source,
@@ -138,6 +139,13 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         limit_reason=reason,
         stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
+
+
+def _combined(own: Constraint | None, asked: Constraint | None) -> Constraint | None:
+    """Returns what the target and the run ask of a text, as one constraint."""
+    if own is None or asked is None:
+        return asked if own is None else own
+    return AllOf(own, asked)
 
 
 def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:

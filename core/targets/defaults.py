@@ -1,29 +1,53 @@
-"""Defaults: what a model's own generation config sets that changes its distributions."""
+"""Defaults: what a model's own generation config asks of each text, as `generate` applies it."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.constraint import Constraint
+from outrider.contract.context import Tokens
+from outrider.decoding.text_stream import TextStream
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Defaults = Literal["apply", "ignore"]
+"""Whether a target obeys its model's generation config."""
 
 NEUTRAL: dict[str, tuple[Any, ...]] = {
-    "repetition_penalty": (1.0,),
+    "guidance_scale": (1.0,),
+    "watermarking_config": (),
+    "sequence_bias": ([], {}),
     "encoder_repetition_penalty": (1.0,),
+    "repetition_penalty": (1.0,),
     "no_repeat_ngram_size": (0,),
     "encoder_no_repeat_ngram_size": (0,),
     "bad_words_ids": ([],),
-    "suppress_tokens": ([],),
-    "begin_suppress_tokens": ([],),
-    "sequence_bias": ([], {}),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
     "forced_bos_token_id": (),
     "forced_eos_token_id": (),
     "exponential_decay_length_penalty": (),
-    "min_length": (0,),
-    "min_new_tokens": (0,),
+    "suppress_tokens": ([],),
+    "begin_suppress_tokens": ([],),
     "stop_strings": ([], ""),
-    "guidance_scale": (1.0,),
 }
 """By the name of a default, the values that change nothing, besides None."""
 
+NEED_END = {"min_length", "min_new_tokens", "exponential_decay_length_penalty"}
+"""Defaults that change nothing for a model without an end token."""
+
+LEFT_OUT = {"guidance_scale", "watermarking_config"}
+"""Defaults that take other passes than a text's own, or chance of their own."""
+
 
 def own_defaults(generation_config: Any) -> dict[str, Any]:
-    """Returns a model's defaults that transformers' `generate` obeys and decoding here does not.
+    """Returns a model's defaults that change the text of transformers' `generate`.
+
+    Those of sampling are not among them: temperature, top-k and the like are the run's.
 
     generation_config: that of transformers, or None.
     """
@@ -33,3 +57,115 @@ def own_defaults(generation_config: Any) -> dict[str, Any]:
         for name, value in values.items()
         if value is not None and value not in NEUTRAL[name]
     }
+
+
+@final
+class OwnDefaults:
+    """The defaults of a model, and which of them are in force.
+
+    in_force, not_in_force: the value of each, by name.
+    """
+
+    def __init__(
+        self,
+        model: "PreTrainedModel",
+        tokenizer: "PreTrainedTokenizerBase | None",
+        eos: frozenset[int],
+        choice: Defaults,
+    ) -> None:
+        left_out = set(NEUTRAL) if choice == "ignore" else set(LEFT_OUT)
+        if tokenizer is None:
+            left_out.add("stop_strings")
+        found = own_defaults(model.generation_config)
+        if not eos:
+            found = {name: value for name, value in found.items() if name not in NEED_END}
+        if model.config.is_encoder_decoder:  # the text begins with it, whatever the choice
+            left_out.discard("forced_bos_token_id")
+        self.in_force = {name: value for name, value in found.items() if name not in left_out}
+        self.not_in_force = {name: value for name, value in found.items() if name in left_out}
+        self._device, self._eos = model.device, sorted(eos)
+        self._tokenizer = tokenizer
+
+    def lines(self) -> list[str]:
+        """Returns a line of what is in force, and one of what is not."""
+        told = (("in force", self.in_force), ("not in force", self.not_in_force))
+        return [
+            f"defaults of the model {where}: "
+            + ", ".join(f"{name}={value!r:.60}" for name, value in values.items())
+            for where, values in told
+            if values
+        ]
+
+    def of_text(
+        self, ids: Sequence[int], source: Tokens | None, limit: int | None
+    ) -> Constraint | None:
+        """Returns the defaults in force for one text; None if there are none.
+
+        The arguments are those of `Target.constraint`.
+        """
+        if not self.in_force:
+            return None
+        stops = self.in_force.get("stop_strings", ())
+        stream = TextStream(self._tokenizer, stops, ids) if stops else None
+        return TextDefaults(self._processors(ids, source, limit), stream, self._device)
+
+    def _processors(self, ids: Sequence[int], source: Tokens | None, limit: int | None) -> Any:
+        """Returns the processors of `generate`, in its order."""
+        import transformers as hf
+
+        start = len(ids) if source is None else 1  # a forced beginning is not the prompt's
+        device: Any = self._device  # a word, by their annotations
+        read: Any = torch.tensor([[*(ids if source is None else source)]], device=device)
+        end: Any = torch.tensor(self._eos, device=device) if self._eos else None
+        make: dict[str, Any] = {
+            "sequence_bias": hf.SequenceBiasLogitsProcessor,
+            "encoder_repetition_penalty": lambda penalty: (
+                hf.EncoderRepetitionPenaltyLogitsProcessor(penalty, read)
+            ),
+            "repetition_penalty": hf.RepetitionPenaltyLogitsProcessor,
+            "no_repeat_ngram_size": hf.NoRepeatNGramLogitsProcessor,
+            "encoder_no_repeat_ngram_size": lambda size: hf.EncoderNoRepeatNGramLogitsProcessor(
+                size, read
+            ),
+            "bad_words_ids": lambda words: hf.NoBadWordsLogitsProcessor(words, end),
+            "min_length": lambda length: hf.MinLengthLogitsProcessor(length, end, device),
+            "min_new_tokens": lambda count: hf.MinNewTokensLengthLogitsProcessor(
+                start, count, end, device
+            ),
+            "forced_bos_token_id": hf.ForcedBOSTokenLogitsProcessor,
+            "forced_eos_token_id": lambda token: (
+                None if limit is None else hf.ForcedEOSTokenLogitsProcessor(limit, token, device)
+            ),
+            "exponential_decay_length_penalty": lambda decay: hf.ExponentialDecayLengthPenalty(
+                decay, end, start
+            ),
+            "suppress_tokens": lambda tokens: hf.SuppressTokensLogitsProcessor(tokens, device),
+            "begin_suppress_tokens": lambda tokens: hf.SuppressTokensAtBeginLogitsProcessor(
+                tokens, len(ids), device
+            ),
+        }
+        made = [make[name](value) for name, value in self.in_force.items() if name in make]
+        return hf.LogitsProcessorList(one for one in made if one is not None)
+
+
+@final
+class TextDefaults(Constraint):
+    """The defaults of one text: transformers' own processors, asked at each node of a draft.
+
+    stream: finds the stop strings; None if there are none.
+    """
+
+    def __init__(self, processors: Any, stream: TextStream | None, device: torch.device) -> None:
+        self._processors, self._stream, self._device = processors, stream, device
+
+    def steering(self) -> Constraint:
+        return self
+
+    def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        changed = logits.clone() if logits.dtype == torch.float64 else logits.float()
+        text = torch.tensor([[*ids]], device=self._device)
+        row: Tensor = self._processors(text, changed[None].to(self._device))[0]
+        return row.to(logits.device)
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        return self._stream is not None and self._stream.push(ids[-1])[1]

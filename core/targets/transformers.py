@@ -14,13 +14,14 @@ from outrider.base.bounds import checked
 from outrider.base.errors import require
 from outrider.base.terminal import plain, remarks
 from outrider.contract.chance import Chance
+from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import PathScorer, Session, Target
 from outrider.contract.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
-from outrider.targets.defaults import own_defaults
+from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes import launch, ranks
@@ -65,6 +66,9 @@ class TransformersTarget(Target):
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in
         the call to run their parts of the passes, and end when the first does.
+    generation_config: apply, what the config sets besides sampling is in force for every
+        text, as in transformers' `generate`: penalties, words left out, minimum lengths, forced
+        tokens, stop strings; ignore, only its end tokens are. A line says what is in force.
 
     tested: the result of a few tiny passes when the target was made (`self_test`). If the model
         can't score a tree like its paths, the target takes only chains; if it can't read several
@@ -76,7 +80,7 @@ class TransformersTarget(Target):
     """
 
     @checked("target")
-    def __init__(
+    def __init__(  # noqa: PLR0913  how a model is loaded and run, by name
         self,
         model: Any,
         tokenizer: Any = None,
@@ -86,6 +90,7 @@ class TransformersTarget(Target):
         optimize: str = "auto",
         quantize: str | None = None,
         tensor_parallel: bool = False,
+        generation_config: Defaults = "apply",
     ) -> None:
         require_engine(optimize, "target.optimize")
         is_name = isinstance(model, str | Path)
@@ -108,9 +113,8 @@ class TransformersTarget(Target):
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
         self._fingerprint: str | None = None
         self._describe()
-        if ignored := own_defaults(self.model.generation_config):
-            named = ", ".join(f"{name}={value!r:.60}" for name, value in ignored.items())
-            line = f"defaults of the model are not in force: {named}"
+        self.defaults = OwnDefaults(self.model, tokenizer, self.eos, generation_config)
+        for line in self.defaults.lines():
             remarks().print(plain(line), soft_wrap=True)
 
     def test_again(self) -> SelfTest | None:
@@ -150,6 +154,11 @@ class TransformersTarget(Target):
         if not self._start:
             return super().begin(prompt)
         return list(self._start), Tokens(list(prompt))
+
+    def constraint(
+        self, ids: Sequence[int], source: Tokens | None, limit: int | None = None
+    ) -> Constraint | None:
+        return self.defaults.of_text(ids, source, limit)
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         text, source = self.begin(tokens)
@@ -193,13 +202,13 @@ class TransformersTarget(Target):
         max_new_tokens: int,
     ) -> list[list[int]]:
         one_by_one = self.tested.sources if self._start else self.tested.batches
-        if one_by_one:
+        if one_by_one or self.defaults.in_force:
             return super().write(prompts, sampling, chances, max_new_tokens)
         how = write_encoded if self._start else write
         return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
 
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
-        if self._start or self.tested.batches:
+        if self._start or self.tested.batches or self.defaults.in_force:
             return super().write_turns(texts)
         return write_turns(self.model, self.eos, texts)
 
@@ -209,6 +218,7 @@ class TransformersTarget(Target):
         if self._fingerprint is None:
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
+            digest.update(str(self.defaults.in_force or "").encode())
             for name, tensor in self.model.state_dict().items():
                 for part, plain in plain_parts(name, tensor.detach()):
                     digest.update(part.encode())

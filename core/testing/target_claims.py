@@ -25,9 +25,9 @@ from outrider.testing.target_stage import (
     assert_same,
     next_tokens,
     others,
-    plain_rows,
     prompts_for,
     tolerance,
+    written_rows,
 )
 from outrider.verifiers.token import Token
 
@@ -86,7 +86,7 @@ def check_write_equals_plain_decoding(make: Make) -> None:
             assert ends == [len(text) - 1] or (not ends and len(text) == WRITTEN), (
                 f"{len(text)} tokens: expected {WRITTEN}, or the first of eos at the end ({case})"
             )
-            rows = plain_rows(target, prompt, text[:-1])
+            rows = written_rows(target, prompt, text[:-1])
             if sampling.greedy:
                 _assert_likeliest(rows, text, case)
                 continue
@@ -116,7 +116,7 @@ def check_turns_go_on_where_the_last_ended(make: Make) -> None:
             head = [*without_end(head, turn, target.eos), *turn.ids]
             case = f"turn {number} after {len(head)} tokens"
             assert 0 < len(text) <= turn.max_new_tokens, f"{len(text)} tokens ({case})"
-            _assert_likeliest(plain_rows(target, head, text[:-1]), text, case)
+            _assert_likeliest(written_rows(target, head, text[:-1]), text, case)
             head += text
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.constraint import constrained
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
@@ -78,6 +79,15 @@ def plain_rows(
         session.commit(Verdict((), token))
         rows.append(session.score(Draft()))
     return torch.cat(rows)
+
+
+def written_rows(
+    target: Target, prompt: Sequence[int], tokens: Sequence[int]
+) -> Float[Tensor, "tokens+1 vocab"]:
+    """Returns the logits that the target's own texts are drawn from, as `plain_rows` does."""
+    rows, (ids, source) = plain_rows(target, prompt, tokens), target.begin(prompt)
+    own = target.constraint(ids, source)
+    return rows if own is None else constrained(own, ids, Draft.chain(tokens), rows)
 
 
 def assert_same(

@@ -12,6 +12,7 @@ from transformers import StoppingCriteriaList, StopStringCriteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 
 from outrider.base.errors import ConfigError
+from outrider.base.terminal import QUIET, switched_on
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.drafter import Drafter
@@ -198,7 +199,10 @@ class Speculation:
     def _bound(self, model: Any, eos: frozenset[int]) -> TransformersTarget:
         """Returns the target that wraps a model; a new one only if the model has changed."""
         if self._target is None or self._target.model is not model:
-            self._target = TransformersTarget(model, self._tokenizer)
+            with switched_on(QUIET, wanted=True):  # `generate` applies the model's defaults itself
+                self._target = TransformersTarget(
+                    model, self._tokenizer, generation_config="ignore"
+                )
         self._target.eos = eos
         self._target.max_length = None  # the stopping criteria say where a text ends
         return self._target

@@ -76,6 +76,11 @@ def fit(target: Target, drafter: Drafter) -> None:
             no trees, or the two don't fit.
     """
     name = type(drafter).__name__
+    if target.constraint(*target.begin([0])) is not None:
+        raise ConfigError(
+            "beams take no defaults of the model (a penalty, stop strings, ...): expected"
+            " target.generation_config=ignore"
+        )
     if not target.trees:
         raise ConfigError(f"beams are scored as a tree: {target.no_trees}")
     available = AVAILABLE & target.offers

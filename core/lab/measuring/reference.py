@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import SampledChance
+from outrider.contract.constraint import constrained
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -58,14 +59,19 @@ def reference(
     """
     session = target.open(prompt, needs)
     first_features = dict(session.features())
-    logits = session.score(Draft.chain(text))[: len(text)]
+    chain = Draft.chain(text)
+    logits = session.score(chain)
     before, source = target.begin(prompt)
     ended = text[-1] in target.eos
+    if own := target.constraint(before, source):
+        logits = constrained(own, before, chain, logits)
+        asked = [own.ends([*before, *text[:count]]) for count in range(1, len(text) + 1)]
+        ended = ended or asked[-1]
     return Reference(
         ids=[*before, *text],
         start=len(before),
         source=source,
-        logits=logits,
+        logits=logits[: len(text)],
         features=session.features(),
         first_features=first_features,
         ended=ended,
