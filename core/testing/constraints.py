@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator
 import torch
 
 from outrider.contract.constraint import Constraint
+from outrider.contract.draft import Draft
+from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
+from outrider.contract.verifier import Verdict
 from outrider.decoding.generation import generate
 from outrider.testing.stage import VOCAB_SIZE, tiny_target
 
@@ -58,13 +61,30 @@ def check_forced_tokens_are_possible(make: Make) -> None:
 
 
 def check_a_greedy_text_is_the_same_with_drafts(make: Make) -> None:
-    """The greedy text under the constraint is the same whoever drafts."""
+    """The greedy text under the constraint is the same whoever drafts: the likeliest token of those
+    that it allows, again and again.
+    """
     target = tiny_target(VOCAB_SIZE)
     texts = [
         generate(target, list(PROMPT), name, constraint=make(), max_new_tokens=LENGTH).tokens
         for name in ("none", "bigram", "random")
     ]
     assert texts[0] == texts[1] == texts[2], f"without drafts {texts[0]}, with drafts {texts[1:]}"
+    expected = _likeliest_text(make, target)
+    assert texts[0] == expected, f"the text is {texts[0]}: it allows {expected}"
+
+
+def _likeliest_text(make: Make, target: Target) -> list[int]:
+    """Returns the greedy text under a constraint, token by token."""
+    ids, text = list(PROMPT), list[int]()
+    constraint, session = make().begin(target, ids), target.open(ids)
+    while len(text) < LENGTH:
+        logits = constraint.logits([*ids, *text], session.score(Draft())[0])
+        text.append(int(likeliest(logits)))
+        session.commit(Verdict((), text[-1]))
+        if constraint.ends([*ids, *text]) or text[-1] in target.eos:
+            break
+    return text
 
 
 def _texts(make: Make, target: Target) -> Iterator[tuple[list[int], Constraint]]:

@@ -66,6 +66,13 @@ class ForcedRepeat(NoRepeats):
         return [ids[-1]]
 
 
+def test_a_loop_that_leaves_out_the_constraint_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "outrider.decoding.rounds.constrained", lambda constraint, ids, draft, logits: logits
+    )
+    assert faults(NoRepeats) == ["a_greedy_text_is_the_same_with_drafts"]
+
+
 def test_faulty_constraints_are_caught() -> None:
     assert not faults(NoRepeats)
     assert "masks_are_well_formed" in faults(InPlace)
