@@ -7,11 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, final
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import ProxyHandler, build_opener
 from urllib.request import Request as HTTPRequest
-from urllib.request import urlopen
 
 from outrider.base.errors import OutriderError
 from outrider.contract.sampling import Sampling
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+"""The names of this machine, whose prompts no proxy gets to see."""
 
 Token = int | str
 """A token as an engine names it: by its id, or else by its characters."""
@@ -82,6 +86,8 @@ class OpenAIClient(Client):
     ) -> None:
         self._url = url.rstrip("/").removesuffix("/v1") + "/v1"
         self._patience, self._logprobs = patience, logprobs
+        past_proxies = [ProxyHandler({})] if urlsplit(self._url).hostname in LOOPBACK else []
+        self._opener = build_opener(*past_proxies)
         self._model = model or str(self._call("/models")["data"][0]["id"])
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
@@ -123,7 +129,7 @@ class OpenAIClient(Client):
         request = HTTPRequest(self._url + path, data=data)
         request.add_header("Content-Type", "application/json")
         try:
-            with urlopen(request, timeout=self._patience) as reply:
+            with self._opener.open(request, timeout=self._patience) as reply:
                 content: dict[str, Any] = json.load(reply)
                 return content
         except HTTPError as error:
