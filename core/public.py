@@ -2,6 +2,7 @@
 
 __all__ = [
     "AllOf",
+    "BatchTarget",
     "Beams",
     "Budget",
     "Chance",
@@ -56,21 +57,18 @@ from outrider.base.errors import (
 )
 from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
-from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
-from outrider.contract.counts import Counts
 from outrider.contract.draft import Draft
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample, PolicyExample, VerifierExample
-from outrider.contract.logprobs import TokenLogprob
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Fixed, Policy
-from outrider.contract.round import Round
+from outrider.contract.policy import Fixed, Policy, PolicyExample
+from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
+from outrider.decoding.batch_target import BatchTarget
 from outrider.decoding.beams.speculation import Beams, beam_search
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together

@@ -6,6 +6,7 @@ from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
+from outrider.contract.composition import faster, redraw, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -69,13 +70,13 @@ class Hierarchy(Drafter):
         if reach is not None:
             pen.limit(reach)
         while pen.open:
-            faster_pen = pen.faster(min(self._ahead, pen.gamma - pen.last - 2))
+            faster_pen = faster(pen, min(self._ahead, pen.gamma - pen.last - 2))
             so_far = replace(context, tokens=Tokens(list(text)))
             self._faster.propose_batch([(so_far, faster_pen)])
-            guess = faster_pen.finish()
+            guess = written(faster_pen)
             logits = self._small.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):
-                text.append(pen.redraw(logits[node]))
+                text.append(redraw(pen, logits[node]))
                 if text[-1] != guessed or not pen.open:
                     break
             else:

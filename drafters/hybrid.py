@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
+from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -111,7 +112,7 @@ class Hybrid(Drafter):
                     pen.limit(self._steps)
             drafter.propose_batch(pairs)
             if self._chains:
-                after = [(_with_draft(context, pen), pen.continued()) for context, pen in pairs]
+                after = [(_with_draft(context, pen), continued(pen)) for context, pen in pairs]
                 pairs = [(context, pen) for context, pen in after if pen.open]
             else:
                 pairs = [(context, pen) for context, pen in pairs if not len(pen)]
@@ -120,13 +121,13 @@ class Hybrid(Drafter):
         trees = [Merged(pen) for _, pen in pairs]
         # Before anything is written: each draft begins at the root, under its constraint and noise.
         roots = [
-            [(context, pen.apart(pen.gamma, pen.budget)) for context, pen in pairs]
+            [(context, apart(pen, pen.gamma, pen.budget)) for context, pen in pairs]
             for _ in self._drafters
         ]
-        for drafter, apart in zip(self._drafters, roots, strict=True):
-            drafter.propose_batch(apart)
-            for tree, (_, pen) in zip(trees, apart, strict=True):
-                tree.add(pen.finish())
+        for drafter, own in zip(self._drafters, roots, strict=True):
+            drafter.propose_batch(own)
+            for tree, (_, pen) in zip(trees, own, strict=True):
+                tree.add(written(pen))
 
     def observe(
         self,

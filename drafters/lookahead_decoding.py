@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import AtLeast, Count, checked
+from outrider.contract.composition import ask
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
@@ -125,10 +125,10 @@ class LookaheadDecoding(Drafter):
         chain = ROOT
         ends: list[int] = []
         for column in range(self._window):
-            chain = pen.ask(self._rows[0][column], after=chain)
+            chain = ask(pen, self._rows[0][column], after=chain)
             ends.append(chain)
         for row in self._rows[1:]:
-            ends = [pen.ask(token, after=end) for token, end in zip(row, ends, strict=True)]
+            ends = [ask(pen, token, after=end) for token, end in zip(row, ends, strict=True)]
 
     def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
         new_row = likeliest(logits[-self._window :]).tolist()

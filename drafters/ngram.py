@@ -11,8 +11,7 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.data.prompts import read_jsonl

@@ -6,8 +6,7 @@ from typing import ClassVar, Self, final
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 
 KEY = 8

@@ -5,8 +5,7 @@ from typing import Any, ClassVar, final
 import torch
 
 from outrider.contract.context import Context
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree

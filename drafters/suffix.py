@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Self, final
 
 from outrider.base.bounds import Above, Count, Share, checked
 from outrider.contract.context import Context, Tokens
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton

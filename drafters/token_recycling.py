@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.examples import DrafterExample
+from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.verifier import Verdict
 from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter

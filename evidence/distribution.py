@@ -82,7 +82,7 @@ class Liar(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         probs = self.target.sampling.probs(self.target.row(tuple(context.tokens)))
         flat = (probs > 0).double() / int((probs > 0).sum())
-        pen._submit([(pen._chance.categorical(probs**3), flat)], None)
+        pen._submit([(pen.sheet.chance.categorical(probs**3), flat)], None)
 
 
 def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]:

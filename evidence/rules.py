@@ -14,6 +14,7 @@ import torch
 
 from outrider import Context, Draft, Drafter, Pen, Sampling, Scores, Tokens, Verifier
 from outrider.contract.chance import SampledChance
+from outrider.contract.sheet import Sheet
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.registry import installed, make
@@ -48,9 +49,9 @@ def milliseconds(rule: Verifier, tree: str | None, rounds: int) -> tuple[float, 
     for seed in range(rounds):
         chance = SampledChance.seeded(seed)
         budget = 64 if tree else None
-        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=VOCAB, gamma=8, budget=budget)
+        pen = Pen(Sheet(sampling=SAMPLED, chance=chance, vocab_size=VOCAB, gamma=8, budget=budget))
         drafter.propose(Context(Tokens([0])), pen)
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         logits = target[[0, *(len(draft.path(node)) for node in range(len(draft)))]]
         scores = Scores(logits, SAMPLED)
         _ = scores.probs  # the softmax of the target's rows, which every rule needs

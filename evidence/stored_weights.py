@@ -52,7 +52,7 @@ def pass_times(targets: Mapping[str, Target], repeats: int) -> dict[tuple[str, i
     for _ in range(repeats):
         for rows in ROWS:
             for form, target in targets.items():
-                with target.at_work():
+                with target.computing():
                     began = perf_counter()
                     run_pass(target.model, caches[form], PassInput(ids[:, :rows], rows))
                     times.setdefault((form, rows), []).append(1000 * (perf_counter() - began))
@@ -73,7 +73,7 @@ def surprise(target: Target, text: Sequence[int]) -> float:
 
 def written(target: Target, prompts: Sequence[Sequence[int]], length: int) -> list[list[int]]:
     chances = [SampledChance.seeded(0) for _ in prompts]
-    with target.at_work():
+    with target.computing():
         return target.write(prompts, Sampling(), chances, length)
 
 

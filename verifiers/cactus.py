@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from outrider.base.bounds import NonNegative, OneOf, checked
-from outrider.contract.budget import DIVERGENCES, Budget
-from outrider.contract.examples import VerifierExample
+from outrider.contract.verifier import DIVERGENCES, Budget, VerifierExample
 from outrider.verifiers.towards import STEPS, Towards, within
 
 Floats = NDArray[np.float64]

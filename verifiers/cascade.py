@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import NonNegative, OneOf, Share, checked
-from outrider.contract.budget import DIVERGENCES, Budget
-from outrider.contract.examples import VerifierExample
+from outrider.contract.verifier import DIVERGENCES, Budget, VerifierExample
 from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {

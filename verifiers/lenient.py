@@ -10,9 +10,8 @@ from outrider.base.bounds import Within, checked
 from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.token import acceptance, leading, residual
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from outrider.base.bounds import checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.examples import VerifierExample
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.recursive import descend, first
 from outrider.verifiers.token import token_rates
 

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.examples import VerifierExample
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
 from outrider.verifiers.recursive import residual

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Budget, Scores, Verdict, Verifier
 from outrider.verifiers.token import residual
 
 STEPS = 60

@@ -9,8 +9,7 @@ from torch import Tensor
 from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.examples import VerifierExample
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 
 
 @final

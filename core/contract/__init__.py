@@ -3,10 +3,10 @@
 The roles are abstract classes: `drafter`, `verifier` (an acceptance rule), `policy` (how long to
 draft) and `target` (the model). What passes between them are values: `context` is all that a
 drafter sees, `draft` all that it writes, with the `pen` as the only way to write it, on a `sheet`.
-`round` is the outcome of one target call, and `counts` sums up rounds. `chance` is the only source
-of randomness, the noise included that a rule may share with the pen. `sampling` is the only way
-from logits to a distribution, a `constraint` changes the target's logits, and a `budget` says how
-far a lossy rule may stray.
+Drafters made of other drafters also use `composition`. `round` is the outcome of one target call.
+`chance` is the only source of randomness, the noise included that a rule may share with the pen.
+`sampling` is the only way from logits to a distribution, and a `constraint` changes the target's
+logits.
 
 Nothing here runs a model or knows a plugin. Start with `drafter`, then `pen`.
 """

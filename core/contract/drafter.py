@@ -1,8 +1,9 @@
-"""Drafter: proposes tokens cheaply."""
+"""The role that proposes tokens, and what it may override."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -10,7 +11,6 @@ from torch import Tensor
 from outrider.base.errors import DrafterError
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
-from outrider.contract.examples import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
@@ -43,7 +43,7 @@ class Drafter(ABC):
     needs: frozenset[str] = frozenset()
     kind: str = "chain"
     autoregressive: bool = False
-    examples: ClassVar[Sequence[DrafterExample]] = ()
+    examples: ClassVar[Sequence["DrafterExample"]] = ()
 
     @property
     def trees(self) -> bool:
@@ -133,6 +133,38 @@ class Drafter(ABC):
 
     def forget(self) -> None:
         """Begins an empty memory. Drafters that were opened before keep the old one."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DrafterExample:
+    """What a drafter writes after a text.
+
+    It is played at temperature 0, or at temperature 1 if it has `probs`. The target counts up:
+    after token 3 it finds 4 the likeliest, then 5, and so on around its vocabulary.
+
+    text: the ids before the draft; the prompt, if there are `rounds`.
+    draft: the tokens of the draft.
+    parents: the node that each of them continues, -1 for the text. Defaults to a chain.
+    probs: the probability that each of them was drawn with.
+    gamma, budget: the greatest depth of the draft, and the most nodes. `budget` defaults to gamma.
+    rounds: how many rounds of the loop come before, for a drafter that learns from them.
+    earlier: texts that ended before this one, for a drafter that remembers them. It drafts after
+        each of them, too.
+    vocab_size: the size of the vocabulary.
+    settings: the arguments of the drafter.
+    """
+
+    text: Sequence[int]
+    draft: Sequence[int]
+    parents: Sequence[int] | None = None
+    probs: Sequence[float] | None = None
+    gamma: int = 4
+    budget: int | None = None
+    rounds: int = 0
+    earlier: Sequence[Sequence[int]] = ()
+    vocab_size: int = 10
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def check_returned(value: object) -> None:

@@ -1,11 +1,11 @@
 """Policy: decides how long each draft is, by the tokens already in it and by earlier rounds."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, final
 
 from outrider.contract.draft import Draft
-from outrider.contract.examples import PolicyExample
 from outrider.contract.round import Round
 
 
@@ -19,7 +19,7 @@ class Policy(ABC):
     texts_before: how many texts it has learned from in earlier runs, if it keeps what it learns.
     """
 
-    examples: ClassVar[Sequence[PolicyExample]] = ()
+    examples: ClassVar[Sequence["PolicyExample"]] = ()
     texts_before: int = 0
 
     @abstractmethod
@@ -61,3 +61,30 @@ class Fixed(Policy):
 
     def depth(self, gamma: int) -> int:
         return gamma
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PolicyExample:
+    """How long the drafts of some rounds are.
+
+    rounds: for each round how many tokens its draft has, and how many of them are accepted.
+    gamma: the greatest depth of a draft.
+    texts: how many rounds each text has. Defaults to all of them in one text.
+    probabilities: that the drafter gives to each token of a draft. The rest is on one other token,
+        and the last one holds for all further tokens.
+    parents: the node that each token continues, -1 for the text. Defaults to a chain. Nodes with
+        one parent are written together.
+    branch: the nodes that are accepted one after the other. Defaults to those of a chain.
+    seconds: of drafting one token, and of a call of the target.
+    settings: the arguments of the policy.
+    """
+
+    rounds: Sequence[tuple[int, int]]
+    gamma: int
+    texts: Sequence[int] | None = None
+    probabilities: Sequence[float] = (0.9,)
+    parents: Sequence[int] | None = None
+    branch: Sequence[int] | None = None
+    seconds: tuple[float, float] = (0.01, 0.1)
+    settings: Mapping[str, Any] = field(default_factory=dict)

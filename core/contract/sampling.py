@@ -82,6 +82,14 @@ class Sampling:
             probs = probs / probs.sum(-1, keepdim=True)
         return probs
 
+    def exact(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+        """Returns the distribution of `logits` in float64, as a draft records it for each token.
+
+        So the recorded distribution is the one that the token is drawn from, to the bit.
+        """
+        probs = self.probs(logits).double()
+        return probs / probs.sum()
+
 
 def likeliest(logits: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
     """Returns each row's token with the largest logit, the first one if there are several."""

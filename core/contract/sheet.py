@@ -1,29 +1,71 @@
-"""Sheet: a draft and its questions as they are written, by one pen or by several in turn."""
+"""The draft under construction. Several pens may write to it in turn."""
 
+import math
+import operator
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import final
 
+import torch
+from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import DrafterError, shown
+from outrider.contract.chance import Chance
+from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.sampling import Sampling
 
 Drawn = tuple[int, Tensor | None]
 """A token, and the distribution that it was drawn from; None if it was written."""
 
+NEAR = 1e-3
+"""How far from 1 the sum of probabilities may be by rounding."""
+PROBABILITIES = (
+    "a drafter gave logits that are between 0 and 1 and sum to 1: expected logits, not"
+    " probabilities; of these, probs.log() are the logits"
+)
+
 
 @final
 class Sheet:
-    """What has been written so far.
+    """What has been written of one draft, and the settings that every token is drawn with.
 
-    more: the policy's answer to whether to go on, given the draft so far.
+    gamma: the greatest depth of the draft (Leviathan's γ).
+    budget: the greatest number of nodes. Defaults to gamma, which is enough for a chain.
+    more: called with the draft after each submission; returns whether to keep drafting.
+    start: the position in the text of the draft's first token, if the acceptance rule is coupled.
+        Tokens are then drawn with the noise of their position. If None, tokens are drawn
+        independently.
+    guide: the constraint that drafts keep to: it changes logits before a token is drawn.
+
+    tokens: the id at each node.
+    asked: the id and the parent of each question, a token to be scored beside the draft.
     stopped: whether the policy has ended the draft.
+    guesses: a faster drafter's guesses of the next tokens; None without any.
     """
 
-    def __init__(self, more: Callable[[Draft], bool] | None) -> None:
-        self.stopped: bool = False
+    def __init__(  # noqa: PLR0913  what a draft depends on, by name
+        self,
+        *,
+        sampling: Sampling,
+        chance: Chance,
+        vocab_size: int,
+        gamma: int,
+        budget: int | None = None,
+        more: Callable[[Draft], bool] | None = None,
+        start: int | None = None,
+        guide: Guide | None = None,
+    ) -> None:
+        self.sampling, self.chance, self.start = sampling, chance, start
+        self.vocab_size, self.gamma = vocab_size, gamma
+        self.budget: int = gamma if budget is None else budget
         self.tokens: list[int] = []
         self.asked: list[tuple[int, int]] = []
-        self._more = more
+        self.stopped: bool = False
+        self.guesses: Guesses | None = None
+        self._more, self._guide = more, guide
         self._parents: list[int] = []
         self._depths: list[int] = []
         self._calls: list[int] = []
@@ -34,16 +76,35 @@ class Sheet:
         """Returns the number of tokens from the context to `node`; 0 for the context itself."""
         return 0 if node == ROOT else self._depths[node]
 
-    def path(self, node: int) -> list[int]:
-        """Returns the tokens from the context to `node`, which is the last of them."""
+    def guide(self, node: int) -> Guide | None:
+        """Returns the guide to what may follow `node`; None if no constraint steers the draft."""
+        if self._guide is None:
+            return None
         tokens: list[int] = []
         while node != ROOT:
             tokens.append(self.tokens[node])
             node = self._parents[node]
-        return tokens[::-1]
+        return self._guide.after(tokens[::-1])
+
+    def checked(self, logits: Float[Tensor, "vocab"], node: int) -> Float[Tensor, "vocab"]:
+        """Returns a drafter's logits for what follows `node`, under the constraint if there is one.
+
+        Raises:
+            DrafterError: they do not describe a distribution over the vocabulary.
+        """
+        logits, guide = checked_logits(logits, self.vocab_size), self.guide(node)
+        return logits if guide is None else guide.steered(logits)
+
+    def draw(self, probs: Float[Tensor, "vocab"], node: int) -> int:
+        """Returns a token that follows `node`, drawn from `probs`."""
+        if self.start is None:
+            return self.chance.categorical(probs)
+        return self.chance.race(probs, self.start + self.depth(node))
 
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
         """Adds the children that one call of a pen wrote, and asks the policy whether to go on."""
+        self.settle()
+        self.guesses = None
         first = len(self.tokens)
         # The drafter may reuse its buffer, and the row may be a view of a large tensor.
         kept = None if logits is None else logits.clone()
@@ -55,10 +116,22 @@ class Sheet:
             self._logits.append(kept)
             self._calls.append(first)
         if self._more is not None:
-            self.stopped = not self._more(self.draft())
+            self.stopped = not self._more(self._draft())
 
-    def draft(self) -> Draft:
-        """Returns the draft written so far."""
+    def settle(self) -> None:
+        """Raises `DrafterError` if the next token has a guess, which has to be redrawn first."""
+        if self.guesses is not None:
+            self.guesses.sheet.settle()
+            if self.guesses.index(self) is not None and self.guesses.has_room():
+                token = len(self.tokens) + 1
+                raise DrafterError(f"passed over the guess of token {token}: use redraw")
+
+    def finish(self) -> Draft:
+        """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
+        self.settle()
+        return self._draft()
+
+    def _draft(self) -> Draft:
         return Draft(
             tuple(self.tokens),
             tuple(self._parents),
@@ -68,9 +141,58 @@ class Sheet:
         )
 
     def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens.
-
-        A question that continues node n of the draft has -2 - n as its parent; see `Draft.joined`.
-        """
+        """Returns the questions as a tree of written tokens, as `Draft.joined` takes it."""
         tokens, parents = zip(*self.asked, strict=True) if self.asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """Tokens that a faster drafter expects to come next; see `outrider.contract.composition`.
+
+    sheet: what they are written on.
+    first: how many tokens were written before the first of those that they guess.
+    has_room: returns whether the pen that asked for them may write another token.
+    """
+
+    sheet: Sheet
+    first: int
+    has_room: Callable[[], bool]
+
+    def index(self, sheet: Sheet) -> int | None:
+        """Returns which of them guesses the next token of `sheet`; None if none does."""
+        index = len(sheet.tokens) - self.first
+        return index if index < len(self.sheet.tokens) else None
+
+
+def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
+    """Returns a drafter's logits.
+
+    Raises:
+        DrafterError: they do not describe a distribution over the vocabulary.
+    """
+    if not isinstance(logits, Tensor):
+        raise DrafterError(f"gave logits as {type(logits).__name__}: expected a tensor")
+    if logits.is_complex() or logits.layout != torch.strided:
+        raise DrafterError("gave logits that are complex or sparse: expected numbers")
+    if logits.shape != (vocab_size,):
+        raise DrafterError(f"gave logits of shape {tuple(logits.shape)}: expected ({vocab_size},)")
+    highest = float(logits.max())
+    if not math.isfinite(highest):
+        raise DrafterError("gave logits with NaN, infinity or no finite entry")
+    if 0 < highest <= 1 and logits.min() >= 0 and abs(float(logits.sum()) - 1) < NEAR:
+        warnings.warn(PROBABILITIES, stacklevel=2)
+    return logits
+
+
+def checked_token(token: int, vocab_size: int) -> int:
+    """Returns an id; raises `DrafterError` if it is none, or not in the vocabulary."""
+    try:
+        is_list = isinstance(token, Tensor) and token.ndim > 0
+        index = -1 if is_list or isinstance(token, bool) else operator.index(token)
+    except TypeError:
+        index = -1
+    if not 0 <= index < vocab_size:
+        raise DrafterError(f"wrote id {shown(token)}: the vocabulary has {vocab_size} tokens")
+    return index

@@ -3,32 +3,21 @@
 import math
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
-from outrider.contract.chance import TARGET, Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
-from outrider.contract.sampling import Sampling
-from outrider.contract.turns import Turn, write_turn_by_turn
 from outrider.contract.verifier import Verdict
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
-
-
-Path = tuple[int, ...]
-"""Ids that continue a prompt."""
-
-PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
-"""Maps continuations of a prompt to the target's logits after each, in one pass."""
 
 
 def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
@@ -50,14 +39,6 @@ class Session(ABC):
     @abstractmethod
     def commit(self, verdict: Verdict) -> None:
         """Keeps the accepted path and the next token, and drops the rest of the draft."""
-
-    def read_ahead(self, limit: int) -> int:
-        """Reads up to `limit` tokens of the prompt ahead of `score`, and returns how many.
-
-        A text that joins others is read in such parts between their rounds, until nothing is left
-        to read ahead. This one returns 0: `score` reads the whole prompt.
-        """
-        return 0
 
     def features(self) -> dict[str, Tensor]:
         """Returns the features that the session was opened with, for the text scored so far."""
@@ -113,60 +94,12 @@ class Target(ABC):
         needs: the features to keep, out of those that the target offers.
         """
 
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        """Starts several texts, for `score_together`.
-
-        Override both if the target can score several texts in one pass, and `join` too.
-        """
-        return [self.open(prompt, needs) for prompt in prompts]
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session | None:
-        """Starts a text to be scored together with others; None if it can't be.
-
-        None makes the text wait until the others have ended, and starts a new batch then. That is
-        what this one returns if `open_together` is overridden.
-
-        sessions: the texts in progress, out of those that were opened together or have joined them;
-            at least one. All others have ended.
-        needs: the same as of the other texts.
-        """
-        if type(self).open_together is not Target.open_together:
-            return None
-        return self.open(prompt, needs)
-
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-        """Returns what `Session.score` does, for texts that were opened together or have joined."""
-        return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
-
-    def at_work(self) -> AbstractContextManager[None]:
+    def computing(self) -> AbstractContextManager[None]:
         """Returns a context manager that is entered to write, score or verify a draft.
 
         Override it if the target changes a setting for that time, such as the number of threads.
         """
         return nullcontext()
-
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        """Returns a function that scores continuations of a prompt, such as beams, in one pass.
-
-        This one reads the prompt again at each call. Override it if the target has a cache.
-        """
-        ids = list(prompt)
-
-        def score(paths: Sequence[Path]) -> Float[Tensor, "paths vocab"]:
-            draft, nodes = Draft.of_paths(paths)
-            logits = self.open(ids).score(draft)
-            return torch.stack([logits[node + 1] for node in nodes])
-
-        return score
 
     def fingerprint(self) -> str | None:
         """Returns a hash of all that decides the target's distributions, as a key for cached texts.
@@ -174,47 +107,6 @@ class Target(ABC):
         None, the default, if there is no such hash; the target's texts are then never cached.
         """
         return None
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> list[list[int]]:
-        """Returns the target's own continuation of each prompt, including the final `eos`.
-
-        The texts are independent of each other. Override this if the target can write them at once.
-
-        chances: one for each prompt; the tokens are drawn with the target's part of it, as those
-            that the target adds to drafts are.
-        """
-        texts: list[list[int]] = []
-        for prompt, chance in zip(
-            prompts, [chance.named(TARGET) for chance in chances], strict=True
-        ):
-            session = self.open(prompt)
-            ids, source = self.begin(prompt)
-            start, limit = len(ids), len(ids) + max_new_tokens
-            limit = min(limit, self.max_length or limit)
-            own, ended = self.constraint(ids, source, limit), False
-            while len(ids) < limit and not ended:
-                logits = session.score(Draft())[0]
-                logits = logits if own is None else own.logits(ids, logits)
-                token = chance.categorical(sampling.probs(logits))
-                session.commit(Verdict((), token))
-                ids.append(token)
-                ended = token in self.eos or (own is not None and own.ends(ids))
-            texts.append(ids[start:])
-        return texts
-
-    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
-        """Yields what the target writes in each turn of a text, as `write` does, text by text.
-
-        This one calls `write` with the whole text of each turn. Override it if the target can go on
-        where a turn ended, without reading the text again.
-        """
-        return write_turn_by_turn(self.write, texts, self.eos)
 
     def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
         """Returns the ids of a prompt. Ids are checked and returned as they are.

@@ -1,20 +1,20 @@
 """Verifier: an acceptance rule, which keeps part of a draft and adds one token."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, final
+from typing import Annotated, Any, ClassVar, final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import NonNegative, OneOf, checked
 from outrider.base.errors import PluginError
-from outrider.contract.budget import Budget
 from outrider.contract.chance import Chance
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
-from outrider.contract.examples import VerifierExample
 from outrider.contract.sampling import Sampling
 
 
@@ -83,9 +83,9 @@ class Verifier(ABC):
     """
 
     takes: frozenset[str] = frozenset({"chain"})
-    budget: Budget | None = None
+    budget: "Budget | None" = None
     coupled: bool = False
-    examples: ClassVar[Sequence[VerifierExample]] = ()
+    examples: ClassVar[Sequence["VerifierExample"]] = ()
 
     @property
     @abstractmethod
@@ -126,3 +126,68 @@ class Verifier(ABC):
         and the conformance kit holds it to that.
         """
         return scores.probs
+
+
+DIVERGENCES = {
+    "tv": "total variation, half the sum of |h(x) - p(x)|, at most 1",
+    "kl": "Kullback-Leibler divergence, the sum of h(x) log(h(x) / p(x)), in nats",
+}
+"""The divergences of a distribution h from the target's p that a budget can be stated in."""
+
+
+@final
+@checked("verifier")
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The most that the distribution of a token, given the text before it, may differ from p.
+
+    limit: the most divergence for each token.
+    divergence: a key of `DIVERGENCES`.
+
+    Raises `ConfigError` for an unknown divergence, or a limit that is not a number of at least 0.
+    """
+
+    limit: NonNegative
+    divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv"
+
+    def spent(self, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> float:
+        """Returns the divergence of h from p; infinite for "kl" where h > 0 and p = 0."""
+        if self.divergence == "tv":
+            return float((h - p).abs().sum() / 2)
+        return max(0.0, float((torch.xlogy(h, h) - torch.xlogy(h, p)).sum()))
+
+    def ceiling(self, p: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+        """Returns the highest probability that each token may have.
+
+        For "kl" it follows from Pinsker's inequality: total variation is at most sqrt(KL / 2).
+        """
+        room = self.limit if self.divergence == "tv" else (self.limit / 2) ** 0.5
+        return (p + room).clamp(max=1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class VerifierExample:
+    """What an acceptance rule makes of a draft, over all outcomes of all decisions.
+
+    p, q: the distributions of target and drafter after every text. A q that is all on one token
+        stands for a token that was written.
+    accepted: how many tokens of the draft are accepted on average: with gamma=1, the probability
+        that one is. Defaults to not said.
+    text: the distribution of the next token of the text. Defaults to p, as with a lossless rule.
+    gamma: the depth of the draft.
+    siblings: how many tokens are drawn from q at each node.
+    kind: how; one of `outrider.contract.draft.KINDS`.
+    temperature: of the run.
+    settings: the arguments of the rule.
+    """
+
+    p: Sequence[float]
+    q: Sequence[float]
+    accepted: float | None = None
+    text: Sequence[float] | None = None
+    gamma: int = 1
+    siblings: int = 1
+    kind: str = "iid"
+    temperature: float = 1.0
+    settings: Mapping[str, Any] = field(default_factory=dict)

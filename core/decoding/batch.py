@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
+from outrider.decoding.batch_target import batched
 from outrider.decoding.blame import named_errors
 from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, propose, remember
@@ -39,6 +40,7 @@ class Batch:
         begin: Callable[[int, Session], ActiveText],
     ) -> None:
         self._target, self._prompts, self._needs = target, prompts, needs
+        self._serving = batched(target)
         self._size, self._begin = size, begin
         self._next = 0  # the index of the first prompt that no text has been opened for
         self._reading: dict[int, ActiveText] = {}
@@ -68,7 +70,7 @@ class Batch:
     def _read(self, index: int, room: int) -> int:
         """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
         session, began, left = self._reading[index].session, perf_counter(), room
-        while left and (count := session.read_ahead(left)):
+        while left and (count := self._serving.read_ahead(session, left)):
             left -= count
         self._read_tokens[index] = room - left
         self._read_seconds += perf_counter() - began
@@ -94,7 +96,7 @@ class Batch:
         proportion to the tokens; what falls to a text before its first round is counted there.
         """
         began = perf_counter()
-        scores = self._target.score_together(
+        scores = self._serving.score_together(
             [self.writing[index].session for index in proposals],
             [proposal.to_score for proposal in proposals.values()],
         )
@@ -114,12 +116,12 @@ class Batch:
         waiting = range(self._next, min(self._next + free, len(self._prompts)))
         if not in_progress and waiting:
             prompts = [self._prompts[index] for index in waiting]
-            sessions = self._target.open_together(prompts, self._needs)
+            sessions = self._serving.open_together(prompts, self._needs)
             self._add(dict(zip(waiting, sessions, strict=True)))
             return
         for index in waiting:
             beside = [text.session for text in (self.writing | self._reading).values()]
-            session = self._target.join(beside, self._prompts[index], self._needs)
+            session = self._serving.join(beside, self._prompts[index], self._needs)
             if session is None:
                 return
             self._add({index: session})

@@ -6,10 +6,8 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.base.bounds import check
-from outrider.contract.counts import Counts
 from outrider.contract.drafter import Drafter
-from outrider.contract.logprobs import TokenLogprob
-from outrider.contract.round import Round
+from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together

@@ -126,13 +126,11 @@ def encoded(target: Target, prompt: Any, *, chat: bool = False) -> list[int]:
 
 
 def working(target: Target) -> AbstractContextManager[None]:
-    """Returns a target's `at_work`; raises `TargetError` if it is none."""
-    manager: object = target.at_work()
+    """Returns a target's `computing`; raises `TargetError` if it is none."""
+    manager: object = target.computing()
     if not isinstance(manager, AbstractContextManager):
         name = type(target).__name__
-        raise TargetError(
-            f"target {name} is at work in {shown(manager)}: expected a context manager"
-        )
+        raise TargetError(f"target {name} computes in {shown(manager)}: expected a context manager")
     return manager
 
 

@@ -14,9 +14,9 @@ from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter, check_returned
-from outrider.contract.logprobs import TokenLogprob, token_logprobs
 from outrider.contract.pen import Pen
-from outrider.contract.round import Round
+from outrider.contract.round import Round, TokenLogprob
+from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.blame import named_errors
 from outrider.decoding.handed_over import (
@@ -29,6 +29,7 @@ from outrider.decoding.handed_over import (
 from outrider.decoding.kinds import departure
 from outrider.decoding.run import ActiveText, Run
 from outrider.decoding.time_limit import TimeUp, time_limit
+from outrider.decoding.token_logprobs import token_logprobs
 
 
 @final
@@ -62,7 +63,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = partial(goes_on, text.policy)
-    pen = Pen(
+    sheet = Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
         # the target alone, so a drafter that knew it could not change the text.
@@ -75,12 +76,12 @@ def propose(run: Run, text: ActiveText) -> Proposal:
         guide=_guide(text),
     )
     context = text.context
-    call_drafter(text.drafter, [(context, pen)], run.draft_timeout)
-    draft = pen.finish()
+    call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
+    draft = sheet.finish()
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    questions = pen.questions()
+    questions = sheet.questions()
     if questions and not text.drafter.asks:
         name = type(text.drafter).__name__
         raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")

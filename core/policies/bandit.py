@@ -4,8 +4,7 @@ import math
 from typing import ClassVar, final
 
 from outrider.base.bounds import NonNegative, checked
-from outrider.contract.examples import PolicyExample
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.memory import Memory
 

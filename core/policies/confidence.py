@@ -4,8 +4,7 @@ from typing import ClassVar, final
 
 from outrider.base.bounds import Share, checked
 from outrider.contract.draft import Draft
-from outrider.contract.examples import PolicyExample
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory

@@ -7,8 +7,7 @@ import torch
 
 from outrider.base.bounds import NonNegative, Share, checked
 from outrider.contract.draft import Draft
-from outrider.contract.examples import PolicyExample
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.branches import NodeValues, some_branch_holds
 

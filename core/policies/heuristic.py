@@ -3,8 +3,7 @@
 from typing import ClassVar, final
 
 from outrider.base.bounds import Count, checked
-from outrider.contract.examples import PolicyExample
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 
 

@@ -4,8 +4,7 @@ from typing import Annotated, ClassVar, final
 
 from outrider import theory
 from outrider.base.bounds import Above, NonNegative, Share, checked
-from outrider.contract.examples import PolicyExample
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.memory import Memory
 

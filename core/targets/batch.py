@@ -12,8 +12,8 @@ from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
-from outrider.contract.turns import Turn, without_end
 from outrider.contract.verifier import Verdict
+from outrider.decoding.turns import Turn, without_end
 from outrider.targets.passes.encoded import EncodedCache, decoder_start
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass

@@ -18,8 +18,9 @@ from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import PathScorer, Session, Target
-from outrider.contract.turns import Turn
+from outrider.contract.target import Session
+from outrider.decoding.batch_target import BatchTarget, PathScorer, score_one_by_one
+from outrider.decoding.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 
 @final
-class TransformersTarget(Target):
+class TransformersTarget(BatchTarget):
     """A transformers model that writes text: a decoder, or an encoder-decoder such as T5.
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
@@ -168,7 +169,7 @@ class TransformersTarget(Target):
         self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
     ) -> list[Session]:
         if CACHE in needs or self.tested.batches:  # these need a cache for each text
-            return super().open_together(prompts, needs)
+            return [self.open(prompt, needs) for prompt in prompts]
         return [*open_sessions(self.model, prompts, needs)]
 
     def join(
@@ -185,10 +186,13 @@ class TransformersTarget(Target):
     ) -> list[Float[Tensor, "nodes+1 vocab"]]:
         batch = [session for session in sessions if isinstance(session, TogetherSession)]
         if len(batch) < len(sessions):
-            return super().score_together(sessions, drafts)
+            return score_one_by_one(sessions, drafts)
         return score_sessions(batch, drafts)
 
-    def at_work(self) -> AbstractContextManager[None]:
+    def read_ahead(self, session: Session, limit: int) -> int:
+        return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0
+
+    def computing(self) -> AbstractContextManager[None]:
         return engine_of(self.model).threads(self.model)
 
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:

@@ -13,6 +13,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.decoding.decode import decode
 from outrider.decoding.kinds import departure
 from outrider.targets.tabular import TabularTarget
@@ -86,14 +87,16 @@ def check_paths_are_of_one_length(make: Make) -> None:
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
         pen = Pen(
-            sampling=sampling,
-            chance=SampledChance.seeded(budget),
-            vocab_size=target.vocab_size,
-            gamma=3,
-            budget=budget,
+            Sheet(
+                sampling=sampling,
+                chance=SampledChance.seeded(budget),
+                vocab_size=target.vocab_size,
+                gamma=3,
+                budget=budget,
+            )
         )
         drafter.propose(context, pen)
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         leaves = (node for node in range(len(draft)) if not draft.children(node))
         lengths = sorted({len(draft.path(node)) for node in leaves})
         assert len(lengths) <= 1, f"with a budget of {budget}, it wrote paths of {lengths} tokens"

@@ -18,6 +18,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
@@ -127,16 +128,18 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
     def write(chance: Chance) -> Draft:
         policy = make_policy()
         pen = Pen(
-            sampling=setup.sampling,
-            chance=chance,
-            vocab_size=setup.target.vocab_size,
-            gamma=policy.depth(setup.gamma),
-            budget=setup.budget,
-            more=policy.more,
-            start=0 if setup.verifier.coupled else None,
+            Sheet(
+                sampling=setup.sampling,
+                chance=chance,
+                vocab_size=setup.target.vocab_size,
+                gamma=policy.depth(setup.gamma),
+                budget=setup.budget,
+                more=policy.more,
+                start=0 if setup.verifier.coupled else None,
+            )
         )
         drafter.propose_batch([(context, pen)])
-        return pen.finish()
+        return pen.sheet.finish()
 
     return write
 

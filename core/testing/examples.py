@@ -12,13 +12,13 @@ from torch import Tensor
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.drafter import Drafter
-from outrider.contract.examples import DrafterExample, PolicyExample, VerifierExample
+from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
-from outrider.contract.policy import Policy
+from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
-from outrider.contract.verifier import Scores, Verifier
+from outrider.contract.sheet import Sheet
+from outrider.contract.verifier import Scores, Verifier, VerifierExample
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
@@ -71,14 +71,16 @@ def _drafted(drafter: Drafter, example: DrafterExample) -> Draft:
 def _draft(drafter: Drafter, example: DrafterExample, text: Sequence[int]) -> Draft:
     sampled = example.probs is not None
     pen = Pen(
-        sampling=Sampling(temperature=float(sampled)),
-        chance=_Wish(example.draft) if sampled else SampledChance.seeded(0),
-        vocab_size=example.vocab_size,
-        gamma=example.gamma,
-        budget=example.budget,
+        Sheet(
+            sampling=Sampling(temperature=float(sampled)),
+            chance=_Wish(example.draft) if sampled else SampledChance.seeded(0),
+            vocab_size=example.vocab_size,
+            gamma=example.gamma,
+            budget=example.budget,
+        )
     )
     drafter.propose(Context(Tokens(list(text))), pen)
-    return pen.finish()
+    return pen.sheet.finish()
 
 
 def counting_up(vocab_size: int) -> TabularTarget:
@@ -133,17 +135,19 @@ def _first_token(rule: Verifier, example: VerifierExample, chance: Chance) -> tu
     most = sum(example.siblings**depth for depth in range(1, example.gamma + 1))
     p, q = (torch.tensor(row, dtype=torch.float64) for row in (example.p, example.q))
     pen = Pen(
-        sampling=sampling,
-        chance=chance,
-        vocab_size=len(q),
-        gamma=example.gamma,
-        budget=most,
-        start=0 if rule.coupled else None,
+        Sheet(
+            sampling=sampling,
+            chance=chance,
+            vocab_size=len(q),
+            gamma=example.gamma,
+            budget=most,
+            start=0 if rule.coupled else None,
+        )
     )
     layer: Sequence[int] = (ROOT,)
     for _ in range(example.gamma):
         layer = [node for parent in layer for node in _siblings(pen, q, parent, example)]
-    draft = pen.finish()
+    draft = pen.sheet.finish()
     shown = None if rule.lossless else Context(Tokens([0]))
     scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, shown=shown)
     verdict = rule.verify(draft, scores, chance)

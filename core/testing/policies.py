@@ -16,6 +16,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
+from outrider.contract.sheet import Sheet
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
@@ -201,14 +202,16 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
     for number in range(0 if past == "nothing" else count):
         depth = policy.depth(gamma)
         pen = Pen(
-            sampling=SAMPLED,
-            chance=SampledChance.seeded(number),
-            vocab_size=3,
-            gamma=0 if past == "silent" else depth,
-            more=policy.more,
+            Sheet(
+                sampling=SAMPLED,
+                chance=SampledChance.seeded(number),
+                vocab_size=3,
+                gamma=0 if past == "silent" else depth,
+                more=policy.more,
+            )
         )
         drafter.propose(Context(Tokens([0, number % 3])), pen)
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         fully_accepted = past == "all accepted" or (past == "in turn" and number % 2 == 0)
         accepted = len(draft) if fully_accepted else 0
         tokens = (*draft.tokens[:accepted], 0)

@@ -13,6 +13,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.decoding.handed_over import check_says
@@ -118,16 +119,18 @@ def play_drafts(
     """
     pens = [
         Pen(
-            sampling=sampling,
-            chance=SampledChance.seeded(seed + index),
-            vocab_size=target.vocab_size,
-            gamma=gamma,
-            budget=gamma * 4 if drafter.trees else None,
+            Sheet(
+                sampling=sampling,
+                chance=SampledChance.seeded(seed + index),
+                vocab_size=target.vocab_size,
+                gamma=gamma,
+                budget=gamma * 4 if drafter.trees else None,
+            )
         )
         for index in range(len(contexts))
     ]
     drafter.propose_batch(list(zip(contexts, pens, strict=True)))
-    return [pen.finish() for pen in pens]
+    return [pen.sheet.finish() for pen in pens]
 
 
 def play_draft(

@@ -14,8 +14,9 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.contract.turns import Turn, without_end
+from outrider.decoding.batch_target import batched
 from outrider.decoding.decode import decode
+from outrider.decoding.turns import Turn, without_end
 from outrider.testing.target_stage import (
     PLAIN,
     WRITTEN,
@@ -78,7 +79,7 @@ def check_write_equals_plain_decoding(make: Make) -> None:
     prompts = prompts_for(target)
     for sampling in (Sampling(), Sampling(temperature=0.8)):
         chances = [WatchedChance(seed) for seed in range(len(prompts))]
-        texts = target.write(prompts, sampling, chances, WRITTEN)
+        texts = batched(target).write(prompts, sampling, chances, WRITTEN)
         assert len(texts) == len(prompts), f"{len(texts)} texts for {len(prompts)} prompts"
         for prompt, text, chance in zip(prompts, texts, chances, strict=True):
             case = f"a prompt of {len(prompt)} tokens, {sampling}"
@@ -107,7 +108,7 @@ def check_turns_go_on_where_the_last_ended(make: Make) -> None:
         [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
         for prompt, chance in zip(prompts, chances, strict=True)
     ]
-    written = list(target.write_turns(texts))
+    written = list(batched(target).write_turns(texts))
     assert len(written) == len(texts), f"{len(written)} texts for {len(texts)}"
     for turns, parts in zip(texts, written, strict=True):
         assert len(parts) == len(turns), f"{len(parts)} turns of {len(turns)} were written"

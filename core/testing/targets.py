@@ -11,6 +11,7 @@ from outrider.base.errors import TargetError
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
+from outrider.decoding.batch_target import BatchTarget, batched
 from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,
@@ -126,7 +127,8 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
     """
     target = make()
     prompts, tokens = prompts_for(target), next_tokens(target)
-    together = target.open_together(prompts)
+    serving = batched(target)
+    together = serving.open_together(prompts)
     alone = [target.open(prompt) for prompt in prompts]
     assert len(together) == len(prompts), f"{len(together)} sessions for {len(prompts)} prompts"
     tree = _tree(tokens) if target.trees else Draft.chain(tokens[2:4])
@@ -137,7 +139,7 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
         ([2], [tree]),
     ]
     for turn, (numbers, drafts) in enumerate(rounds):
-        scores = target.score_together([together[number] for number in numbers], drafts)
+        scores = serving.score_together([together[number] for number in numbers], drafts)
         for rows, number, draft in zip(scores, numbers, drafts, strict=True):
             case = f"text {number + 1} of a batch, round {turn + 1}"
             assert_same(rows, alone[number].score(draft), case)
@@ -152,28 +154,29 @@ def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
     """
     target = make()
     prompts, tokens = prompts_for(target), next_tokens(target)
-    together = dict(enumerate(target.open_together(prompts[1:])))
+    serving = batched(target)
+    together = dict(enumerate(serving.open_together(prompts[1:])))
     alone = dict(enumerate(target.open(prompt) for prompt in prompts[1:]))
     for turn, parts in enumerate([(), (5, 1, 99), (), (99,), ()]):
         if parts:  # the first of the texts has ended, and another takes its place
             ended = next(iter(together))
             del together[ended], alone[ended]
-            session = target.join(list(together.values()), prompts[0])
+            session = serving.join(list(together.values()), prompts[0])
             if session is None:
                 return "texts wait until the others have ended"
             # It is read while the others go on.
-            read = [session.read_ahead(part) for part in parts]
+            read = [serving.read_ahead(session, part) for part in parts]
             assert all(0 <= count <= part for count, part in zip(read, parts, strict=True)), (
                 f"read_ahead read {read} tokens: expected at most {list(parts)}"
             )
-            _assert_round(target, together, alone, tokens[turn], f"as one joins, {turn}")
+            _assert_round(serving, together, alone, tokens[turn], f"as one joins, {turn}")
             together[turn + 2], alone[turn + 2] = session, target.open(prompts[0])
-        _assert_round(target, together, alone, tokens[turn], f"after one joined, {turn}")
+        _assert_round(serving, together, alone, tokens[turn], f"after one joined, {turn}")
     return None
 
 
 def _assert_round(
-    target: Target,
+    target: BatchTarget,
     together: Mapping[int, Session],
     alone: Mapping[int, Session],
     token: int,
@@ -197,7 +200,7 @@ def check_paths_are_scored_as_texts(make: Make) -> str | None:
         return _refusal(target)
     prompt, (one, two, three, *_) = prompts_for(target)[0], next_tokens(target)
     try:
-        score = target.path_scorer(prompt)
+        score = batched(target).path_scorer(prompt)
     except TargetError as error:
         return str(error)
     for paths in ([()], [(one,), (two,)], [(two, one), (one, three), (two, three)], [(one, two)]):

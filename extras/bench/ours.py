@@ -181,7 +181,7 @@ def batch_speed(
 
 def _weight_bytes(target: Target) -> int:
     """Returns the bytes of the matrices that a pass over a single token multiplies with."""
-    with target.at_work(), torch.no_grad(), ByteCounter() as read:
+    with target.computing(), torch.no_grad(), ByteCounter() as read:
         ids = torch.tensor([[TOKEN]], device=target.model.device)
         run_pass(target.model, GrowingCache(), PassInput(ids, 1))
     return read.bytes

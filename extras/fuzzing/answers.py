@@ -23,7 +23,7 @@ ANSWERS: Mapping[str, tuple[str, ...]] = {
     "constraint": ("begin", "logits", "ends", "steering"),
     "drafter": ("propose", "propose_batch", "open", "kind", "needs", "trees", "remembered"),
     "verifier": ("verify", "takes", "lossless", "coupled"),
-    "target": ("begin", "open", "encode", "at_work", "vocab_size", "max_length", "eos", "offers"),
+    "target": ("begin", "open", "encode", "computing", "vocab_size", "max_length", "eos", "offers"),
     "session": ("score", "commit"),
 }
 SAID = ("vocab_size", "max_length", "eos", "offers")

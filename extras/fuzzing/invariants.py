@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 
 from outrider.contract.context import Context, Tokens
-from outrider.contract.counts import Counts
 from outrider.contract.draft import ROOT
-from outrider.contract.round import Round
+from outrider.contract.round import Counts, Round
 from outrider.contract.verifier import Scores, Verifier
 from outrider.extras.fuzzing.oracle import Oracle
 

@@ -14,6 +14,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.contract.target import Session, Target
 from outrider.extras.serving.requests import Request, Requests
 from outrider.plugins.registry import installed
@@ -113,10 +114,12 @@ class OutriderProposer:
         room = min(self._gamma, self._longest - len(request.ids) - 1)
         if request.failed or room < 1:
             return []
-        pen = Pen(sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room)
+        pen = Pen(
+            Sheet(sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room)
+        )
         try:
             self._requests.drafter(request).propose(request.context, pen)
-            return list(pen.finish().tokens)
+            return list(pen.sheet.finish().tokens)
         except Exception:  # the request goes on without drafts, and the server with it
             log.exception("%s failed: this request goes on without drafts", self._title)
             self._requests.give_up(request)

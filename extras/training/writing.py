@@ -8,8 +8,9 @@ from typing import final
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.contract.turns import Turn
 from outrider.data.prompts import Prompt
+from outrider.decoding.batch_target import batched
+from outrider.decoding.turns import Turn
 from outrider.lab.measuring.texts import seed
 
 MARK = "\0here\0"
@@ -59,7 +60,7 @@ def write_texts(
     Without prompts the target writes the questions too. It starts at the user's turn of the chat
     template, or at a single end-of-text token if there is no template.
     """
-    with target.at_work():
+    with target.computing():
         if prompts:
             yield from _answers(target, prompts, numbers, writing)
         else:
@@ -73,7 +74,9 @@ def _answers(
         turn = prompts[number % len(prompts)].turns[:1]
         return target.encode_turns(turn, chat=writing.chat)
 
-    written = target.write_turns([_answer(head(number), number, writing)] for number in numbers)
+    written = batched(target).write_turns(
+        [_answer(head(number), number, writing)] for number in numbers
+    )
     for number, (answer,) in zip(numbers, written, strict=True):
         ids = head(number)
         yield Text([*ids, *answer], len(ids), len(ids))
@@ -86,7 +89,7 @@ def _conversations(target: Target, numbers: range, writing: Writing) -> Iterator
     def head(number: int) -> list[int]:  # each opening meets each of the answers' samplings
         return openings[number // len(writing.samplings) % len(openings)]
 
-    written = target.write_turns(
+    written = batched(target).write_turns(
         [_question(head(number), number, writing), _answer(after, number, writing)]
         for number in numbers
     )

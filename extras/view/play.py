@@ -14,10 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
-from outrider.contract.counts import Counts
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
-from outrider.contract.round import Round
+from outrider.contract.round import Counts, Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode

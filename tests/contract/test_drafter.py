@@ -7,6 +7,7 @@ import pytest
 from torch import nn
 
 from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.contract.sheet import Sheet
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
@@ -23,13 +24,13 @@ class Counting(Drafter):
 
 def test_a_batch_is_drafted_one_after_another() -> None:
     pens = [
-        Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1)
+        Pen(Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1))
         for _ in range(3)
     ]
     drafter = Counting()
     drafter.bind(TabularTarget(9))
     drafter.propose_batch([(Context(Tokens([0] * (i + 1))), pen) for i, pen in enumerate(pens)])
-    assert [pen.finish().tokens for pen in pens] == [(1,), (2,), (3,)]
+    assert [pen.sheet.finish().tokens for pen in pens] == [(1,), (2,), (3,)]
     assert not drafter.needs
     assert not drafter.trees
 

@@ -1,8 +1,7 @@
 """The pen records exactly the distribution that a token was drawn from."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from outrider import (
 )
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
+from outrider.contract.sheet import Sheet
 from outrider.testing.enumerated import EnumeratedChance
 
 SAMPLED = Sampling(temperature=1.0)
@@ -27,10 +27,12 @@ LOGITS = torch.tensor([0.0, 1.0, 2.0, -1.0], dtype=torch.float64)
 
 def pen(chance: Chance | None = None, sampling: Sampling = SAMPLED, **options: Any) -> Pen:
     return Pen(
-        sampling=sampling,
-        chance=chance or SampledChance.seeded(0),
-        vocab_size=4,
-        **{"gamma": 3} | options,
+        Sheet(
+            sampling=sampling,
+            chance=chance or SampledChance.seeded(0),
+            vocab_size=4,
+            **{"gamma": 3} | options,
+        )
     )
 
 
@@ -38,7 +40,7 @@ def test_a_chain_is_a_tree_with_parents_in_a_row() -> None:
     ink = pen()
     ink.draw(LOGITS)
     ink.write(2)
-    draft = ink.finish()
+    draft = ink.sheet.finish()
     assert draft.is_chain
     assert draft.parents == (-1, 0)
     assert draft.probs[1] is None
@@ -51,7 +53,7 @@ def test_a_tree_knows_children_and_paths() -> None:
     first, second = ink.branch(LOGITS, 2)
     (third,) = ink.branch(LOGITS, 1, after=second)
     ink.write(0, after=first)
-    draft = ink.finish()
+    draft = ink.sheet.finish()
     assert draft.parents == (-1, -1, 1, 0)
     assert draft.children(ROOT) == [first, second]
     assert draft.path(third) == (second, third)
@@ -71,7 +73,7 @@ def test_siblings_follow_their_recorded_distributions(
     def play(chance: Chance) -> Draft:
         ink = pen(chance, sampling, budget=3)
         ink.branch(LOGITS, 3, replacement=replacement)
-        return ink.finish()
+        return ink.sheet.finish()
 
     probs: dict[tuple[int, ...], float] = defaultdict(float)
     drafts = {}
@@ -98,7 +100,7 @@ def test_siblings_run_out_with_the_distribution() -> None:
 def test_a_float32_distribution_is_recorded_in_the_precision_of_its_draw() -> None:
     ink = pen()
     ink.draw(torch.zeros(4))
-    (probs,) = ink.finish().probs
+    (probs,) = ink.sheet.finish().probs
     assert probs is not None
     assert probs.dtype == torch.float64
     assert float(probs.sum()) == 1
@@ -109,7 +111,7 @@ def test_greedy_draws_are_point_masses() -> None:
     assert ink.draw(LOGITS) == 2
     assert ink.branch(LOGITS, 3) == (1,)
     assert len(ink.branch(LOGITS, 2, replacement=True)) == 2
-    assert ink.finish().probs == (None,) * 4
+    assert ink.sheet.finish().probs == (None,) * 4
 
 
 def test_the_pen_closes_at_gamma_and_at_the_budget() -> None:
@@ -141,7 +143,7 @@ def test_the_policy_sees_only_submitted_tokens() -> None:
     assert seen == [(0,), (0, 1)]
     with pytest.raises(DrafterError, match="wrote token 3: the policy stopped at 2"):
         ink.write(0)
-    assert ink.finish().tokens == (0, 1)
+    assert ink.sheet.finish().tokens == (0, 1)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -160,25 +162,6 @@ def test_tokens_that_no_draft_may_hold_are_refused() -> None:
             pen().write(token)
     with pytest.raises(DrafterError, match="wrote after node 2: the last node is -1"):
         pen().write(0, after=2)
-
-
-def test_questions_are_a_tree_of_their_own() -> None:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=6, gamma=2)
-    pen.write(3)
-    assert [pen.ask(1), pen.ask(2), pen.ask(4, after=0), pen.ask(5, after=-1)] == [0, 1, 2, 3]
-    pen.write(0)
-    questions = pen.questions()
-    assert (questions.tokens, questions.parents) == ((1, 2, 4, 5), (-1, 0, 0, -1))
-    draft = pen.finish()
-    assert draft.tokens == (3, 0)
-    both = draft.joined(questions)
-    assert both.tokens == (3, 0, 1, 2, 4, 5)
-    assert both.parents == (-1, 0, -1, 2, 2, -1)
-    assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.probs)
-    with pytest.raises(DrafterError, match="asked after question 4: there are 4"):
-        pen.ask(0, after=4)
-    with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):
-        pen.ask(6)
 
 
 @pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40), ("vocab_size", 9)])
@@ -205,9 +188,9 @@ def test_a_drafter_may_lower_gamma_and_never_raise_it() -> None:
 def test_a_buffer_that_is_used_again_changes_nothing_recorded(sampling: Sampling) -> None:
     ink, buffer = pen(sampling=sampling), LOGITS.clone()
     ink.draw(buffer)
-    before = ink.finish()
+    before = ink.sheet.finish()
     buffer.fill_(0.0)
-    (logits,), (probs,) = ink.finish().logits, ink.finish().probs
+    (logits,), (probs,) = ink.sheet.finish().logits, ink.sheet.finish().probs
     assert logits is not None
     assert torch.equal(logits, LOGITS)
     if sampling.greedy:
@@ -215,63 +198,7 @@ def test_a_buffer_that_is_used_again_changes_nothing_recorded(sampling: Sampling
     else:
         assert probs is not None
         torch.testing.assert_close(probs, LOGITS.softmax(-1))
-    assert before.tokens == ink.finish().tokens
-
-
-def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=4, budget=6)
-    assert pen.continued().gamma == 4  # of an empty draft
-    pen.limit(2)
-    pen.write(1)
-    pen.write(2)
-    assert not pen.open
-    second = pen.continued()
-    assert (second.gamma, second.budget, second.room, len(second), second.last) == (2, 4, 4, 0, -1)
-    assert second.open
-    second.write(3)
-    second.write(4, after=-1)
-    assert (second.token(0), second.token(1), second.last) == (3, 4, 1)
-    with pytest.raises(DrafterError, match="wrote after node 2: the last node is 1"):
-        second.write(5, after=2)
-    second.write(5)
-    with pytest.raises(DrafterError, match="wrote to depth 3: gamma is 2"):
-        second.write(6)
-    second.ask(7, node=1)
-    second.ask(8, after=-1)
-    with pytest.raises(DrafterError, match="asked after node 3: the last node is 2"):
-        second.ask(7, node=3)
-    assert pen.finish().tokens == (1, 2, 3, 4, 5)
-    assert second.finish().parents == (-1, 0, 1, 1, 3)
-    assert pen.questions().parents == (-5, -3)
-
-
-@pytest.mark.parametrize(
-    "move",
-    [
-        partial(Pen.write, token=0),
-        Pen.finish,
-        partial(Pen.limit, depth=0),
-        partial(Pen.faster, gamma=1),
-        Pen.continued,
-    ],
-)
-def test_no_guess_is_passed_over(move: Callable[[Pen], object]) -> None:
-    for guesses in (1, 2):  # a guess, and a guess of a guess
-        ink = pen()
-        fast = ink.faster(2)
-        (fast if guesses == 1 else fast.faster(1)).draw(LOGITS)
-        with pytest.raises(DrafterError, match="passed over the guess of token"):
-            move(ink)
-
-
-def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None:
-    first = pen()
-    first.write(1)
-    first.continued().faster(1).draw(LOGITS)
-    with pytest.raises(DrafterError, match="passed over the guess of token 1: use redraw"):
-        first.finish()
-    with pytest.raises(DrafterError):
-        pen().redraw(LOGITS)
+    assert before.tokens == ink.sheet.finish().tokens
 
 
 class OnlyOne(Constraint):
@@ -284,39 +211,6 @@ def test_a_draw_keeps_to_the_constraint_unless_no_token_is_left() -> None:
     ink.draw(LOGITS)
     without = LOGITS.index_fill(0, torch.tensor([1]), float("-inf"))
     ink.draw(without)
-    first, second = ink.finish().probs
+    first, second = ink.sheet.finish().probs
     assert first is not None and first.tolist() == [0, 1, 0, 0]
     assert second is not None and second.tolist() == without.softmax(-1).tolist()
-
-
-class Races(Chance):
-    """Has nothing but the noise of positions, and lists those that were asked for."""
-
-    def __init__(self) -> None:
-        self.positions: list[int] = []
-
-    def coins(self, probs: torch.Tensor) -> list[bool]:
-        raise AssertionError("a coin was tossed")
-
-    def categorical(self, probs: torch.Tensor) -> int:
-        raise AssertionError("a token was drawn apart from the noise of its position")
-
-    def race(self, probs: torch.Tensor, position: int) -> int:
-        self.positions.append(position)
-        return int(probs.argmax())
-
-
-@pytest.mark.parametrize(("sampling", "positions"), [(SAMPLED, [11, 12, 11, 12]), (Sampling(), [])])
-def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positions(
-    sampling: Sampling, positions: list[int]
-) -> None:
-    races = Races()
-    ink = pen(races, sampling, start=10)
-    ink.write(1)
-    guesses = ink.faster(2)
-    guesses.draw(LOGITS)
-    guesses.draw(LOGITS)
-    assert ink.redraw(-LOGITS) == 3
-    ink.draw(LOGITS)
-    assert races.positions == positions
-    assert ink.finish().tokens == (1, 3, 2)

@@ -113,3 +113,10 @@ def test_the_first_of_the_likeliest_tokens_is_found_in_any_precision(dtype: torc
     assert int(likeliest(logits)) == 1
     assert likeliest(logits.requires_grad_()) == 1
     assert likeliest(torch.tensor([0.0, 1.0], dtype=dtype).expand(3, 2)[2]) == 1
+
+
+def test_a_distribution_is_recorded_in_double_precision() -> None:
+    probs = Sampling(2.0).exact(torch.tensor([0.3, 0.1, -0.5]))
+    assert probs.dtype == torch.float64 and float(probs.sum()) == pytest.approx(1, abs=1e-15)
+    expected = (torch.tensor([0.3, 0.1, -0.5]) / 2).softmax(-1).double()
+    torch.testing.assert_close(probs, expected)

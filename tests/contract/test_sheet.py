@@ -1,17 +1,26 @@
-"""A sheet keeps what was written, and stops where the policy says."""
+"""A sheet takes only logits and ids, keeps what was written, and stops where the policy says."""
 
+from typing import Any
+
+import pytest
 import torch
 
+from outrider import DrafterError, SampledChance, Sampling
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.sheet import Sheet
+from outrider.contract.sheet import Sheet, checked_logits, checked_token
+
+
+def blank(more: Any = None) -> Sheet:
+    chance = SampledChance.seeded(0)
+    return Sheet(sampling=Sampling(), chance=chance, vocab_size=3, gamma=9, more=more)
 
 
 def test_the_sheet_keeps_the_tokens_of_one_call_together() -> None:
-    sheet, logits = Sheet(None), torch.zeros(3)
+    sheet, logits = blank(), torch.zeros(3)
     sheet.submit([(2, None)], ROOT, None)
     sheet.submit([(0, logits), (1, logits)], 0, logits)
     logits += 1  # the drafter uses its buffer again
-    draft = sheet.draft()
+    draft = sheet.finish()
     assert (draft.tokens, draft.parents, draft.calls) == ((2, 0, 1), (-1, 0, 0), (0, 1, 1))
     assert draft.logits[0] is None
     assert draft.logits[1] is not None and not draft.logits[1].any()
@@ -25,9 +34,30 @@ def test_the_policy_sees_the_whole_draft() -> None:
         seen.append(draft)
         return len(draft) < 2
 
-    sheet = Sheet(more)
+    sheet = blank(more)
     for parent in (ROOT, 0):
         assert not sheet.stopped
         sheet.submit([(1, None)], parent, None)
     assert sheet.stopped
     assert [draft.tokens for draft in seen] == [(1,), (1, 1)]
+
+
+def test_logits_describe_a_distribution_over_the_vocabulary() -> None:
+    logits = torch.tensor([0.0, float("-inf"), 1.0])
+    assert checked_logits(logits, 3) is logits
+    for wrong, line in (
+        (logits[:2], "gave logits of shape (2,): expected (3,)"),
+        (torch.full((3,), float("-inf")), "gave logits with NaN, infinity or no finite entry"),
+        (torch.tensor([0.0, float("nan"), 1.0]), "gave logits with NaN, infinity or no"),
+        (torch.tensor([0.0, float("inf"), 1.0]), "gave logits with NaN, infinity or no"),
+    ):
+        with pytest.raises(DrafterError) as caught:
+            checked_logits(wrong, 3)
+        assert str(caught.value).startswith(line)
+
+
+def test_a_token_is_of_the_vocabulary() -> None:
+    assert checked_token(2, 3) == 2
+    for token in (-1, 3):
+        with pytest.raises(DrafterError, match=f"wrote id {token}: the vocabulary has 3 tokens"):
+            checked_token(token, 3)

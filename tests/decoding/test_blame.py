@@ -65,7 +65,7 @@ METHODS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "constraint": (Constraint, ("begin", "logits", "ends", "steering")),
     "drafter": (Uniform, ("propose", "propose_batch", "open", "bind", "remember")),
     "verifier": (Nothing, ("verify",)),
-    "target": (Opens, ("begin", "open", "encode", "at_work")),
+    "target": (Opens, ("begin", "open", "encode", "computing")),
     "session": (Even, ("score", "commit", "features")),
 }
 CASES = [(role, name) for role, (_, names) in METHODS.items() for name in names]

@@ -17,6 +17,7 @@ from outrider import (
     SampledChance,
     Sampling,
 )
+from outrider.decoding.batch_target import batched
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -124,7 +125,7 @@ def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> 
 def test_the_target_alone_writes_the_text_of_decoding_without_drafts() -> None:
     sampling = Sampling(temperature=1.0, seed=4)
     chances = [SampledChance.seeded(4, number) for number in range(2)]
-    own = TARGET.write([[0], [0]], sampling, chances, 20)
+    own = batched(TARGET).write([[0], [0]], sampling, chances, 20)
     options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 20}
     generations = outrider.generate_together(TARGET, [[0], [0]], "none", **options)
     assert [generation.tokens for generation in generations] == own

@@ -8,6 +8,7 @@ import torch
 
 from outrider import ConfigError, Draft, Drafter, DrafterError, Verdict, Verifier, decode, generate
 from outrider.base.errors import PluginError
+from outrider.contract.composition import ask
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
@@ -46,7 +47,7 @@ def test_a_drafter_that_returns_its_draft_is_refused(make: Any, kind: str) -> No
 
 class Asks(Drafter):
     def propose(self, context: Any, pen: Any) -> None:
-        pen.ask(1)
+        ask(pen, 1)
 
 
 def test_a_drafter_that_asks_takes_the_answer() -> None:

@@ -7,6 +7,7 @@ import torch
 
 from outrider import Chance, Draft, Pen, SampledChance, Sampling
 from outrider.contract.draft import KINDS, ROOT
+from outrider.contract.sheet import Sheet
 from outrider.decoding.kinds import departure
 from outrider.testing.enumerated import EnumeratedChance
 
@@ -73,9 +74,9 @@ def drafts(write: Callable[[Pen], None], sampling: Sampling = SAMPLED) -> list[D
     """Returns the drafts of all outcomes."""
 
     def play(chance: Chance) -> Draft:
-        pen = Pen(sampling=sampling, chance=chance, vocab_size=4, gamma=2, budget=9)
+        pen = Pen(Sheet(sampling=sampling, chance=chance, vocab_size=4, gamma=2, budget=9))
         write(pen)
-        return pen.finish()
+        return pen.sheet.finish()
 
     return [draft for _, draft in EnumeratedChance.outcomes(play)]
 
@@ -169,8 +170,10 @@ def test_without_the_pens_record_siblings_are_not_independent() -> None:
 
 
 def test_the_record_names_the_first_node_of_each_call() -> None:
-    pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=4, gamma=3, budget=9)
+    pen = Pen(
+        Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=4, gamma=3, budget=9)
+    )
     pen.branch(A, 2)
     pen.draw(B)
     pen.write(0, after=0)
-    assert pen.finish().calls == (0, 0, 2, 3)
+    assert pen.sheet.finish().calls == (0, 0, 2, 3)

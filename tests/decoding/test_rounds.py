@@ -9,6 +9,7 @@ import torch
 
 from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict
 from outrider.base.errors import DrafterError
+from outrider.contract.composition import ask
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.targets.tabular import TabularTarget
@@ -28,8 +29,8 @@ class Asks(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.write(2)
-        pen.ask(4)
-        pen.ask(5)
+        ask(pen, 4)
+        ask(pen, 5)
 
     def answer(self, questions: Draft, logits: torch.Tensor) -> None:
         self.answers.append((questions, logits))
@@ -93,10 +94,10 @@ class AsksBehind(Asks):
     def propose(self, context: Context, pen: Pen) -> None:
         pen.write(2)
         pen.write(3, after=-1)
-        pen.ask(4, node=1)
-        pen.ask(5)
-        pen.ask(0, after=-1)
-        pen.ask(1, node=0)
+        ask(pen, 4, node=1)
+        ask(pen, 5)
+        ask(pen, 0, after=-1)
+        ask(pen, 1, node=0)
 
 
 def test_a_question_may_continue_the_draft() -> None:

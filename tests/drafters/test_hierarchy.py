@@ -10,6 +10,8 @@ from tiny.parts import held
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.composition import faster, redraw
+from outrider.contract.sheet import Sheet
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
@@ -47,9 +49,9 @@ def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
     alone.bind(target)
 
     def play(drafter: Drafter, chance: Chance) -> tuple[int, ...]:
-        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=VOCAB_SIZE, gamma=2)
+        pen = Pen(Sheet(sampling=SAMPLED, chance=chance, vocab_size=VOCAB_SIZE, gamma=2))
         drafter.propose(Context(Tokens([0, 1, 0])), pen)
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         assert all(distribution is not None for distribution in draft.probs)
         return draft.tokens
 
@@ -93,8 +95,8 @@ class Oracle(Drafter):
 def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target, model = TransformersTarget(llama()), llama(seed=3)
     passes = []
-    for faster in (NoDraft(), Oracle(model)):
-        drafter = Hierarchy(faster, 3, model=model)
+    for guesser in (NoDraft(), Oracle(model)):
+        drafter = Hierarchy(guesser, 3, model=model)
         drafter.bind(target)
         count = []
         small = held(drafter, SmallLM)
@@ -111,10 +113,10 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_pen_redraws_with_the_distribution_and_not_the_guess() -> None:
-    pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1)
-    inner = pen.faster(1)
+    pen = Pen(Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1))
+    inner = faster(pen, 1)
     inner.write(2)
-    token = pen.redraw(torch.tensor([0.0, 0.0, float("-inf")]))
+    token = redraw(pen, torch.tensor([0.0, 0.0, float("-inf")]))
     assert token in (0, 1)
 
 

@@ -22,6 +22,7 @@ from outrider import (
     decode,
 )
 from outrider.contract.constraint import Guide
+from outrider.contract.sheet import Sheet
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
@@ -74,14 +75,16 @@ def drafts(drafter: Drafter, text: list[int], gamma: int = 4, budget: int = 6) -
     target = tiny_target(VOCAB_SIZE)
     drafter.bind(target)
     pen = Pen(
-        sampling=Sampling(temperature=1.0),
-        chance=SampledChance.seeded(0),
-        vocab_size=VOCAB_SIZE,
-        gamma=gamma,
-        budget=budget,
+        Sheet(
+            sampling=Sampling(temperature=1.0),
+            chance=SampledChance.seeded(0),
+            vocab_size=VOCAB_SIZE,
+            gamma=gamma,
+            budget=budget,
+        )
     )
     drafter.propose(Context(Tokens(text)), pen)
-    return pen.finish()
+    return pen.sheet.finish()
 
 
 class Two(Drafter):
@@ -161,25 +164,27 @@ class OnlyTwo(Constraint):
 
 
 def test_merged_drafts_all_begin_at_the_root_of_a_constraint() -> None:
-    pen = Pen(
+    pen = Pen(Sheet(
         sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(0), vocab_size=VOCAB_SIZE,
         gamma=2, budget=4, guide=Guide(OnlyTwo(), [3]),
-    )  # fmt: skip
+    ))  # fmt: skip
     Hybrid(merge=[Two(), "random"]).propose(Context(Tokens([3])), pen)
-    draft = pen.finish()
+    draft = pen.sheet.finish()
     assert (draft.tokens, draft.parents) == ((1, 2, 2, 1), (-1, 0, -1, 2))
 
 
 def test_the_policy_ends_the_whole_chain() -> None:
     pen = Pen(
-        sampling=Sampling(),
-        chance=SampledChance.seeded(0),
-        vocab_size=VOCAB_SIZE,
-        gamma=4,
-        more=lambda draft: len(draft) < 2,
+        Sheet(
+            sampling=Sampling(),
+            chance=SampledChance.seeded(0),
+            vocab_size=VOCAB_SIZE,
+            gamma=4,
+            more=lambda draft: len(draft) < 2,
+        )
     )
     Hybrid(chain=[Two(), "bigram"]).propose(Context(Tokens([3])), pen)
-    assert pen.finish().tokens == (1, 2)
+    assert pen.sheet.finish().tokens == (1, 2)
 
 
 def test_a_hybrid_hands_rounds_and_endings_to_its_drafters() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from outrider import Context, Draft, Drafter, Pen, SampledChance, Sampling, Tokens
+from outrider.contract.sheet import Sheet
 from outrider.drafters.dflash import DFlash
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.eagle3 import Eagle3
@@ -83,9 +84,11 @@ def context(target: TransformersTarget, drafter: Drafter, text: list[int]) -> Co
 
 
 def draft(drafter: Drafter, context: Context) -> Draft:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=31, gamma=2, budget=6)
+    pen = Pen(
+        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=31, gamma=2, budget=6)
+    )
     drafter.propose_batch([(context, pen)])
-    return pen.finish()
+    return pen.sheet.finish()
 
 
 @pytest.mark.parametrize("name", DRAFTERS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Sampling, Tokens, Verifier, decode
-from outrider.contract.counts import Counts
+from outrider.contract.round import Counts
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget

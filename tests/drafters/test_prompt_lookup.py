@@ -10,6 +10,7 @@ import torch
 
 from outrider import ConfigError, Constraint, Context, Pen, SampledChance, Sampling, Tokens
 from outrider.contract.constraint import Guide
+from outrider.contract.sheet import Sheet
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.testing import parametrize_with_checks
 
@@ -20,9 +21,11 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 
 def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=10**6, gamma=gamma)
+    pen = Pen(
+        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=10**6, gamma=gamma)
+    )
     drafter.propose(Context(tokens), pen)
-    written = pen.finish()
+    written = pen.sheet.finish()
     assert all(probs is None for probs in written.probs)
     return list(written.tokens)
 
@@ -107,7 +110,7 @@ class Without(Constraint):
 
 def test_a_copy_ends_at_a_token_that_a_constraint_forbids() -> None:
     text = [1, 2, 3, 1, 2, 3, 1]
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=4, gamma=4,
-              guide=Guide(Without(3), text))  # fmt: skip
+    pen = Pen(Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=4, gamma=4,
+              guide=Guide(Without(3), text)))  # fmt: skip
     PromptLookup().propose(Context(Tokens(text)), pen)
-    assert pen.finish().tokens == (2,)
+    assert pen.sheet.finish().tokens == (2,)

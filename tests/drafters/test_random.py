@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from outrider import Context, Pen, SampledChance, Sampling, Tokens
+from outrider.contract.sheet import Sheet
 from outrider.drafters.random import Random
 from outrider.testing import parametrize_with_checks
 
@@ -18,10 +19,15 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 def test_the_distribution_is_uniform() -> None:
     pen = Pen(
-        sampling=Sampling(temperature=0.7), chance=SampledChance.seeded(0), vocab_size=8, gamma=3
+        Sheet(
+            sampling=Sampling(temperature=0.7),
+            chance=SampledChance.seeded(0),
+            vocab_size=8,
+            gamma=3,
+        )
     )
     Random().propose(Context(Tokens([0])), pen)
-    for probs in pen.finish().probs:
+    for probs in pen.sheet.finish().probs:
         assert probs is not None
         torch.testing.assert_close(probs, torch.full((8,), 1 / 8, dtype=torch.float64))
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens, decode
+from outrider.contract.sheet import Sheet
 from outrider.drafters.shallow_aggressive import ShallowAggressive, resumed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
@@ -21,9 +22,11 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 
 def draft(source: list[int], text: list[int], gamma: int = 4) -> list[int]:
-    pen = Pen(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
+    pen = Pen(
+        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
+    )
     ShallowAggressive().propose(Context(Tokens([START, *text]), Tokens(source)), pen)
-    written = pen.finish()
+    written = pen.sheet.finish()
     assert all(probs is None for probs in written.probs)
     return list(written.tokens)
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, Verifier, decode
-from outrider.contract.counts import Counts
+from outrider.contract.round import Counts
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

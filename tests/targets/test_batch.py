@@ -9,8 +9,8 @@ import torch
 
 from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
-from outrider.contract.target import Target
-from outrider.contract.turns import Turn
+from outrider.decoding.batch_target import BatchTarget, batched
+from outrider.decoding.turns import Turn
 from outrider.targets import batch
 from outrider.targets.passes.padded_batch import PaddedBatch
 from outrider.targets.tabular import TabularTarget
@@ -28,7 +28,7 @@ def chances() -> list[Chance]:
 def test_a_batch_writes_the_texts_of_one_by_one(llama: Any, sampling: Sampling) -> None:
     target = TransformersTarget(llama().double())
     texts = target.write(PROMPTS, sampling, chances(), 25)
-    assert texts == Target.write(target, PROMPTS, sampling, chances(), 25)
+    assert texts == BatchTarget.write(target, PROMPTS, sampling, chances(), 25)
     assert any(text[-1] == 1 for text in texts) or all(len(text) == 25 for text in texts)
 
 
@@ -53,7 +53,7 @@ def test_texts_join_as_others_end(width: int, llama: Any, monkeypatch: pytest.Mo
     assert max(widths) == width and sum(widths) == sum(lengths)
     assert widths == sorted(widths, reverse=True)  # a place is empty only when no prompt waits
     chances = [SampledChance.seeded(seed) for seed in range(len(prompts))]
-    assert texts == Target.write(target, prompts, sampling, chances, 12)
+    assert texts == BatchTarget.write(target, prompts, sampling, chances, 12)
 
 
 def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
@@ -71,12 +71,12 @@ def test_a_text_continues_at_the_end_of_its_last_turn(
     target = TransformersTarget(llama().double())
     target.eos = frozenset({2, 4})
     written = list(target.write_turns(conversations(sampling, after)))
-    assert written == list(Target.write_turns(target, conversations(sampling, after)))
+    assert written == list(BatchTarget.write_turns(target, conversations(sampling, after)))
     assert any(question[-1] in target.eos for question, _ in written)
     assert any(question[-1] not in target.eos for question, _ in written)
 
 
-@pytest.mark.parametrize("whose", [TransformersTarget, Target])
+@pytest.mark.parametrize("whose", [TransformersTarget, BatchTarget])
 def test_texts_are_yielded_before_the_last_is_asked_for(whose: Any, llama: Any) -> None:
     target = TransformersTarget(llama().double())
     endless = (text for _ in itertools.count() for text in conversations(Sampling(), [6, 7, 8]))
@@ -126,11 +126,13 @@ def test_no_text_outgrows_the_context_window(llama: Any) -> None:
     assert [len(prompt) + len(text) for prompt, text in zip(PROMPTS, texts, strict=True)] == [
         10
     ] * 4
-    assert texts == Target.write(target, PROMPTS, Sampling(temperature=1.0), chances(), 25)
+    assert texts == BatchTarget.write(target, PROMPTS, Sampling(temperature=1.0), chances(), 25)
 
 
 def test_a_table_writes_too() -> None:
-    texts = TabularTarget(6).write([[0], [1, 2]], Sampling(temperature=1.0), chances()[:2], 7)
+    texts = batched(TabularTarget(6)).write(
+        [[0], [1, 2]], Sampling(temperature=1.0), chances()[:2], 7
+    )
     assert [len(text) for text in texts] == [7, 7]
 
 

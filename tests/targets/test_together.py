@@ -11,6 +11,7 @@ from tiny.drafters import InTurn
 from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
 from outrider.contract.policy import Fixed
 from outrider.decoding import batch
+from outrider.decoding.batch_target import BatchTarget, score_one_by_one
 from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -145,10 +146,13 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
 ) -> None:
     opened: list[int] = []
 
-    class Grouped(TabularTarget):
+    class Grouped(TabularTarget, BatchTarget):
         def open_together(self, prompts: Any, needs: Any = frozenset()) -> Any:
             opened.append(len(prompts))
             return [self.open(prompt, needs) for prompt in prompts]
+
+        def score_together(self, sessions: Any, drafts: Any) -> Any:
+            return score_one_by_one(sessions, drafts)
 
     target = Grouped(vocab_size=5, order=1)
     target.eos = frozenset({3})

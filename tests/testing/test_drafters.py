@@ -27,6 +27,7 @@ from outrider import (
     decode,
 )
 from outrider.base.errors import DrafterError, OutriderError
+from outrider.contract.composition import faster, redraw
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
@@ -173,8 +174,8 @@ class SpoilsTheTarget(Drafter):
 
 
 def chance_of(pen: Pen) -> Chance:
-    """Returns the pen's chance, which it shows nobody."""
-    return held(pen, Chance)  # type: ignore[type-abstract]
+    """Returns the chance that the pen draws with."""
+    return pen.sheet.chance
 
 
 def forge(pen: Pen, token: int, probs: Tensor) -> None:
@@ -507,8 +508,8 @@ class LooksAtItsGuess(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         logits = torch.zeros(pen.vocab_size, dtype=torch.float64)
         while pen.open:
-            guess = pen.faster(1).draw(logits)
-            pen.redraw(logits if guess else logits - torch.eye(pen.vocab_size)[0])
+            guess = faster(pen, 1).draw(logits)
+            redraw(pen, logits if guess else logits - torch.eye(pen.vocab_size)[0])
 
 
 class Guesses(Drafter):
@@ -517,10 +518,10 @@ class Guesses(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         if pen.gamma > 1:
             logits = NEXT_LOGITS(context.tokens)
-            guess = pen.faster(1).draw(logits)
+            guess = faster(pen, 1).draw(logits)
             if logits[guess] < logits.median():
                 self.dispose(pen, logits)
-            pen.redraw(logits)
+            redraw(pen, logits)
 
     def dispose(self, pen: Pen, logits: Tensor) -> None:
         raise NotImplementedError
@@ -528,7 +529,7 @@ class Guesses(Drafter):
 
 class GuessesAgain(Guesses):
     def dispose(self, pen: Pen, logits: Tensor) -> None:
-        pen.faster(1).draw(logits)
+        faster(pen, 1).draw(logits)
 
 
 class DrawsWithoutItsGuess(Guesses):
@@ -557,8 +558,8 @@ class StopsAtItsGuess(Guesses):
     def propose(self, context: Context, pen: Pen) -> None:
         if pen.gamma > 1:
             logits = NEXT_LOGITS(context.tokens)
-            if pen.faster(1).draw(logits) == logits.argmax():
-                pen.redraw(logits)
+            if faster(pen, 1).draw(logits) == logits.argmax():
+                redraw(pen, logits)
 
 
 class HasItGuessedUntilItLikesIt(Guesses):
@@ -570,10 +571,10 @@ class HasItGuessedUntilItLikesIt(Guesses):
     def propose(self, context: Context, pen: Pen) -> None:
         if pen.gamma > 1:
             logits = NEXT_LOGITS(context.tokens)
-            first = pen.faster(2)
-            if first.faster(1).draw(logits) == logits.argmax():
-                first.redraw(logits)
-                pen.redraw(logits)
+            first = faster(pen, 2)
+            if faster(first, 1).draw(logits) == logits.argmax():
+                redraw(first, logits)
+                redraw(pen, logits)
             else:
                 pen.draw(logits)
 
@@ -583,7 +584,7 @@ class RedrawsAGuessOfItsOwn(Guesses):
 
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
-            pen.redraw(NEXT_LOGITS(context.tokens))
+            redraw(pen, NEXT_LOGITS(context.tokens))
 
 
 GUESSERS = (
@@ -704,7 +705,7 @@ def redrawn_from_p(guess: int, q: Tensor, probs: Tensor, chance: Chance) -> int:
 
 
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.contract.drawing.kept_or_redrawn", redrawn_from_p)
+    monkeypatch.setattr("outrider.contract.composition.kept_or_redrawn", redrawn_from_p)
     with pytest.raises(AssertionError, match="draws token"):
         drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
 

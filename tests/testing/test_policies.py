@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from outrider import Draft, Fixed, Pen, Policy, PolicyExample, Round
+from outrider import Draft, Fixed, Policy, PolicyExample, Round
+from outrider.contract.sheet import Sheet
 from outrider.policies.bandit import Bandit
 from outrider.testing import check_policy, policies
 
@@ -26,7 +27,7 @@ class Moody(Policy):
 
 
 class DropsADrawnToken(Policy):
-    """Reaches for the pen and takes back a token that it does not like."""
+    """Reaches for the sheet and takes back a token that it does not like."""
 
     def depth(self, gamma: int) -> int:
         return gamma
@@ -35,11 +36,11 @@ class DropsADrawnToken(Policy):
         if draft.tokens[-1] != 0:
             return True
         frame: Any = sys._getframe(1)
-        while not isinstance(frame.f_locals.get("self"), Pen):
+        while not isinstance(frame.f_locals.get("self"), Sheet):
             frame = frame.f_back
-        pen = frame.f_locals["self"]
+        sheet = frame.f_locals["self"]
         kept = Draft(draft.tokens[:-1], draft.parents[:-1], draft.probs[:-1], draft.logits[:-1])
-        pen.finish = lambda: kept
+        sheet.finish = lambda: kept
         return False
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from outrider import Chance, ConfigError, Draft, Sampling, Verdict
-from outrider.contract.target import PathScorer, Session, Target
-from outrider.contract.turns import Turn
+from outrider.contract.target import Session, Target
+from outrider.decoding.batch_target import BatchTarget, PathScorer, score_one_by_one
+from outrider.decoding.turns import Turn
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets
@@ -179,7 +180,27 @@ class SharedCache(PlainSession):
         super().commit(verdict)
 
 
-class RowsMixed(Plain):
+class PlainBatch(Plain, BatchTarget):
+    """Serves batches, and passes."""
+
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        return [self.open(prompt, needs) for prompt in prompts]
+
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Tensor]:
+        return score_one_by_one(sessions, drafts)
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session | None:
+        return self.open(prompt, needs)
+
+
+class RowsMixed(PlainBatch):
     """Scores the texts of a batch in the order of their drafts' lengths."""
 
     def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Tensor]:
@@ -187,7 +208,7 @@ class RowsMixed(Plain):
         return [rows[-1][: len(rows[0])].clone(), *rows[1:]] if len(rows) == 3 else rows
 
 
-class BatchShifted(Plain):
+class BatchShifted(PlainBatch):
     """In a batch, every text but the first stands one position late, as if it were padded."""
 
     def open_together(
@@ -197,7 +218,7 @@ class BatchShifted(Plain):
         return [self.open(first), *(self.open([1, *prompt]) for prompt in rest)]
 
 
-class JoinsBehindTheEnded(Plain):
+class JoinsBehindTheEnded(PlainBatch):
     """A text that joins goes on in the cache of one that has ended."""
 
     def open_together(
@@ -218,12 +239,12 @@ class JoinsBehindTheEnded(Plain):
         return session
 
 
-class ReadsTooFarAhead(PlainSession):
-    def read_ahead(self, limit: int) -> int:
+class ReadsTooFarAhead(PlainBatch):
+    def read_ahead(self, session: Session, limit: int) -> int:
         return limit + 1
 
 
-class PathsWithoutPrompt(Plain):
+class PathsWithoutPrompt(PlainBatch):
     def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
         return super().path_scorer(prompt[-1:])
 
@@ -231,7 +252,7 @@ class PathsWithoutPrompt(Plain):
 Texts = list[list[int]]
 
 
-class WritesShifted(Plain):
+class WritesShifted(PlainBatch):
     """Writes as if the shorter prompts began with their padding."""
 
     def write(
@@ -246,7 +267,7 @@ class WritesShifted(Plain):
         return super().write(padded, sampling, chances, max_new_tokens)
 
 
-class WritesUnwarped(Plain):
+class WritesUnwarped(PlainBatch):
     """Forgets the temperature, unless it is 0."""
 
     def write(
@@ -260,7 +281,7 @@ class WritesUnwarped(Plain):
         return super().write(prompts, plain, chances, max_new_tokens)
 
 
-class WritesPastTheEnd(Plain):
+class WritesPastTheEnd(PlainBatch):
     eos = frozenset({5})
 
     def write(
@@ -273,7 +294,7 @@ class WritesPastTheEnd(Plain):
         return super().write(prompts, sampling, chances, max_new_tokens + 1)
 
 
-class ForgetsTurns(Plain):
+class ForgetsTurns(PlainBatch):
     """Writes each turn as if it were a text."""
 
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
@@ -284,7 +305,7 @@ class ForgetsTurns(Plain):
             ]
 
 
-class AnswersOnce(Plain):
+class AnswersOnce(PlainBatch):
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
         return super().write_turns(turns[:1] for turns in texts)
 
@@ -328,7 +349,7 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
     (RowsMixed, targets.check_a_batch_equals_its_texts),
     (BatchShifted, targets.check_a_batch_equals_its_texts),
     (JoinsBehindTheEnded, targets.check_texts_that_join_equal_those_alone),
-    (with_session(ReadsTooFarAhead), targets.check_texts_that_join_equal_those_alone),
+    (ReadsTooFarAhead, targets.check_texts_that_join_equal_those_alone),
     (PathsWithoutPrompt, targets.check_paths_are_scored_as_texts),
     (WritesShifted, check_write_equals_plain_decoding),
     (WritesUnwarped, check_write_equals_plain_decoding),
@@ -353,7 +374,9 @@ def test_every_check_has_a_culprit() -> None:
     assert {check for _, check in CULPRITS} == set(targets.CHECKS)
 
 
-@parametrize_with_checks([Plain, TabularTarget, partial(TabularTarget, 4, encoder=True)])
+@parametrize_with_checks(
+    [Plain, PlainBatch, TabularTarget, partial(TabularTarget, 4, encoder=True)]
+)
 def test_honest_targets_pass(make: Callable[[], Target], check: Callable[[Any], Any]) -> None:
     check(make)
 
@@ -386,11 +409,8 @@ def test_a_target_without_trees_refuses_them_and_passes() -> None:
 
 
 def test_a_target_that_lets_no_text_join_says_so() -> None:
-    class Grouped(Plain):
-        def open_together(
-            self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-        ) -> list[Session]:
-            return [self.open(prompt, needs) for prompt in prompts]
+    class Grouped(PlainBatch):
+        join = BatchTarget.join
 
     outcome = targets.check_texts_that_join_equal_those_alone(Grouped)
     assert outcome == "texts wait until the others have ended"

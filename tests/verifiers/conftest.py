@@ -15,6 +15,7 @@ from outrider import (
     Scores,
     Tokens,
 )
+from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
@@ -30,9 +31,11 @@ def accepted_tokens() -> Callable[..., float]:
         verifier: Verifier, drafter: Drafter, target: TabularTarget, prompt: list[int], gamma: int
     ) -> float:
         def write(chance: Chance) -> Draft:
-            pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
+            pen = Pen(
+                Sheet(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
+            )
             drafter.propose(Context(Tokens(list(prompt))), pen)
-            return pen.finish()
+            return pen.sheet.finish()
 
         total = 0.0
         for p_draft, draft in EnumeratedChance.outcomes(write):

@@ -11,6 +11,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Verifier
+from outrider.decoding.batch_target import batched
 from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.stage import play_draft
@@ -138,7 +139,7 @@ def test_an_accelerator_writes_its_own_text_as_the_cpu_does() -> None:
     for device in ("cpu", FAR):
         with accelerator():
             chances = [SampledChance.seeded(3, number) for number in range(2)]
-            texts.append(table(device).write([PROMPT, [1]], SAMPLED, chances, 10))
+            texts.append(batched(table(device)).write([PROMPT, [1]], SAMPLED, chances, 10))
     assert texts[0] == texts[1]
     assert texts[0][0] != texts[0][1]
 

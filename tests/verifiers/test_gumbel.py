@@ -17,7 +17,9 @@ from outrider import (
     Sampling,
     decode,
 )
+from outrider.contract.composition import faster, redraw
 from outrider.contract.policy import Policy
+from outrider.contract.sheet import Sheet
 from outrider.decoding.decode import decode_together
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
@@ -139,15 +141,15 @@ def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
     pens = [
-        Pen(sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(1), vocab_size=9,
-            gamma=4, start=10)
+        Pen(Sheet(sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(1), vocab_size=9,
+            gamma=4, start=10))
         for _ in range(2)
     ]  # fmt: skip
     drawn = [pens[0].draw(row) for row in rows]
     redrawn = [pens[1].draw(rows[0])]
-    faster = pens[1].faster(3)
-    guesses = [faster.draw(row) for row in rows[1:]]
-    redrawn += [pens[1].redraw(row) for row in rows[1:]]
+    guessing = faster(pens[1], 3)
+    guesses = [guessing.draw(row) for row in rows[1:]]
+    redrawn += [redraw(pens[1], row) for row in rows[1:]]
     assert redrawn == drawn
     assert guesses == drawn[1:]
 
@@ -157,10 +159,10 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
     logits = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
 
     def play(chance: Chance) -> tuple[int, ...]:
-        pen = Pen(sampling=Sampling(temperature=1.0), chance=chance, vocab_size=3, gamma=1,
-                  budget=2, start=4)  # fmt: skip
+        pen = Pen(Sheet(sampling=Sampling(temperature=1.0), chance=chance, vocab_size=3, gamma=1,
+                  budget=2, start=4))  # fmt: skip
         pen.branch(logits, 2)
-        return pen.finish().tokens
+        return pen.sheet.finish().tokens
 
     output: dict[tuple[int, ...], float] = {}
     for probability, tokens in EnumeratedChance.outcomes(play):

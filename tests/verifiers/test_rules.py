@@ -11,6 +11,7 @@ import torch
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
+from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
@@ -131,9 +132,9 @@ def drafts(drafter: Drafter, target: TabularTarget) -> list[tuple[float, Draft, 
     """Returns every draft of one depth with its probability, and the target's scores of it."""
 
     def write(chance: Chance) -> Draft:
-        pen = Pen(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2)
+        pen = Pen(Sheet(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2))
         drafter.propose(Context(Tokens([0, 2])), pen)
-        return pen.finish()
+        return pen.sheet.finish()
 
     return [
         (p, draft, Scores(target.open([0, 2]).score(draft), SAMPLED))

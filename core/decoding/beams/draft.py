@@ -14,7 +14,9 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Path, Target
+from outrider.contract.sheet import Sheet
+from outrider.contract.target import Target
+from outrider.decoding.batch_target import Path
 from outrider.decoding.beams.search import State
 from outrider.decoding.rounds import call_drafter
 
@@ -105,14 +107,17 @@ def log_probs(
         DrafterError: the drafter failed.
     """
     chance = SampledChance.seeded(0)  # at temperature 0 nothing is drawn
-    pens = [Pen(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1) for _ in texts]
+    pens = [
+        Pen(Sheet(sampling=Sampling(), chance=chance, vocab_size=vocab_size, gamma=1))
+        for _ in texts
+    ]
     contexts = [Context(Tokens(text, len(text))) for text in texts]
     call_drafter(drafter, list(zip(contexts, pens, strict=True)))
     return torch.stack([_first_token(pen, vocab_size) for pen in pens])
 
 
 def _first_token(pen: Pen, vocab_size: int) -> Float[Tensor, "vocab"]:
-    draft = pen.finish()
+    draft = pen.sheet.finish()
     if draft.logits and draft.logits[0] is not None:
         return draft.logits[0].float().cpu().log_softmax(-1)
     scores = torch.full((vocab_size,), float("-inf"))

@@ -10,7 +10,8 @@ import torch
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
 from outrider.contract.drafter import Drafter
-from outrider.contract.target import Path, PathScorer, Target, check_finite
+from outrider.contract.target import Target, check_finite
+from outrider.decoding.batch_target import Path, PathScorer, batched
 from outrider.decoding.beams.draft import BeamDrafter, fit
 from outrider.decoding.beams.search import Rules, State, advance, begin
 from outrider.decoding.blame import named_errors
@@ -94,7 +95,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
     search = _Search(
         rules=rules,
         beam_drafter=BeamDrafter(writer.open(), ids, draft_width, model.eos, model.vocab_size),
-        score=model.path_scorer(ids),
+        score=batched(model).path_scorer(ids),
         gamma=gamma,
         longest=min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids)),
     )

@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, final
 
-from outrider.contract.counts import Counts
 from outrider.contract.draft import ROOT
-from outrider.contract.round import Round
+from outrider.contract.round import Counts, Round
 from outrider.lab.measuring.overlap import Overlap
 
 if TYPE_CHECKING:

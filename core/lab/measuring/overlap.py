@@ -12,6 +12,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
 from outrider.lab.measuring.draft_tables import draft_tables, kept
 from outrider.lab.measuring.reference import Drafting, Reference
@@ -153,14 +154,16 @@ def _tree_ceiling(
     total = count = 0.0
     for row, p in enumerate(probs):
         pen = Pen(
-            sampling=sampling,
-            chance=SampledChance.seeded(sampling.seed + row),
-            vocab_size=text.logits.shape[-1],
-            gamma=gamma,
-            budget=budget,
+            Sheet(
+                sampling=sampling,
+                chance=SampledChance.seeded(sampling.seed + row),
+                vocab_size=text.logits.shape[-1],
+                gamma=gamma,
+                budget=budget,
+            )
         )
         drafter.propose_batch([(text.before(row), pen)])
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         ceiling = acceptance_ceiling(draft, ROOT, p, drafter.kind) if draft else 0.0
         if ceiling is not None:
             total, count = total + ceiling, count + 1

@@ -15,6 +15,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.sampling import Sampling
+from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.decoding.rounds import call_drafter
 from outrider.lab.measuring.text_probs import LedChance
@@ -106,11 +107,13 @@ def drafts_along(
         chance = SampledChance.seeded(drafting.sampling.seed + row)
         leader = _Leader(LedChance(following, chance), drafting.policy)
         pen = Pen(
-            sampling=drafting.sampling,
-            chance=leader.chance,
-            vocab_size=text.logits.shape[-1],
-            gamma=len(following),
-            more=leader.more,
+            Sheet(
+                sampling=drafting.sampling,
+                chance=leader.chance,
+                vocab_size=text.logits.shape[-1],
+                gamma=len(following),
+                more=leader.more,
+            )
         )
         pairs.append((text.before(row), pen))
         answers.append(leader.answers)
@@ -118,7 +121,7 @@ def drafts_along(
     seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
     call_drafter(drafter, pairs, seconds)
     lengths = [more.index(False) + 1 if False in more else drafting.depths for more in answers]
-    return [(pen.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
+    return [(pen.sheet.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
 
 
 @final

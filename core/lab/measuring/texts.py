@@ -15,6 +15,7 @@ from outrider.base.folders import write_whole
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.decoding.batch_target import batched
 from outrider.plugins.origin import origin
 from outrider.targets.passes.engine import engine_of
 
@@ -66,8 +67,8 @@ def written(
             continue
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
         batch_prompts = [prompts[index] for index in missing]
-        with target.at_work():
-            new_texts = target.write(batch_prompts, sampling, chances, max_new_tokens)
+        with target.computing():
+            new_texts = batched(target).write(batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
             _write(paths[index], text)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
-from outrider.contract.counts import Counts
+from outrider.contract.round import Counts
 from outrider.lab.measuring.quality import SCORES
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval

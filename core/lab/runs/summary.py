@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import final
 
-from outrider.contract.counts import Counts
+from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.store import Run

@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from outrider.contract.counts import Counts
+from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.measuring.overlap import Overlap
 from outrider.lab.measuring.quality import SCORES

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from outrider import DrafterError, Round, Scores, Verdict
-from outrider.contract import counts
+from outrider.contract.round import Counts
 from outrider.decoding import decode as loop
 from outrider.decoding import rounds
 from outrider.drafters.prompt_lookup import PromptLookup
@@ -104,12 +104,12 @@ def of_counts(patch: Patch) -> None:
 
 
 def of_sums(patch: Patch) -> None:
-    right = counts.Counts.of.__func__  # type: ignore[attr-defined]
+    right = Counts.of.__func__  # type: ignore[attr-defined]
 
     def wrong(cls: Any, parts: Any) -> Any:
         return dataclasses.replace(right(cls, parts), emitted=1)
 
-    patch.setattr(counts.Counts, "of", classmethod(wrong))
+    patch.setattr(Counts, "of", classmethod(wrong))
 
 
 def of_ends(patch: Patch) -> None:

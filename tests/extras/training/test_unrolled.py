@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from outrider import Context, Pen, SampledChance, Sampling, Tokens
+from outrider.contract.sheet import Sheet
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network
 from outrider.drafters.parts.networks import weights
@@ -60,11 +61,13 @@ def test_each_step_is_a_depth_of_a_draft(
         chance = LedChance(ahead, SampledChance.seeded(0))
         sampling = Sampling(temperature=1.0)
         pen = Pen(
-            sampling=sampling, chance=chance, vocab_size=31, gamma=len(ahead), more=chance.more
+            Sheet(
+                sampling=sampling, chance=chance, vocab_size=31, gamma=len(ahead), more=chance.more
+            )
         )
         features = {name: rows[0, : length - 1] for name, rows in batch.states.items()}
         drafting.draft(Context(Tokens(ids, length), None, features), pen, Chain())
-        draft = pen.finish()
+        draft = pen.sheet.finish()
         assert len(draft) == len(ahead)
         for depth, logits in enumerate(draft.logits):
             torch.testing.assert_close(logits, recorded[depth][length - 2], rtol=1e-6, atol=1e-6)

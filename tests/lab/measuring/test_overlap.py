@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Verifier, decode
-from outrider.contract.counts import Counts
 from outrider.contract.policy import Fixed
+from outrider.contract.round import Counts
 from outrider.contract.verifier import Scores, Verdict
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram

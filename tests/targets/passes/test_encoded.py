@@ -19,11 +19,11 @@ from outrider import (
     Draft,
     SampledChance,
     Sampling,
-    Target,
     TargetError,
     Verdict,
     decode,
 )
+from outrider.decoding.batch_target import BatchTarget
 from outrider.drafters.ngram import NGram
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import CachedModel
@@ -125,7 +125,7 @@ def test_many_texts_at_once_are_those_one_by_one(model: Any) -> None:
     for sampling in (Sampling(), Sampling(temperature=1.0)):
         written = [
             write(prompts, sampling, [SampledChance.seeded(seed) for seed in range(4)], 25)
-            for write in (target.write, lambda *given: Target.write(target, *given))
+            for write in (target.write, lambda *given: BatchTarget.write(target, *given))
         ]
         assert written[0] == written[1]
     assert len({len(text) for text in written[0]}) > 1

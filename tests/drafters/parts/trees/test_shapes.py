@@ -11,6 +11,7 @@ import torch
 from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
+from outrider.contract.sheet import Sheet
 from outrider.decoding.kinds import departure
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.drafters.parts.trees.shapes import Static, one_by_one
@@ -36,15 +37,17 @@ class Grows(Drafter):
 def grown(form: Any, gamma: int = 4, budget: int = 64, more: Any = None, seed: int = 0) -> Draft:
     drafter = Grows(form)
     pen = Pen(
-        sampling=SAMPLED,
-        chance=SampledChance.seeded(seed),
-        vocab_size=6,
-        gamma=gamma,
-        budget=budget,
-        more=more,
+        Sheet(
+            sampling=SAMPLED,
+            chance=SampledChance.seeded(seed),
+            vocab_size=6,
+            gamma=gamma,
+            budget=budget,
+            more=more,
+        )
     )
     drafter.propose(Context(Tokens([0, 1])), pen)
-    draft = pen.finish()
+    draft = pen.sheet.finish()
     assert departure(draft, drafter.kind) is None
     return draft
 
@@ -215,9 +218,11 @@ def test_distributions_are_asked_for_one_depth_at_a_time() -> None:
         asked.append([list(path) for path in paths])
         return torch.stack([NEXT_LOGITS([0, 1, *path]) for path in paths])
 
-    pen = Pen(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=6, gamma=3, budget=20)
+    pen = Pen(
+        Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=6, gamma=3, budget=20)
+    )
     Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, next_logits)
-    draft = pen.finish()
+    draft = pen.sheet.finish()
     assert asked == [
         [[draft.tokens[step] for step in draft.path(node)] for node in nodes]
         for nodes in ([ROOT], [0, 1], [3])

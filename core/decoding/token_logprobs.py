@@ -1,31 +1,12 @@
-"""TokenLogprob: how likely the target itself finds a token of the text."""
+"""The target's log-probabilities of generated tokens, from its logits."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class TokenLogprob:
-    """The log-probability of one token of the text, and of the likeliest tokens in its place.
-
-    The distribution is the target's own: the softmax of its logits, before the run's sampling and
-    before constraints. vLLM calls these `raw_logprobs`, its default. Logarithms are natural.
-
-    logprob: of the token itself.
-    rank: the rank of the token in the vocabulary, 1 for the likeliest.
-    top: the likeliest tokens, as pairs of id and log-probability, the likeliest first. Tokens of
-        probability zero are left out.
-    """
-
-    logprob: float
-    rank: int
-    top: tuple[tuple[int, float], ...] = ()
+from outrider.contract.round import TokenLogprob
 
 
 def token_logprobs(

@@ -1,4 +1,4 @@
-"""Turn: what a target reads of a text and then writes, such as a question and its answer."""
+"""Texts in turns: a target reads something, such as a question, writes on, and reads again."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.sampling import Sampling
 
 Write = Callable[[list[list[int]], Sampling, list[Chance], int], list[list[int]]]
-"""Continues prompts, as `Target.write` does."""
+"""Continues prompts, as `BatchTarget.write` does."""
 
 TOGETHER = 64
 """How many texts a target that only overrides `write` is given at a time."""
@@ -22,7 +22,7 @@ class Turn:
     """What a target reads of a text, and how it goes on.
 
     ids: what it reads. They replace the id that ended the turn before, if it was one of `eos`.
-    sampling, chance, max_new_tokens: of what it writes then, as in `Target.write`.
+    sampling, chance, max_new_tokens: of what it writes then, as in `BatchTarget.write`.
     """
 
     ids: Sequence[int]

@@ -9,7 +9,7 @@ import torch
 
 import outrider
 from outrider import ConfigError, Constraint, Sampling, TokenLogprob
-from outrider.contract.logprobs import token_logprobs
+from outrider.decoding.token_logprobs import token_logprobs
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

@@ -1,0 +1,141 @@
+"""Drafters made of drafters: pens that continue, guess or stand apart, and questions to the target.
+
+Only a drafter that combines others, or that has the target score tokens of its own, imports this.
+"""
+
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.base.errors import DrafterError
+from outrider.contract.chance import Chance
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.pen import Pen
+from outrider.contract.sheet import Guesses, Sheet, checked_token
+
+
+def continued(pen: Pen) -> Pen:
+    """Returns a pen that goes on after the last node of another, for a second drafter.
+
+    It writes into the same draft. To it, the context ends with that node: its nodes are numbered
+    from 0, and gamma and budget are what is left of them. A `limit` set on the first pen does not
+    apply to it.
+
+    Raises:
+        DrafterError: the next token has a guess that was not redrawn.
+    """
+    pen.sheet.settle()
+    return Pen(pen.sheet, len(pen.sheet.tokens) - 1)
+
+
+def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
+    """Returns a pen for a separate draft after the last node, with the same sampling and chance.
+
+    gamma, budget: the bounds of that draft; `budget` defaults to gamma.
+    """
+    sheet, last = pen.sheet, pen.on_sheet(pen.last)
+    return Pen(
+        Sheet(
+            sampling=sheet.sampling,
+            chance=sheet.chance,
+            vocab_size=sheet.vocab_size,
+            gamma=gamma,
+            budget=budget,
+            start=None if sheet.start is None else sheet.start + sheet.depth(last),
+            guide=sheet.guide(last),
+        )
+    )
+
+
+def written(pen: Pen) -> Draft:
+    """Returns what a pen from `apart` or `faster` has written.
+
+    Raises:
+        DrafterError: the next token has a guess that was not redrawn.
+    """
+    return pen.sheet.finish()
+
+
+def faster(pen: Pen, gamma: int) -> Pen:
+    """Returns a pen for a faster drafter, whose tokens are guesses of those that `pen` writes next.
+
+    Each has to be redrawn, up to the first that is replaced: skipping one would bias the draft.
+
+    gamma: the most tokens to guess.
+
+    Raises:
+        DrafterError: a guess of an earlier such pen is left.
+    """
+    pen.sheet.settle()
+    guesses = apart(pen, gamma)
+    pen.sheet.guesses = Guesses(guesses.sheet, len(pen.sheet.tokens), lambda: pen.open)
+    return guesses
+
+
+def redraw(pen: Pen, logits: Float[Tensor, "vocab"]) -> int:
+    """Draws a token from the distribution of `logits`; keeps its guess as often as possible.
+
+    The guess x of the pen from `faster` is kept with probability min(1, p(x) / q(x)) and otherwise
+    replaced by a draw from norm(max(0, p - q)), so the token has distribution p whatever the guess
+    was (2211.17192, Algorithm 1). p is what is recorded. It may depend on the guesses before x, but
+    not on x.
+
+    Raises:
+        DrafterError: there is no guess for the token, or as `Pen.draw` does.
+    """
+    guesses = pen.sheet.guesses
+    index = None if guesses is None else guesses.index(pen.sheet)
+    if guesses is None or index is None:
+        raise DrafterError(f"redrew token {len(pen) + 1}: there is no guess for it")
+    guess, pen.sheet.guesses = guesses.sheet.finish(), None
+    token = _replaced(pen, guess, index, logits)
+    if token == guess.tokens[index]:
+        pen.sheet.guesses = guesses  # those that continue this one are still good
+    return token
+
+
+def _replaced(pen: Pen, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
+    sheet = pen.sheet
+    if sheet.sampling.greedy or sheet.start is not None:
+        return pen.draw(logits)  # shared noise has made the guess likely already
+    logits = sheet.checked(logits, pen.on_sheet(pen.last))
+    probs = sheet.sampling.exact(logits)
+    q = guess.distribution(node, probs)
+    token = kept_or_redrawn(guess.tokens[node], q, probs, sheet.chance)
+    # An author's drafter has no such call, so that no distribution is recorded but the pen's own.
+    return pen.token(pen._submit([(token, probs)], None, logits)[0])
+
+
+def kept_or_redrawn(
+    guess: int, q: Float[Tensor, "vocab"], probs: Float[Tensor, "vocab"], chance: Chance
+) -> int:
+    """Returns a token with distribution `probs`: a guess from q, as often as possible, or another.
+
+    Leviathan et al. 2211.17192, Algorithm 1.
+    """
+    if chance.coins((probs[guess] / q[guess])[None])[0]:
+        return guess
+    rest = (probs - q).clamp(min=0)
+    return chance.categorical(rest if rest.any() else probs)
+
+
+def ask(pen: Pen, token: int, after: int | None = None, *, node: int | None = None) -> int:
+    """Has the target score `token` in the same pass, outside the draft; returns its question.
+
+    The logits after it are handed to the drafter's `answer`. Questions form a tree of their own,
+    numbered from 0.
+
+    after: the question that this one continues, -1 for the context. Defaults to the last one.
+    node: the node of the draft that it continues, in place of a question.
+
+    Raises:
+        DrafterError: `token` is not in the vocabulary, or there is no question `after` or no
+            `node`.
+    """
+    asked = pen.sheet.asked
+    parent = len(asked) - 1 if after is None else after
+    if not ROOT <= parent < len(asked):
+        raise DrafterError(f"asked after question {parent}: there are {len(asked)}")
+    if node is not None or parent == ROOT:
+        parent = -2 - pen.on_sheet(ROOT if node is None else node, "asked")
+    asked.append((checked_token(token, pen.vocab_size), parent))
+    return len(asked) - 1
