@@ -1,19 +1,19 @@
 """Target: the model whose text is wanted."""
 
 import math
-import operator
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
+from outrider.contract.prompt import ids_of, in_chat_template
 from outrider.contract.verifier import Verdict
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Target(ABC):
         """
         if isinstance(prompt, str):
             return self.encode_turns([prompt], chat=chat)
-        return self._checked(list(_ids(prompt)), prompt)
+        return self._checked(list(ids_of(prompt)), prompt)
 
     def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
         """Returns the ids of a conversation: turns of the user and answers, alternately.
@@ -134,35 +134,9 @@ class Target(ABC):
             raise ConfigError(f"prompt={prompt!r}: expected ids, the target has no tokenizer")
         if not (chat and getattr(self.tokenizer, "chat_template", None)):
             return self._checked(list(self.tokenizer(prompt)["input_ids"]), prompt)
-        text = self._in_chat_template(turns)
+        text = in_chat_template(self.tokenizer, turns)
         tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return self._checked(list(tokens), prompt)
-
-    def _in_chat_template(self, turns: Sequence[str]) -> str:
-        """Returns a conversation as the tokenizer's template writes it.
-
-        Some templates read the text of a turn from a list of parts, since a part may be an image.
-
-        Raises:
-            TargetError: the template fails, or leaves out the last turn.
-        """
-        for parts in (False, True):
-            contents = [[{"type": "text", "text": turn}] if parts else turn for turn in turns]
-            text = self._rendered(contents)
-            if turns[-1].strip() in text:
-                return text
-        raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
-
-    def _rendered(self, contents: Sequence[Any]) -> str:
-        tokenizer: Any = self.tokenizer
-        roles = ("user", "assistant")
-        messages = [{"role": roles[i % 2], "content": item} for i, item in enumerate(contents)]
-        try:
-            return str(
-                tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            )
-        except ANY_FAULT as error:  # what a template raises, or what is wrong with it
-            raise TargetError(f"the chat template raised {described(error)}") from error
 
     def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
@@ -176,21 +150,3 @@ class Target(ABC):
                 f" the context window of {self.max_length}"
             )
         return tokens
-
-
-def _ids(prompt: Any) -> Iterator[int]:
-    """Yields the ids of a prompt: a list, a tensor or array of one row, or a tokenizer's encoding.
-
-    Raises `ConfigError` for anything else.
-    """
-    ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
-        ids = ids[0]
-    expected = "text, or the ids of one prompt, which are whole numbers"
-    require(isinstance(ids, Sequence) and not isinstance(ids, bytes), "prompt", prompt, expected)
-    for token in ids:
-        try:
-            yield -1 if isinstance(token, bool) else operator.index(token)
-        except TypeError:
-            raise ConfigError(f"prompt={shown(prompt)}: expected {expected}") from None

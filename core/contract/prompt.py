@@ -1,0 +1,52 @@
+"""Prompt: what people hand over as one, as ids or as the turns of a chat."""
+
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
+
+
+def ids_of(prompt: Any) -> Iterator[int]:
+    """Yields the ids of a prompt: a list, a tensor or array of one row, or a tokenizer's encoding.
+
+    Raises `ConfigError` for anything else.
+    """
+    ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
+    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
+        ids = ids[0]
+    expected = "text, or the ids of one prompt, which are whole numbers"
+    require(isinstance(ids, Sequence) and not isinstance(ids, bytes), "prompt", prompt, expected)
+    for token in ids:
+        try:
+            yield -1 if isinstance(token, bool) else operator.index(token)
+        except TypeError:
+            raise ConfigError(f"prompt={shown(prompt)}: expected {expected}") from None
+
+
+def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
+    """Returns turns of the user and answers, alternately, as a tokenizer's template writes them.
+
+    Some templates read the text of a turn from a list of parts, since a part may be an image.
+
+    Raises:
+        TargetError: the template fails, or leaves out the last turn.
+    """
+    for parts in (False, True):
+        contents = [[{"type": "text", "text": turn}] if parts else turn for turn in turns]
+        text = _rendered(tokenizer, contents)
+        if turns[-1].strip() in text:
+            return text
+    raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
+
+
+def _rendered(tokenizer: Any, contents: Sequence[Any]) -> str:
+    roles = ("user", "assistant")
+    messages = [{"role": roles[i % 2], "content": item} for i, item in enumerate(contents)]
+    try:
+        return str(
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        )
+    except ANY_FAULT as error:  # what a template raises, or what is wrong with it
+        raise TargetError(f"the chat template raised {described(error)}") from error
