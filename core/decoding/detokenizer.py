@@ -18,7 +18,7 @@ FEW = 16
 UNKNOWN = "\ufffd"
 """What stands for bytes that are no character, or not yet."""
 
-CLEANED_UP = re.compile(r"(?: |(?: ?')+[vr]?| n'?)$")
+CLEANED_UP = re.compile(r"(?: |(?: n)?(?: ?')+[vr]?| n)$")
 """The end of a text that transformers' `clean_up_tokenization` may shorten when more follows."""
 
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")

@@ -71,6 +71,12 @@ def test_pieces_add_up_to_the_rest_of_a_decode_with_the_prompt(kind: str) -> Non
         assert before + written(tokenizer, ids, prompt) == whole, ids
 
 
+def test_an_apostrophe_may_draw_together_the_words_on_both_sides() -> None:
+    tokenizer = tokenizer_of("cleaned_up")
+    ids = tokenizer.convert_tokens_to_ids(["the", "n", "'", "t"])
+    assert written(tokenizer, ids) == tokenizer.decode(ids) == "then't"
+
+
 def test_the_space_after_a_prompt_is_kept() -> None:
     tokenizer = tokenizer_of("llama")
     the, a, end = tokenizer.convert_tokens_to_ids(["▁the", "▁a", "</s>"])
