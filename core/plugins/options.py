@@ -1,7 +1,6 @@
-"""What Hydra finds of registered parts, whose signatures are their configs."""
+"""What Hydra finds of registered parts and commands: signatures and settings are their configs."""
 
 import inspect
-from contextlib import suppress
 from copy import deepcopy
 from dataclasses import field, make_dataclass
 from functools import cache
@@ -23,7 +22,7 @@ from outrider.base.errors import PluginError
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import builtin, installed
 from outrider.plugins.roles import ROLES
-from outrider.plugins.schema import offer_schema, typed_field
+from outrider.plugins.schema import settings_schema, typed_field
 
 SCHEME = "outrider"
 
@@ -47,7 +46,7 @@ class PluginConfigs(SearchPathPlugin):
 
 
 class Options(ConfigSource):
-    """The registered parts as config files, each of which is made when it is read."""
+    """The registered parts, and `COMMAND_schema` of the commands, each made when it is read."""
 
     @staticmethod
     def scheme() -> str:
@@ -60,18 +59,19 @@ class Options(ConfigSource):
         return config_path.strip("/") in ROLES
 
     def is_config(self, config_path: str) -> bool:
-        role, name = _split(config_path)
-        return role in ROLES and name in installed().of(role)
+        return _entry_of(config_path) is not None
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         return [] if results_filter == ObjectType.GROUP else sorted(installed().of(config_path))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        entry = installed().find(*_split(config_path))
+        entry = _entry_of(config_path)
+        assert entry is not None, "Hydra loads what `is_config` has found"
+        schema = command_schema if entry.role == "command" else option_schema
         return ConfigResult(
             provider=entry.distribution,
             path=f"{SCHEME}://",
-            config=deepcopy(option_schema(entry)),
+            config=deepcopy(schema(entry)),
             header={"package": None},
         )
 
@@ -80,9 +80,6 @@ def offer_options() -> None:
     """Makes all parts and schemas known to Hydra; calling it again changes nothing."""
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
-    for command in installed().commands.values():
-        with suppress(Exception):  # a command of a broken plugin says so when it is run
-            offer_schema(command)
 
 
 @cache
@@ -107,6 +104,12 @@ def check_presets(path: str) -> None:
                     f"search path {path!r} of a plugin: {role}/{entry.name}.yaml would replace the"
                     f" built-in {role} {entry.name!r}: expected another name"
                 )
+
+
+@cache
+def command_schema(entry: Entry) -> DictConfig:
+    """Returns the types of a command's settings, which its YAML names among its defaults."""
+    return settings_schema(entry.source.settings_class)
 
 
 @cache
@@ -143,7 +146,15 @@ def _target(entry: Entry) -> str:
     return name
 
 
-def _split(path: str) -> tuple[str, str]:
-    """Returns the group and the name of an option, "hydra/launcher" and "ray" for example."""
+def _entry_of(path: str) -> Entry | None:
+    """Returns the part or the command whose config a path names, None if it names none.
+
+    "hydra/launcher/ray" is a part's for example, and "compare_schema" a command's.
+    """
     role, _, name = path.strip("/").removesuffix(".yaml").rpartition("/")
-    return role, name
+    if role in ROLES:
+        return installed().of(role).get(name)
+    if role or not name.endswith("_schema"):
+        return None
+    command = installed().of("command").get(name.removesuffix("_schema"))
+    return command if command is not None and command.source.settings is not None else None

@@ -4,21 +4,12 @@ from collections.abc import Mapping
 from dataclasses import MISSING, field, fields, is_dataclass, make_dataclass
 from typing import Any, TypeVar, get_args, get_origin
 
-from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import check, hints_of, plain_type
-from outrider.plugins.command import Command
 
 Settings = TypeVar("Settings")
-
-
-def offer_schema(command: Command) -> None:
-    """Stores the schema of a command as `COMMAND_schema`, which its YAML names as a default."""
-    if command.settings is not None:
-        schema = settings_schema(command.settings_class)
-        ConfigStore.instance().store(name=f"{command.name}_schema", node=schema)
 
 
 def settings_schema(settings: type) -> DictConfig:

@@ -19,7 +19,7 @@ from outrider.plugins.config import (
     option_configs,
 )
 from outrider.plugins.entry import Entry
-from outrider.plugins.options import offer_options, option_schema
+from outrider.plugins.options import Options, command_schema, offer_options, option_schema
 from outrider.plugins.registry import installed
 from outrider.verifiers.lenient import Lenient
 
@@ -69,6 +69,28 @@ def test_a_default_that_no_config_can_hold_is_an_error_that_names_the_distributi
 
     with pytest.raises(PluginError, match="data 'odd' of odd-dist has a default"):
         option_schema(entry(Odd))
+
+
+@pytest.mark.parametrize(
+    ("path", "is_there"),
+    [
+        ("compare_schema", True),
+        ("compare_schema.yaml", True),
+        ("compare", False),
+        ("view_schema", False),  # it takes no settings
+        ("drafter/compare_schema", False),
+        ("other/compare_schema", False),
+        ("drafter/bigram", True),
+    ],
+)
+def test_configs_that_are_made_when_they_are_read(path: str, is_there: bool) -> None:
+    assert Options("test", "outrider://").is_config(path) == is_there
+
+
+def test_a_command_reads_the_settings_of_no_other() -> None:
+    command_schema.cache_clear()
+    compose("theory")
+    assert command_schema.cache_info().currsize == 1
 
 
 BUILT = ("target", "drafter", "verifier", "policy")

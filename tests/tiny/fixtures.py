@@ -21,7 +21,6 @@ import pytest
 import tokenizers
 import torch
 from filelock import FileLock
-from hydra.core.config_store import ConfigStore
 from transformers import (
     AutoTokenizer,
     LlamaConfig,
@@ -109,14 +108,6 @@ def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("self-tests")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUTRIDER_SELF_TESTS", str(folder))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def one_config_store() -> Iterator[None]:
-    """Hydra copies the configs of all parts for every command; what it loads of them is a copy."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ConfigStore, "__deepcopy__", lambda store, _: store, raising=False)
         yield
 
 
