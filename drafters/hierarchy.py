@@ -1,6 +1,7 @@
 """Hierarchy: a small model drafts, and is itself sped up by a faster drafter."""
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self, final
 
@@ -29,7 +30,7 @@ class Hierarchy(Drafter):
     faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such
         a drafter.
     ahead: how many tokens it guesses at once.
-    model, layers, dtype, device: of the small model, see `small_lm`.
+    model, layers, dtype, device, optimize, quantize: of the small model, see `small_lm`.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """
@@ -37,7 +38,7 @@ class Hierarchy(Drafter):
     autoregressive = True
 
     @checked("drafter")
-    def __init__(
+    def __init__(  # noqa: PLR0913  the settings of a model, and what guesses for it
         self,
         faster: Any = "prompt_lookup",
         ahead: Count = 4,
@@ -46,8 +47,10 @@ class Hierarchy(Drafter):
         layers: int | None = None,
         dtype: Dtype = "auto",
         device: str = "auto",
+        optimize: str = "auto",
+        quantize: str | None = None,
     ) -> None:
-        self._small = SmallLM(model, layers, dtype, device)
+        self._small = SmallLM(model, layers, dtype, device, optimize=optimize, quantize=quantize)
         self._faster: Drafter = make("drafter", faster)
         if self._faster.trees:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")
@@ -58,6 +61,7 @@ class Hierarchy(Drafter):
         self._small.bind(target)
         self._faster.bind(target)
         self.needs = self._small.needs | self._faster.needs  # may depend on the target
+        self.models: Sequence[Any] = (*self._small.models, *self._faster.models)
 
     def open(self) -> Self:
         text = copy.copy(self)

@@ -90,6 +90,7 @@ class Hybrid(Drafter):
         for drafter in self._drafters:
             drafter.bind(target)
         self.needs = self._all_needs()  # some read states that depend on the target
+        self.models: Sequence[Any] = [part for one in self._drafters for part in one.models]
 
     def _all_needs(self) -> frozenset[str]:
         return frozenset[str]().union(*(drafter.needs for drafter in self._drafters))

@@ -1,6 +1,8 @@
 """OtherTokenizer: `small_lm` with a model whose tokenizer is not the target's."""
 
 import copy
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, final
@@ -10,6 +12,7 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.networks.translated_model import TranslatedModel
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.registry import make
@@ -29,8 +32,8 @@ class OtherTokenizer(Drafter):
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
         (token-level intersection). "text" writes the target's tokens for the model's likeliest text
         (string-level exact match).
+    settings: of a model that is loaded here, as for a target.
     tree: as for `small_lm`; "text" only writes chains.
-    settings: those of a target, of a model that is loaded here.
 
     Raises `ConfigError` in `bind` if the two have no token in common, their tokenizers can't be
     compared, or the model can't write trees.
@@ -38,7 +41,9 @@ class OtherTokenizer(Drafter):
 
     needs: frozenset[str] = frozenset({"tokenizer"})
 
-    def __init__(self, model: Any, vocabulary: str, *, tree: Any = None, **settings: Any) -> None:
+    def __init__(
+        self, model: Any, vocabulary: str, settings: ModelSettings, *, tree: Any = None
+    ) -> None:
         is_valid = model is not None
         require(is_valid, "drafter.vocabulary", vocabulary, "same, unless drafter.model is set")
         is_valid = vocabulary == "shared" or tree is None
@@ -54,7 +59,7 @@ class OtherTokenizer(Drafter):
         model = self._setting
         name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
-            model = _loaded(model, **self._settings)
+            model = _loaded(model, self._settings)
         is_valid = isinstance(model, Target) and None not in (model.model, model.tokenizer)
         require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"
@@ -62,6 +67,7 @@ class OtherTokenizer(Drafter):
         refuse_other_kind(model.model, encoder=False)
         if self.trees and not model.trees:
             raise ConfigError(f"drafter.tree={self._tree!r}: {model.no_trees}")
+        self.models: Sequence[Any] = (model.model,)
         self._model = TranslatedModel(model.model, model.tokenizer, target)
         if self._vocabulary == "shared" and not self._model.translation.shared:
             raise ConfigError(
@@ -82,11 +88,11 @@ class OtherTokenizer(Drafter):
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str, **settings: Any) -> Target:
+def _loaded(name: str, settings: ModelSettings) -> Target:
     """Returns a model with its tokenizer; cached, since a run may make many drafters."""
     target: Target
     if Path(name).expanduser().is_dir():
-        target = TransformersTarget(name, **settings)
+        target = TransformersTarget(name, **asdict(settings))
     else:
-        target = make("target", name, **settings)
+        target = make("target", name, **asdict(settings))
     return target

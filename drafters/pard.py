@@ -1,7 +1,7 @@
 """Pard: a small language model that drafts all tokens in one pass, with mask tokens."""
 
 import copy
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, final
 
 from outrider.base.errors import ConfigError, TargetError, is_int, require
@@ -11,9 +11,10 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import require_same_tokens
-from outrider.targets.loading import Dtype, load
+from outrider.targets.loading import Dtype
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
@@ -36,7 +37,8 @@ class Pard(Drafter):
     model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
         "untrained" for the target's first layers with a random mask token.
-    dtype, device: of a model that is loaded here, as for a target.
+    dtype, device, optimize, quantize: of a model that is loaded here, as for a target: its passes
+        run by the same engine.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if
@@ -46,9 +48,17 @@ class Pard(Drafter):
     needs: frozenset[str] = frozenset({"model"})
 
     def __init__(
-        self, model: Any, dtype: Dtype = "auto", device: str = "auto", *, tree: Any = None
+        self,
+        model: Any,
+        dtype: Dtype = "auto",
+        device: str = "auto",
+        *,
+        optimize: str = "auto",
+        quantize: str | None = None,
+        tree: Any = None,
     ) -> None:
-        self._setting, self._loading = model, (dtype, device)
+        self._setting = model
+        self._settings = ModelSettings(dtype, device, optimize, quantize)
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
         self._target: Target | None = None
@@ -67,6 +77,7 @@ class Pard(Drafter):
         except TargetError as error:
             raise ConfigError(f"drafter pard: {error}") from None
         self._mask = int(mask)
+        self.models: Sequence[Any] = (model,)
         self._text = CachedText(model, target.vocab_size)
         self._window = context_window(model)
         self._target = target
@@ -80,10 +91,7 @@ class Pard(Drafter):
         if model == weights.UNTRAINED:
             return _untrained(target)
         if isinstance(model, str):
-            folder = Path(model).expanduser()
-            if student.borrows(folder):
-                return student.read_student(folder, target)
-            model, tokenizer = load(model, *self._loading)
+            model, tokenizer = self._settings.read(model, target)
         refuse_other_kind(model, encoder=False)
         require_same_tokens(model, tokenizer, target, hint="")
         return model

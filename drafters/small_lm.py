@@ -9,19 +9,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import Count, OneOf, checked
-from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.errors import ConfigError, TargetError
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
-from outrider.drafters.parts.networks import student, weights
+from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.loading import Dtype, load
+from outrider.targets.loading import Dtype
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.engine import AUTO, NONE, require_engine, use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
@@ -85,18 +85,14 @@ class SmallLM(Drafter):
         tree: Any = None,
         vocabulary: Annotated[str, OneOf(("same", *VOCABULARIES))] = "same",
     ) -> None:
-        require_engine(optimize, "drafter.optimize")
+        self._settings = ModelSettings(dtype, device, optimize, quantize)
         self._other: OtherTokenizer | None = None
         if vocabulary != "same":
-            settings = {"optimize": optimize, "quantize": quantize}
-            self._other = OtherTokenizer(
-                model, vocabulary, tree=tree, dtype=dtype, device=device, **settings
-            )
+            self._other = OtherTokenizer(model, vocabulary, self._settings, tree=tree)
         self.needs = frozenset({"model"} if model is None else ())
         self.autoregressive = True
         self._model_setting = model
         self._layers = layers
-        self._loading, self._engine = (dtype, device), (optimize, quantize)
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind: str = self._shape.kind
         if self._other is not None:
@@ -109,12 +105,14 @@ class SmallLM(Drafter):
             return
         if self._other is not None:
             self._other.bind(target)
+            self.models: Sequence[Any] = self._other.models
             self._target = target
             return
         self._model = self._model_for(target)
         self._branches = self._model_setting is None or self._prove()
         self._text = CachedText(self._model, target.vocab_size)
         self._window = context_window(self._model)
+        self.models = (self._model,)
         self._target = target
 
     def _model_for(self, target: Target) -> "PreTrainedModel":
@@ -130,7 +128,8 @@ class SmallLM(Drafter):
         if model is None:
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
-            model, tokenizer = self._read(model, target)
+            name = str(located(model)) if model == BUILT_IN else model
+            model, tokenizer = self._settings.read(name, target)
         if isinstance(model, Target):
             model, tokenizer = model.model, model.tokenizer
         refuse_other_kind(model, encoder=SOURCE in target.offers)
@@ -154,21 +153,6 @@ class SmallLM(Drafter):
                 f"drafter.tree={self._tree!r}: {name} writes only chains, since {tested.trees}"
             )
         return not tested.trees
-
-    def _read(self, name: str, target: Target) -> tuple["PreTrainedModel", Any]:
-        folder = located(name)
-        if student.borrows(folder):
-            has_model = target.model is not None
-            require(has_model, "drafter.model", name, "a target with a model of transformers")
-            is_decoder = SOURCE not in target.offers
-            require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
-            return student.read_student(folder, target, *self._engine), target.tokenizer
-        model, tokenizer = load(name, *self._loading)
-        optimize, quantize = self._engine
-        if optimize == AUTO and decoder_start(model):
-            optimize = NONE
-        use_engine(model, optimize, quantize, role="drafter")
-        return model, tokenizer
 
     def reach(self, length: int) -> int | None:
         """Returns how many tokens the model can draft after a text, None if there is no limit."""

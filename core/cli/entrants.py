@@ -16,6 +16,7 @@ from outrider.lab.runs.identity import identity, provenance
 from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.schema import plain_settings
+from outrider.targets.passes.engine import engine_of
 
 EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
@@ -98,5 +99,20 @@ def run_facts(
             for turn, text in enumerate(prompt.turns, start=1)
         ],
         "identity": identity(target, parts),
-        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments)],
+        "starts": [
+            provenance(str(HydraConfig.get().job.config_name), arguments)
+            | {"runs_by": engines_used(target, entrants)}
+        ],
+    }
+
+
+def engines_used(target: Target, entrants: Mapping[str, Entrant]) -> dict[str, str]:
+    """Returns what computes the passes of the target, and of each drafter's models, in words."""
+    models = {"target": [target.model]} | {
+        name: [*entrant.drafter.models] for name, entrant in entrants.items()
+    }
+    return {
+        name: "; ".join(dict.fromkeys(engine_of(model).runs_by(model) for model in some))
+        for name, some in models.items()
+        if some and None not in some
     }

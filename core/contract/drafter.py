@@ -37,12 +37,14 @@ class Drafter(ABC):
     autoregressive: whether the distribution of a token depends on the text before it and nothing
         else, not even on where the draft began. The lab then computes the distributions along a
         text in one pass.
+    models: the models of transformers that it runs, once it is bound; reports say by what engine.
     examples: what it writes after some texts. The conformance kit plays them.
     """
 
     needs: frozenset[str] = frozenset()
     kind: str = "chain"
     autoregressive: bool = False
+    models: Sequence[Any] = ()
     examples: ClassVar[Sequence["DrafterExample"]] = ()
 
     @property

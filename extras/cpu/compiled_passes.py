@@ -64,6 +64,9 @@ class CompiledPasses(Engine):
             return super().new_cache(model)
         return CompiledCache(model, _compiled[model])
 
+    def runs_by(self, model: "PreTrainedModel") -> str:
+        return "compiled passes"
+
     def layout(self, model: nn.Module) -> str:
         return "compiled" if model in _compiled else super().layout(model)
 

@@ -12,7 +12,14 @@ from outrider.extras.cpu.cpu_features import cpu_features
 from outrider.extras.cpu.library import has_tiles, missing
 from outrider.extras.cpu.native_layer import native_layer
 from outrider.extras.cpu.packed_batch import PackedBatch
-from outrider.extras.cpu.packed_linear import NATIVE, can_pack, pack, packing, require_native
+from outrider.extras.cpu.packed_linear import (
+    NATIVE,
+    can_pack,
+    pack,
+    packing,
+    require_native,
+    stored_type,
+)
 from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.threads import one_thread
 from outrider.targets.passes.engine import Engine, note_engine
@@ -81,6 +88,10 @@ class PackedWeights(Engine):
     def layout(self, model: nn.Module) -> str:
         return packing(model) or "plain"
 
+    def runs_by(self, model: "PreTrainedModel") -> str:
+        who = "the native library" if fused_decoder.is_native(model) else super().runs_by(model)
+        return f"{who} on {stored_type(model)} weights"
+
     def vouches(self, model: "PreTrainedModel") -> bool:
         """Returns whether the fused decoder runs a model: its masks and positions are our own.
 
@@ -92,4 +103,5 @@ class PackedWeights(Engine):
         """Returns whether the native library is there, and runs bfloat16 on tiles (AMX)."""
         why = {"no_native_library": missing()} if missing() else {}
         found = {"native_library": not why, "native_tiles": has_tiles()}
-        return found | why | {"cpu_features": cpu_features()}
+        decoders = {"decoders_run_natively": [] if missing() else list(fused_decoder.KINDS)}
+        return found | why | decoders | {"cpu_features": cpu_features()}

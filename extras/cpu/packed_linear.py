@@ -142,6 +142,17 @@ def packing(model: nn.Module) -> str | None:
     return NATIVE if isinstance(first.packed, Panels) else "oneDNN"
 
 
+def stored_type(model: nn.Module) -> str:
+    """Returns how the first packed layer of a model stores its weights, such as "packed int8"."""
+    layers = (module for module in model.modules() if isinstance(module, PackedLinear))
+    first = next(layers, None)
+    if first is None:
+        return "plain"
+    bits = first.packed.bits if isinstance(first.packed, Panels) else None
+    dtype = next(model.parameters()).dtype
+    return f"packed {f'int{bits}' if bits else str(dtype).removeprefix('torch.')}"
+
+
 def can_pack(model: nn.Module) -> bool:
     """Returns whether the library, or this build of PyTorch on this processor, has packed kernels.
 

@@ -68,6 +68,7 @@ class Quantized(Drafter):
         rounded = quantized(model, "drafter quantized", self._bits)
         self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
+        self.models: Sequence[Any] = self._drafter.models
         self._lent = LentDrafting(rounded, target.vocab_size, self._shape)
         # Tested with the exact weights: rounded ones could differ by more than the test allows.
         exact = LentDrafting(model, target.vocab_size, self._shape)

@@ -43,6 +43,7 @@ class _Start(BaseModel):
     date: StrictStr | None = None
     load: StrictFloat | StrictInt | None = None
     cores: StrictInt | None = None
+    runs_by: dict[StrictStr, StrictStr] = {}
 
 
 class _End(BaseModel):

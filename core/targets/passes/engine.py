@@ -103,6 +103,10 @@ class Engine(ABC):
         """Returns in a word how a model's passes are computed, where that changes last digits."""
         return "plain"
 
+    def runs_by(self, model: "PreTrainedModel") -> str:
+        """Returns in a few words what computes a model's passes, for reports."""
+        return "transformers' modules"
+
     def vouches(self, model: "PreTrainedModel") -> bool:
         """Returns whether a model's passes are proved elsewhere, so that loading skips their test.
 

@@ -18,6 +18,7 @@ def head(run: Run) -> dict[str, str]:
         "Drafters": ", ".join(run.drafters),
         "Settings": ", ".join(f"{key} {value}" for key, value in _main_settings(settings).items()),
         "Machine": _machine(start),
+        "Run by": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
         "Date": _date(start) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
         "Versions": _versions(start, identity),
         "Folder": str(run.folder),

@@ -1,0 +1,105 @@
+"""Whatever drafter holds a model, the engine of the same settings runs it, and a report says so."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError, Context, Drafter, Sampling, Tokens
+from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.hybrid import Hybrid
+from outrider.drafters.pard import Pard
+from outrider.drafters.parts.networks.student import MASK_ID, save_student
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.cpu.engine import PackedWeights
+from outrider.targets.passes.engine import MODULES, engine_of
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.stage import play_draft
+
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
+
+
+def hybrid(model: str, **settings: Any) -> Drafter:
+    return Hybrid([{"drafter": "small_lm", "model": model, **settings}])
+
+
+def hierarchy(model: str, **settings: Any) -> Drafter:
+    return Hierarchy(model=model, **settings)
+
+
+MAKERS: dict[str, Callable[..., Drafter]] = {
+    "small_lm": SmallLM,
+    "other_tokenizer": partial(SmallLM, vocabulary="shared"),
+    "trees": partial(SmallLM, tree="2x2"),
+    "pard": Pard,
+    "hierarchy": hierarchy,
+    "hybrid": hybrid,
+}
+
+
+@pytest.fixture
+def target(llama: Any, words: Any) -> TransformersTarget:
+    return TransformersTarget(llama(eos_token_id=None, **SIZES), words)
+
+
+CASES = [
+    pytest.param(make, kind, id=f"{name}-{kind}")
+    for name, make in MAKERS.items()
+    for kind in ("whole", "student")
+    if (name, kind) != ("other_tokenizer", "student")  # which has the target's tokenizer
+]
+
+
+@pytest.fixture
+def folder(request: Any, tmp_path: Path, llama: Any, words: Any) -> Path:
+    model = llama(seed=3, **SIZES)
+    if request.param == "student":
+        save_student(model, tmp_path, mask=model.get_input_embeddings().weight[0].detach())
+        return tmp_path
+    model.config.update({MASK_ID: 7})
+    model.save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    return tmp_path
+
+
+def drafts(drafter: Drafter, target: Any) -> int:
+    """Returns how many tokens it drafts after a text."""
+    drafter.bind(target)
+    context = Context(Tokens([3, 4]))
+    return len(play_draft(drafter, target, context, gamma=3, sampling=Sampling()))
+
+
+@pytest.mark.parametrize("quantize", [None, "int8", "int4"])
+@pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
+def test_an_engine_runs_the_model_of_every_drafter(
+    make: Callable[..., Drafter], quantize: str | None, folder: Path, target: Any
+) -> None:
+    drafter = make(str(folder), optimize="packed", quantize=quantize)
+    assert drafts(drafter, target)
+    (model,) = drafter.models
+    assert isinstance(engine_of(model), PackedWeights)
+    stored = f"packed {quantize or 'float32'}"
+    assert engine_of(model).runs_by(model) == f"the native library on {stored} weights"
+    assert engine_of(target.model) is MODULES, "the target was prepared along with the drafter"
+
+
+@pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
+def test_without_an_engine_the_modules_of_transformers_run_it(
+    make: Callable[..., Drafter], folder: Path, target: Any
+) -> None:
+    drafter = make(str(folder), optimize="none")
+    assert drafts(drafter, target)
+    (model,) = drafter.models
+    assert engine_of(model).runs_by(model) == "transformers' modules"
+
+
+@pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
+def test_an_engine_or_a_type_that_is_not_there_is_refused(
+    make: Callable[..., Drafter], target: Any, folder: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
+        make(str(folder), optimize="fast").bind(target)
+    with pytest.raises(ConfigError, match=r"quantize='int3': expected int4 or int8"):
+        make(str(folder), quantize="int3").bind(target)
