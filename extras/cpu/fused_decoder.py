@@ -15,7 +15,6 @@ from outrider.extras.cpu.attention import attention, gqa_mask, rotated, rotation
 from outrider.extras.cpu.native_weights import native_weights
 from outrider.extras.cpu.packed_linear import (
     NATIVE,
-    PackedLinear,
     merged,
     packing,
     product,
@@ -61,7 +60,7 @@ class _AttentionInputs:
 
 def is_used_for(model: "PreTrainedModel") -> bool:
     """Returns whether it runs a model: the kind is supported, and the weights are packed."""
-    return isinstance(_head(model), PackedLinear) and supports(model)
+    return packing(_head(model)) is not None and supports(model)
 
 
 def supports(model: "PreTrainedModel") -> bool:

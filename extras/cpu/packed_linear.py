@@ -182,13 +182,13 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     modules = list(model.modules())
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
     head_of: Any = getattr(model, "get_output_embeddings", lambda: None)
-    head = head_of()
+    head = set() if head_of() is None else set(head_of().modules())
     files = mapped_files()
     for module in modules:
         for name, child in module.named_children():
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                is_exact = child is head or child.in_features % DEPTH != 0
+                is_exact = child in head or child.in_features % DEPTH != 0
                 own = 8 if bits == 4 and is_exact else bits
                 packed = PackedLinear(child, shared=shared, bits=own, short_inputs=bits == 8)
                 setattr(module, name, packed)

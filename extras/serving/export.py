@@ -58,7 +58,9 @@ def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
     """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
     path = weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
     if student.borrows(path):  # its embedding and head are the target's
-        student.read_student(path, target()).save_pretrained(folder)
+        model: Any = student.read_student(path, target())
+        model.set_output_embeddings(target().model.get_output_embeddings())  # all rows, for vLLM
+        model.save_pretrained(folder)
         path = folder
     return str(path) if path.is_dir() else name
 

@@ -15,7 +15,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
-from outrider.drafters.parts.networks.student import save_student
+from outrider.drafters.parts.networks.student import FrequentHead, save_student
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES
 from outrider.extras.training.states import Batch, sample_positions
@@ -38,8 +38,11 @@ class DistillationObjective(Objective):
     share: the share of the positions that each step learns from. The head is most of a small
         model's work.
 
-    Raises `ConfigError` in `learner` if the divergence is unknown, if the vocabulary is not the
-    target's whole one, or if the target has no more than `layers` layers.
+    With a vocabulary of its own, the student writes those tokens alone, and learns the target's
+    distributions over them where the likeliest token is one of them.
+
+    Raises `ConfigError` in `learner` if the divergence is unknown, if a `model` is to have a
+    vocabulary of its own, or if the target has no more than `layers` layers.
     """
 
     model: str | None = None
@@ -49,11 +52,14 @@ class DistillationObjective(Objective):
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        if len(setup.vocabulary) != setup.target.vocab_size:
-            raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
-        target = setup.target
+        target, vocabulary = setup.target, setup.vocabulary
+        if self.model is not None and vocabulary.ids is not None:
+            raise ConfigError("recipe.vocabulary: expected none with recipe.options.model")
         student = starting_student(target, self.model, self.layers)
-        head, rule = weights.head(target).detach(), LogitRule.of(target)
+        matrix, rule = weights.head(target).detach(), LogitRule.of(target)
+        if vocabulary.ids is not None:
+            student.set_output_embeddings(FrequentHead(matrix, vocabulary))
+        head = vocabulary.rows(matrix)
         divergence = DIVERGENCES[self.divergence]
 
         def loss(batch: Batch) -> Tensor:
@@ -63,15 +69,16 @@ class DistillationObjective(Objective):
             sampled = sample_positions(all_positions, self.share, student.training)
             positions = sampled.nonzero()[:, 0]
             logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
-            counted = batch.own[:, 1:][:, positions]
+            learned = batch.own[:, 1:] & vocabulary.knows(batch.best[:, :-1])
+            counted = learned[:, positions]
             target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))
             if not len(target_logits):
                 return logits.sum() * 0
-            return divergence(logits[counted], target_logits).mean()
+            return divergence(vocabulary.cut(logits[counted]), target_logits).mean()
 
         def save_checkpoint(folder: Path) -> None:
             if self.model is None:
-                save_student(student, folder)
+                save_student(student, folder, vocabulary=vocabulary)
                 return
             student.save_pretrained(folder)
             if target.tokenizer is not None:

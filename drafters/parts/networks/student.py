@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import AUTO, engine_of, use_engine
 from outrider.targets.passes.ranks import is_sharded
 
@@ -40,16 +41,19 @@ def save_student(
     dtype: torch.dtype = torch.float16,
     *,
     mask: Float[Tensor, "width"] | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> None:
     """Writes a model without its embeddings and head, and a config that says so.
 
     mask: the embedding of the mask token, for a student that drafts in parallel.
+    vocabulary: the tokens that it writes. Defaults to all.
     """
+    tables = tuple(f"{name}." for name in _table_names(student))
     tensors = {
-        name: tensor
-        for name, tensor in student.state_dict().items()
-        if name not in _table_names(student)
+        name: tensor for name, tensor in student.state_dict().items() if not name.startswith(tables)
     }
+    if vocabulary is not None:
+        tensors |= vocabulary.tensors()
     config: dict[str, Any] = json.loads(student.config.to_json_string())
     config.pop("_name_or_path", None)
     if mask is not None:
@@ -63,7 +67,9 @@ def read_student(
 ) -> "PreTrainedModel":
     """Returns the model in a folder with the target's embeddings and head, ready to draft.
 
-    If it has a mask token, its embedding follows the target's last one.
+    If it has a mask token, its embedding follows the target's last one. If it has a vocabulary of
+    its own, its head has those rows of the target's alone, and the logits of all other tokens are
+    -inf.
 
     optimize, quantize: as for a target; "auto" means the target's own engine. The head stays that
         of the target.
@@ -78,8 +84,9 @@ def read_student(
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)
     mask = tensors.pop(MASK, None)
+    vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
     with torch.device("meta"):
-        names = _table_names(auto.from_config(config))
+        names = [f"{name}.weight" for name in _table_names(auto.from_config(config))]
     tables = (weights.embedding(target).detach(), weights.head(target).detach())
     model: Any = weights.with_random_weights(lambda: auto.from_config(config), target, 0)
     checkpoint.load_tensors(model, {**tensors, **dict(zip(names, tables, strict=True))}, file)
@@ -88,12 +95,34 @@ def read_student(
         model.set_output_embeddings(target.model.get_output_embeddings())
     if mask is not None:
         model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
+    if vocabulary.ids is not None:
+        model.set_output_embeddings(FrequentHead(tables[1], vocabulary))
     if optimize == AUTO and quantize is None:
         engine_of(target.model).prepare_network(model)
     else:
         use_engine(model, optimize, quantize, role="drafter")
     student: PreTrainedModel = model
     return student
+
+
+@final
+class FrequentHead(nn.Module):
+    """A head with the rows of some tokens, which gives logits for all: -inf for the others.
+
+    So a token outside is never drafted, and its probability in a draft is 0.
+
+    matrix: the head of all tokens.
+    """
+
+    def __init__(self, matrix: Float[Tensor, "vocab width"], vocabulary: Vocabulary) -> None:
+        super().__init__()
+        rows = vocabulary.rows(matrix)
+        self.vocabulary = vocabulary
+        self.known: nn.Module = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
+        self.known.weight = nn.Parameter(rows, requires_grad=False)
+
+    def forward(self, states: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        return self.vocabulary.spread(self.known(states))
 
 
 def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embedding:
@@ -108,4 +137,4 @@ def _table_names(model: "PreTrainedModel") -> list[str]:
     untyped: Any = model
     tables = (untyped.get_input_embeddings(), untyped.get_output_embeddings())
     names = {id(module): name for name, module in model.named_modules()}
-    return [f"{names[id(table)]}.weight" for table in tables]
+    return [names[id(table)] for table in tables]

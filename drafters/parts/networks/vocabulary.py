@@ -29,11 +29,12 @@ class Vocabulary:
     @classmethod
     def take_from(cls, tensors: dict[str, Tensor], size: int) -> "Vocabulary":
         """Returns the vocabulary of a checkpoint, and removes it from the tensors."""
-        return cls(size, tensors.pop(TENSOR, None))
+        ids = tensors.pop(TENSOR, None)
+        return cls(size, None if ids is None else ids.long())
 
     def tensors(self) -> dict[str, Tensor]:
         """Returns the tensors that stand for it in a checkpoint: none if all tokens are known."""
-        return {} if self.ids is None else {TENSOR: self.ids}
+        return {} if self.ids is None else {TENSOR: self.ids.int()}
 
     def __len__(self) -> int:
         return self.size if self.ids is None else len(self.ids)
@@ -53,6 +54,10 @@ class Vocabulary:
         if self.ids is None:
             return tokens
         return torch.searchsorted(self.ids.to(tokens.device), tokens)
+
+    def cut(self, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch known"]:
+        """Returns the drafter's part of logits over the target's vocabulary."""
+        return logits if self.ids is None else logits[..., self.ids.to(logits.device)]
 
     def spread(self, logits: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
         """Returns logits over the target's vocabulary, -inf for tokens the drafter lacks."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
+from outrider.drafters.parts.networks.student import read_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.families import make_learner
 from outrider.extras.training.loop import train_network
@@ -40,6 +41,21 @@ def test_the_student_gets_nearer_to_the_target(
     assert all(map(torch.equal, before, target.model.parameters()))
 
 
+def test_a_student_learns_to_write_some_tokens_alone(
+    target: Any, examples: Any, tmp_path: Path, console: Any
+) -> None:
+    vocabulary = Vocabulary(31, torch.arange(3, 28))
+    learned = make_learner("small_lm", target, vocabulary, 0, {"layers": 2})
+    schedule = Schedule(epochs=6, batch=8, rate=0.01, warmup=2, evaluate=6, patience=9)
+    curve = train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
+    assert curve[-1]["held_out"] < curve[0]["held_out"]
+    learned.save_checkpoint(tmp_path / "out")
+    ids = torch.tensor([[3, 4, 5]])
+    logits = read_student(tmp_path / "out", target)(ids).logits
+    assert logits[..., :3].eq(float("-inf")).all() and logits[..., 28:].eq(float("-inf")).all()
+    torch.testing.assert_close(logits, learned.network(ids).logits, rtol=0.02, atol=0.02)
+
+
 def test_a_share_of_the_positions(target: Any, examples: Any) -> None:
     def loss(share: float, training: bool) -> list[float]:
         learned = make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 2, "share": share})
@@ -57,7 +73,7 @@ def test_a_share_of_the_positions(target: Any, examples: Any) -> None:
 def test_bad_options(target: Any) -> None:
     with pytest.raises(ConfigError, match=r"divergence='kl': expected one of"):
         make_learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
-    with pytest.raises(ConfigError, match="expected none, a small model knows all tokens"):
-        make_learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {})
+    with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none with recipe\.opt"):
+        make_learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {"model": "a/b"})
     with pytest.raises(ConfigError, match="fewer than the target's 5 layers"):
         make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 5})

@@ -40,7 +40,7 @@ def test_a_family_is_trained_and_used(
     family: str, run: Any, folder: Path, shared_texts: Path, tmp_path: Path
 ) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
-    known = [] if family in MODELS else ["recipe.vocabulary=25"]
+    known = [] if family == "pard" else ["recipe.vocabulary=25"]
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
     more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]

@@ -11,11 +11,15 @@ from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.parts.networks.student import borrows, read_student, save_student
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
+from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing import Setup, output_distribution, target_distribution
+from outrider.testing.stage import SAMPLED, VOCAB_SIZE, context_after, play_draft, tiny_target
+from outrider.verifiers.token import Token
 
 
 @pytest.fixture(params=["tied", "apart"])
@@ -77,3 +81,34 @@ def test_a_tensor_that_does_not_fit_is_named(folder: Path, target: Any) -> None:
     (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 24}))
     with pytest.raises(ConfigError, match="its hidden_size is 24, the target's 16"):
         read_student(folder, target)
+
+
+@pytest.mark.parametrize("optimize", ["none", "packed"])
+def test_a_student_with_a_vocabulary_writes_those_tokens_alone(
+    optimize: str, target: Any, tmp_path: Path
+) -> None:
+    ids = torch.tensor([1, 4, 7, 30])
+    short: Any = first_layers(target.model, 2)
+    save_student(short, tmp_path, torch.float32, vocabulary=Vocabulary(31, ids))
+    student = read_student(tmp_path, target, optimize)
+    text = [3, 4, 5, 6]
+    logits, whole = (CachedModel(model).feed(text, 4) for model in (student, short))
+    torch.testing.assert_close(logits[:, ids], whole[:, ids], rtol=1e-5, atol=1e-5)
+    known = torch.isin(torch.arange(31), ids)
+    assert logits[:, ~known].eq(float("-inf")).all()
+    words = target.model.get_output_embeddings().weight
+    assert words.shape[0] == 31, "the target's own head was cut"
+
+
+def test_a_student_with_a_vocabulary_is_lossless(tmp_path: Path) -> None:
+    """Exactly: q is 0 for the tokens outside, and every branch of a round is added up."""
+    target = tiny_target(VOCAB_SIZE)
+    vocabulary = Vocabulary(VOCAB_SIZE, torch.tensor([0, 2]))
+    save_student(first_layers(target.model, 2), tmp_path, vocabulary=vocabulary)
+    drafter = SmallLM(str(tmp_path))
+    drafter.bind(target)
+    setup = Setup(target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED)
+    exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
+    probs = output_distribution(setup)
+    assert probs.keys() <= exact.keys()
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) <= 1e-12
