@@ -86,6 +86,7 @@ def run_facts(
     }
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
+    themselves = [name for name, entrant in entrants.items() if entrant.drafter.is_target]
     return {
         "settings": kept,
         "drafters": parts,
@@ -93,6 +94,7 @@ def run_facts(
         "reference": settings.reference,
         "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
         **({"remember": remember} if remember else {}),
+        **({"target_itself": themselves} if themselves else {}),
         "questions": [
             [prompt.id, turn, text[:300]]
             for prompt in prompts

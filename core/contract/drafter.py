@@ -38,6 +38,8 @@ class Drafter(ABC):
         else, not even on where the draft began. The lab then computes the distributions along a
         text in one pass.
     models: the models of transformers that it runs, once it is bound; reports say by what engine.
+    is_target: whether it is the target itself, once it is bound, in weights that lose nothing. All
+        is then accepted by construction, which reports say.
     examples: what it writes after some texts. The conformance kit plays them.
     """
 
@@ -45,6 +47,7 @@ class Drafter(ABC):
     kind: str = "chain"
     autoregressive: bool = False
     models: Sequence[Any] = ()
+    is_target: bool = False
     examples: ClassVar[Sequence["DrafterExample"]] = ()
 
     @property

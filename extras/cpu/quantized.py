@@ -12,7 +12,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_kv import LentDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu.quantized_model import quantized
+from outrider.extras.cpu.quantized_model import loses_nothing, quantized
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers
 
@@ -69,6 +69,8 @@ class Quantized(Drafter):
         self._drafter = SmallLM(rounded, tree=self._tree)
         self._drafter.bind(target)
         self.models: Sequence[Any] = self._drafter.models
+        chosen_freely = self._bits is None and self._layers is None
+        self.is_target: bool = chosen_freely and loses_nothing(rounded)
         self._lent = LentDrafting(rounded, target.vocab_size, self._shape)
         # Tested with the exact weights: rounded ones could differ by more than the test allows.
         exact = LentDrafting(model, target.vocab_size, self._shape)

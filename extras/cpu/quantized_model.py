@@ -48,6 +48,20 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
     return result
 
 
+def loses_nothing(model: "PreTrainedModel") -> bool:
+    """Returns whether a model that chose its own bits has four in every layer but the head.
+
+    They are chosen where the weights are exact in them, as those of a GGUF file in Q4_1 are.
+    """
+    whole: Any = model
+    head = whole.get_output_embeddings()
+    layers = [
+        part for part in model.modules() if isinstance(part, PackedLinear) and part is not head
+    ]
+    bits = [part.packed.bits for part in layers if isinstance(part.packed, Panels)]
+    return bool(bits) and set(bits) == {4}
+
+
 def _quantized(layer: "nn.Linear | PackedLinear", bits: int) -> "nn.Linear | PackedLinear":
     """Returns a layer with rounded weights."""
     if isinstance(layer, nn.Linear) and layer.weight.dtype is torch.float64:

@@ -99,6 +99,7 @@ def _of_first(
         untested = [row.drafter for row in others if row.drafter not in {gap.other for gap in gaps}]
         if untested:
             sentences.append(f"Its lead over {untested[0]} is not tested.")
+    sentences.append(_beside_target(first, others))
     sentences.append(_by_task([first, *others], task_pairs))
     return [sentence for sentence in sentences if sentence]
 
@@ -235,6 +236,17 @@ def _by_task(timed: Sequence[Row], task_pairs: Sequence[Pair]) -> str:
     if not sentences:
         sentences.append(f"It ranks first on each of the {len(tasks)} tasks.")
     return " ".join(sentences)
+
+
+def _beside_target(first: Row, others: Sequence[Row]) -> str:
+    """Returns which drafter is fastest of those that are not the target itself, if the first is."""
+    best = next((row for row in others if not row.target_itself), None)
+    if not first.target_itself or best is None:
+        return ""
+    speedup = best.rates["speedup"]
+    assert speedup is not None, "it was timed"
+    ranks = f"Of the others {best.drafter} ranks first, {_figure(speedup)}{_tokens(best)}."
+    return f"{first.drafter} is the target itself, so that it is exact by construction. {ranks}"
 
 
 def _lists(tasks: Mapping[str, Sequence[str]]) -> str:

@@ -39,6 +39,7 @@ class Row:
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
     tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
     remembers: whether its drafter remembers the prompts before.
+    target_itself: whether its drafter is the target in weights that lose nothing.
     doubts: why the speedup can't be trusted, in words; empty if it can.
     prompts: how many there are.
     control: whether it is a baseline, which is not compared with the others in pairs.
@@ -58,6 +59,7 @@ class Row:
     prediction: Prediction | None
     lossless: bool
     remembers: bool
+    target_itself: bool
     tasks: Mapping[str, Mapping[str, Interval | None]]
     doubts: tuple[str, ...]
     prompts: int
@@ -86,6 +88,7 @@ class Row:
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "lossless": self.lossless,
             "remembers": self.remembers,
+            "target_itself": self.target_itself,
             "doubts": list(self.doubts),
             "prompts": self.prompts,
         }

@@ -59,6 +59,7 @@ class _Facts(BaseModel):
     questions: list[tuple[StrictStr, StrictInt, StrictStr]]
     lossless: dict[StrictStr, StrictBool]
     remember: list[StrictStr] = []
+    target_itself: list[StrictStr] = []
     reference: StrictStr | None = None
     identity: _Identity | None = None
     starts: list[_Start] = []

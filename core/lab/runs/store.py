@@ -30,7 +30,8 @@ class Run:
 
     facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
         and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
-        drafters that remember texts, if any do), `reference` (the drafter that is compared with the
+        drafters that remember texts, if any do), `target_itself` (likewise, those that are the
+        target in weights that lose nothing), `reference` (the drafter that is compared with the
         others, if one is), `identity` (see `outrider.lab.runs.identity`), and
         `starts` (the provenance of each process that measured) and `ends` (the load when it
         ended).

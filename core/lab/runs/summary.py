@@ -143,6 +143,7 @@ class Summary:
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
             remembers=name in self.run.facts.get("remember", ()),
+            target_itself=name in self.run.facts.get("target_itself", ()),
             tasks=self._tasks(name) if texts else {},
             doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),

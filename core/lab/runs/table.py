@@ -41,6 +41,9 @@ BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
 """The caveat for a drafter that remembers texts."""
 
+ITSELF = "exact by construction: the target itself, whose weights fit into fewer bits"
+"""The caveat for a drafter that predicts nothing."""
+
 BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
 """The rates left out of a table that shows the quality of the texts, to make room."""
 
@@ -141,6 +144,8 @@ def caveats(rows: Sequence[Row]) -> list[str]:
         lines.append("LOSSY: the rule does not keep the target's distribution")
     if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
         lines.append(f"{', '.join(remembering)}: {MEMORY}")
+    if themselves := list(dict.fromkeys(row.drafter for row in rows if row.target_itself)):
+        lines.append(f"{', '.join(themselves)}: {ITSELF}")
     fewest = min((row.prompts for row in rows), default=FEWEST)
     if fewest < FEWEST:
         count = f"{fewest} prompt{'s' if fewest > 1 else ''}"

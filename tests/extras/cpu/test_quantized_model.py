@@ -13,7 +13,8 @@ from outrider.extras.cpu import library as native
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import PackedLinear
 from outrider.extras.cpu.packed_matrix import Panels
-from outrider.extras.cpu.quantized_model import quantized
+from outrider.extras.cpu.quantized import Quantized
+from outrider.extras.cpu.quantized_model import loses_nothing, quantized
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 
@@ -127,6 +128,16 @@ def test_four_bits_are_chosen_where_they_are_exact(llama: Any) -> None:
     small: Any = quantized(model, "drafter quantized", None)
     bits = {name: layer.packed.bits for name, layer in small.named_modules() if is_packed(layer)}
     assert [name for name in bits if bits[name] == 4] == ["model.layers.0.mlp.up_proj"]
+    assert not loses_nothing(small)
+    for layer in model.model.layers.modules():
+        if isinstance(layer, torch.nn.Linear):
+            layer.weight.data = Panels(layer.weight.detach(), None, bits=4).to_dense()
+    assert loses_nothing(quantized(model, "drafter quantized", None))
+    target = TransformersTarget(model)
+    for options, itself in (({}, True), ({"bits": 4}, False), ({"layers": 1}, False)):
+        drafter = Quantized(**options)
+        drafter.bind(target)
+        assert drafter.is_target is itself
 
 
 def is_packed(layer: Any) -> bool:

@@ -21,6 +21,7 @@ def row(drafter: str, drafted: int | None = 5, **rates: Interval) -> Any:
         tasks={},
         doubts=(),
         prompts=12,
+        target_itself=drafter == "quantized",
         control=drafter in ("none", "random"),
     )
 
@@ -39,6 +40,17 @@ def text_of(rows: Sequence[Any], *pairs: Sequence[Pair], reference: str | None =
 
 PLAIN = row("none", 0, speedup=Interval(1.0, 1.0, 1.0))
 SLOW = row("medusa", speedup=Interval(0.9, 0.8, 0.95))
+
+
+def test_the_target_itself_does_not_stand_for_the_others() -> None:
+    own = row("quantized", speedup=Interval(1.9, 1.7, 2.1), block_efficiency=Interval(4.6, 4, 5))
+    fast = row("eagle", speedup=Interval(1.5, 1.2, 1.9), block_efficiency=Interval(2.25, 2, 2.5))
+    said = (
+        "quantized is the target itself, so that it is exact by construction. Of the others"
+        " eagle ranks first, 1.50 [1.20, 1.90] and 2.25 tokens per call."
+    )
+    assert said in text_of([PLAIN, fast, own])
+    assert "itself" not in text_of([PLAIN, own]) and "itself" not in text_of([PLAIN, fast, SLOW])
 
 
 def test_the_fastest_has_passed_its_tests() -> None:
