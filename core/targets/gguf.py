@@ -1,15 +1,53 @@
 """GGUF files: a model with its tokenizer, dequantised; `python -m ... FILE FOLDER` converts one."""
 
+import hashlib
+import os
 import sys
+import tempfile
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import platformdirs
+
 from outrider.base.errors import ConfigError
+from outrider.base.folders import claimed
+from outrider.base.terminal import plain, remarks
+
+PRECISION = "precision.txt"
+"""The file in a kept folder that says in how many bits the weights were."""
 
 
-def read(weights: Path, dtype: Any = "float32") -> tuple[Any, Any, Any]:
-    """Returns the plain model of a GGUF file, its tokenizer, and what transformers reports.
+def kept_folder(weights: Path) -> tuple[str, str]:
+    """Returns the folder in the user's cache with a file's model, and what `precision` returns.
+
+    The first call with a file converts it, which takes far longer than to load the result. A file
+    that has changed since is converted again.
+
+    Raises:
+        ConfigError: the library that reads such files is not installed.
+    """
+    status, path = weights.stat(), weights.resolve()
+    identity = f"{path} {status.st_size} {status.st_mtime_ns} {version('transformers')}"
+    cache = Path(platformdirs.user_cache_path("outrider")) / "gguf"
+    folder = cache / f"{weights.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        console = remarks()
+        with claimed(folder, wait=lambda line: console.print(plain(line))):
+            if not folder.is_dir():
+                console.print(plain(f"{weights.name}: converting it once, into {folder}"))
+                with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
+                    made = Path(scratch) / "model"
+                    convert(weights, made)
+                    (made / PRECISION).write_text(precision(weights))
+                    os.replace(made, folder)  # in one step: no process sees half of it
+    return str(folder), (folder / PRECISION).read_text()
+
+
+def read(weights: Path) -> tuple[Any, Any]:
+    """Returns the plain float32 model of a GGUF file, and its tokenizer.
 
     Raises:
         ConfigError: the library that reads such files is not installed.
@@ -17,22 +55,17 @@ def read(weights: Path, dtype: Any = "float32") -> tuple[Any, Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
     _reader()
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
+    model: Any = AutoModelForCausalLM.from_pretrained(
         weights.parent,
         gguf_file=weights.name,
         quantization_config=GgufConfig(dequantize=True),
-        dtype=dtype,
-        output_loading_info=True,
+        dtype="float32",
     )
-    model, report = loaded
     # With the settings of the GGUF file, a saved model could not be loaded.
-    model.config.quantization_config = None
-    del model.config.quantization_config
-    plain = type(model)(model.config).to(model.dtype)
-    plain.load_state_dict(model.state_dict())
-    plain.generation_config = model.generation_config
+    if quantizer := getattr(model, "hf_quantizer", None):
+        quantizer.remove_quantization_config(model)
     tokenizer = AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name)
-    return plain, tokenizer, report
+    return model, tokenizer
 
 
 def precision(weights: Path) -> str:
@@ -64,7 +97,7 @@ def _reader() -> Any:
 
 def convert(weights: Path, folder: Path) -> None:
     """Writes the dequantised float32 model and its tokenizer to a folder."""
-    model, tokenizer, _ = read(weights)
+    model, tokenizer = read(weights)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

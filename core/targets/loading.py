@@ -80,9 +80,9 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
 
     folder = Path(name)
     if folder.is_file():
-        line = f"{folder.name}: its weights were of {gguf.precision(folder)}, and are dequantised"
+        name, precision = gguf.kept_folder(folder)
+        line = f"{folder.name}: its weights were of {precision}, and are dequantised"
         remarks().print(plain(line), soft_wrap=True)
-        return gguf.read(folder, dtype)
     if is_adapter(folder):
         base = base_of(folder)
         model, tokenizer, report = _from_pretrained(base, dtype, tensor_parallel)

@@ -1,4 +1,4 @@
-"""Memory of weights in mapped files, which is given back once the weights are packed."""
+"""Memory of plain weights, which is given back to the system once the weights are packed."""
 
 import ctypes
 import mmap
@@ -17,6 +17,12 @@ def mapped_files() -> list[tuple[int, int]]:
 
 def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
     return any(first <= tensor.data_ptr() < last for first, last in files)
+
+
+def trim() -> None:
+    """Gives back what was freed, which the C library keeps for later; only where it is glibc."""
+    if give_back := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        give_back(ctypes.c_size_t(0))
 
 
 def release(weight: Tensor, files: list[tuple[int, int]]) -> None:

@@ -9,11 +9,14 @@ from torch.nn.functional import pad, silu
 
 from outrider.base.errors import ConfigError
 from outrider.extras.cpu import byte_counter
-from outrider.extras.cpu.mapped_files import mapped_files, release
+from outrider.extras.cpu.mapped_files import mapped_files, release, trim
 from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel, is_unwrapped
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
+
+UNTRIMMED = 128 << 20
+"""The most bytes of plain weights that are freed before the system gets them back."""
 
 NATIVE = "native"
 """The native library's layout of packed weights."""
@@ -179,21 +182,27 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
         bytes. With 4, the head and layers whose inputs don't make whole groups have 8. Embeddings
         keep their precision. Defaults to None.
     """
-    modules = list(model.modules())
+    # Plain layers are not held here, so that each is freed as soon as it is packed.
+    modules = [module for module in model.modules() if type(module) is not nn.Linear]
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
     head_of: Any = getattr(model, "get_output_embeddings", lambda: None)
-    head = set() if head_of() is None else set(head_of().modules())
-    files = mapped_files()
+    head = {id(part) for part in head_of().modules()} if head_of() is not None else set[int]()
+    files, freed = mapped_files(), 0
     for module in modules:
-        for name, child in module.named_children():
+        for name, child in [*module.named_children()]:
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
-                is_exact = child in head or child.in_features % DEPTH != 0
+                is_exact = id(child) in head or child.in_features % DEPTH != 0
                 own = 8 if bits == 4 and is_exact else bits
                 packed = PackedLinear(child, shared=shared, bits=own, short_inputs=bits == 8)
                 setattr(module, name, packed)
                 if not shared:
                     release(child.weight.detach(), files)
+                    freed += child.weight.nbytes
+        child = None
+        if freed > UNTRIMMED:  # the packed weights lie elsewhere, and would come on top
+            freed = 0
+            trim()
 
 
 def require_native(model: nn.Module, setting: str) -> None:

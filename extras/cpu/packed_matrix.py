@@ -39,6 +39,9 @@ DEPTH = 32
 LARGEST = 127
 """The largest absolute value of a weight of eight bits."""
 
+PIECE = 4096
+"""The rows that are rounded at once, whole panels of them."""
+
 TINY = 1e-30
 """Stands for a scale of 0, where all weights of a group are the same."""
 
@@ -80,17 +83,17 @@ class Panels:
         outputs, inputs = weight.shape
         self._scale: Tensor | None = None
         self.bits: int | None = bits
-        if bits is not None:
-            weight = weight.float() if weight.dtype is torch.bfloat16 else weight
         self._grouped = bits == 4 or (bits == 8 and inputs % DEPTH == 0)
         if bits == 8 and not self._grouped:
+            weight = _widened(weight)
             largest = weight.abs().amax(dim=1, keepdim=True)
             self._scale = largest.clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
             weight = (weight / self._scale).round().to(torch.int8)
-        if bits == 4:
-            panels = _pairs(weight)
+        if self._grouped:  # in pieces, since rounding takes several times a piece's memory
+            rounded = _pairs if bits == 4 else _bytes
+            panels = torch.cat([rounded(_widened(piece)) for piece in weight.split(PIECE)])
         else:
-            panels = _bytes(weight) if self._grouped else _arranged(weight)
+            panels = _arranged(weight)
         self._panels: Tensor = in_huge_pages(panels)
         self._bias = None if bias is None else _single(bias)
         self.matrix: Matrix = Matrix(
@@ -197,9 +200,14 @@ def _whole_panels(groups: Tensor) -> Float[Tensor, "panel in width"]:
     return groups.flatten(2, 3).permute(0, 2, 1, 3).flatten(2, 3)
 
 
+def _widened(x: Tensor) -> Tensor:
+    """Returns a tensor in float32 if it is in bfloat16."""
+    return x.float() if x.dtype is torch.bfloat16 else x
+
+
 def _single(x: Tensor) -> Tensor:
     """Returns a tensor in float32; one in float64 is unchanged, since it is never multiplied."""
-    return (x.float() if x.dtype is torch.bfloat16 else x).contiguous()
+    return _widened(x).contiguous()
 
 
 def can_panel(weight: Tensor) -> bool:

@@ -1,6 +1,7 @@
 """Weights as other libraries publish and wrap them are loaded, or refused in one line."""
 
 import json
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -15,6 +16,7 @@ import outrider
 from outrider import ConfigError, TargetError
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized import Quantized
+from outrider.targets import gguf
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.transformers import TransformersTarget
 
@@ -100,8 +102,16 @@ def test_an_adapter_without_peft_is_one_line(
 def test_a_gguf_file_is_loaded_by_its_name(
     tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     write_gguf(tmp_path / "tiny.gguf")
     monkeypatch.chdir(tmp_path)
+    convert, converted = gguf.convert, list[Path]()
+
+    def noted(weights: Path, folder: Path) -> None:
+        converted.append(weights)
+        convert(weights, folder)
+
+    monkeypatch.setattr(gguf, "convert", noted)
     written = outrider.generate("tiny.gguf", "the end", "none", max_new_tokens=8)
     line = "tiny.gguf: its weights were of 4.5 bits (Q4_0), and are dequantised"
     assert line in capsys.readouterr().err
@@ -109,11 +119,16 @@ def test_a_gguf_file_is_loaded_by_its_name(
     drafted = outrider.generate(target, "the end", SmallLM("tiny.gguf"), max_new_tokens=8)
     assert drafted.tokens == written.tokens
     assert "quantization_config" not in target.model.config.to_dict()
+    assert len(converted) == 1, "it is converted once, and kept"
+    os.utime("tiny.gguf", ns=(1, 1))
+    TransformersTarget("tiny.gguf")
+    assert len(converted) == 2, "the file has changed since"
 
 
 def test_a_gguf_file_that_is_missing_or_damaged_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(ConfigError, match="or a folder or GGUF file that exists"):
         outrider.generate("gone.gguf", "the end")
     damaged = tmp_path / "damaged.gguf"
