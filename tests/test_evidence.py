@@ -122,6 +122,26 @@ def test_all_drafters_are_put_in_one_table(
     assert all(float(row[1]) >= 1 and float(row[4]) >= 1 for row in rows[1:])
 
 
+@pytest.mark.usefixtures("drawn_once")
+def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    parts = ("lengths", "drafters")
+    page.write_text("\n".join(f"<!-- {part} -->\n<!-- end of {part} -->" for part in parts))
+    arguments = [
+        *["--target", str(folder), "--drafter", str(folder), "--dtype", "float32"],
+        *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--gammas", "2"],
+        *["--temperatures", "1"],
+        *["--page", str(page), "--results", "results", "--settings", "cache=false"],
+    ]
+    status, _, err = script(EVIDENCE / "pair.py", *arguments)
+    assert status == 0, err
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
+    by_length = [[cell.strip() for cell in row] for row in rows if len(row) == 8]
+    assert [row[:3] for row in by_length[1:]] == [["1", "2", "1.00"]]
+    names = {row[0].strip() for row in rows if len(row) == 3}
+    assert names >= {"`none`", "`small_lm`", "`hybrid`", "`hierarchy`", "`quantized`"}
+
+
 def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
     few = ["--experiments", "60", "--drafters", "2", "4", "--prompts", "8", "16"]
     status, out, err = script(EVIDENCE / "verdicts.py", *few, "--effects", "0", "0.8")

@@ -19,8 +19,10 @@ PRECISION = "precision.txt"
 """The file in a kept folder that says in how many bits the weights were."""
 
 
-def kept_folder(weights: Path) -> tuple[str, str]:
+def kept_folder(weights: Path, dtype: str) -> tuple[str, str]:
     """Returns the folder in the user's cache with a file's model, and what `precision` returns.
+
+    dtype: the precision in which the model is kept, such as "float32".
 
     The first call with a file converts it, which takes far longer than to load the result. A file
     that has changed since is converted again.
@@ -29,7 +31,7 @@ def kept_folder(weights: Path) -> tuple[str, str]:
         ConfigError: the library that reads such files is not installed.
     """
     status, path = weights.stat(), weights.resolve()
-    identity = f"{path} {status.st_size} {status.st_mtime_ns} {version('transformers')}"
+    identity = f"{path} {status.st_size} {status.st_mtime_ns} {dtype} {version('transformers')}"
     cache = Path(platformdirs.user_cache_path("outrider")) / "gguf"
     folder = cache / f"{weights.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
     if not folder.is_dir():
@@ -40,14 +42,14 @@ def kept_folder(weights: Path) -> tuple[str, str]:
                 console.print(plain(f"{weights.name}: converting it once, into {folder}"))
                 with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
                     made = Path(scratch) / "model"
-                    convert(weights, made)
+                    convert(weights, made, dtype)
                     (made / PRECISION).write_text(precision(weights))
                     os.replace(made, folder)  # in one step: no process sees half of it
     return str(folder), (folder / PRECISION).read_text()
 
 
-def read(weights: Path) -> tuple[Any, Any]:
-    """Returns the plain float32 model of a GGUF file, and its tokenizer.
+def read(weights: Path, dtype: str) -> tuple[Any, Any]:
+    """Returns the plain model of a GGUF file in a precision, and its tokenizer.
 
     Raises:
         ConfigError: the library that reads such files is not installed.
@@ -59,7 +61,7 @@ def read(weights: Path) -> tuple[Any, Any]:
         weights.parent,
         gguf_file=weights.name,
         quantization_config=GgufConfig(dequantize=True),
-        dtype="float32",
+        dtype=dtype,
     )
     # With the settings of the GGUF file, a saved model could not be loaded.
     if quantizer := getattr(model, "hf_quantizer", None):
@@ -95,9 +97,9 @@ def _reader() -> Any:
     return GGUFReader
 
 
-def convert(weights: Path, folder: Path) -> None:
-    """Writes the dequantised float32 model and its tokenizer to a folder."""
-    model, tokenizer = read(weights)
+def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
+    """Writes the dequantised model, in a precision, and its tokenizer to a folder."""
+    model, tokenizer = read(weights, dtype)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

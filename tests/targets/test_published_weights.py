@@ -107,9 +107,9 @@ def test_a_gguf_file_is_loaded_by_its_name(
     monkeypatch.chdir(tmp_path)
     convert, converted = gguf.convert, list[Path]()
 
-    def noted(weights: Path, folder: Path) -> None:
+    def noted(weights: Path, folder: Path, dtype: str) -> None:
         converted.append(weights)
-        convert(weights, folder)
+        convert(weights, folder, dtype)
 
     monkeypatch.setattr(gguf, "convert", noted)
     written = outrider.generate("tiny.gguf", "the end", "none", max_new_tokens=8)
@@ -123,6 +123,7 @@ def test_a_gguf_file_is_loaded_by_its_name(
     os.utime("tiny.gguf", ns=(1, 1))
     TransformersTarget("tiny.gguf")
     assert len(converted) == 2, "the file has changed since"
+    assert TransformersTarget("tiny.gguf", dtype="bfloat16").model.dtype is torch.bfloat16
 
 
 def test_a_gguf_file_that_is_missing_or_damaged_is_one_line(
