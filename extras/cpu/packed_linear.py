@@ -187,8 +187,11 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
     tables = {id(module.weight) for module in modules if isinstance(module, nn.Embedding)}
     head_of: Any = getattr(model, "get_output_embeddings", lambda: None)
     head = {id(part) for part in head_of().modules()} if head_of() is not None else set[int]()
-    files, freed = mapped_files(), 0
-    for module in modules:
+    files = mapped_files()
+
+    def pack_layers(module: nn.Module) -> int:
+        """Packs the linear layers right below a module, and returns how many bytes were freed."""
+        freed = 0
         for name, child in [*module.named_children()]:
             if type(child) is nn.Linear:
                 shared = id(child.weight) in tables
@@ -199,10 +202,14 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
                 if not shared:
                     release(child.weight.detach(), files)
                     freed += child.weight.nbytes
-        child = None
+        return freed
+
+    freed = 0
+    for module in modules:
+        freed += pack_layers(module)
         if freed > UNTRIMMED:  # the packed weights lie elsewhere, and would come on top
-            freed = 0
             trim()
+            freed = 0
 
 
 def require_native(model: nn.Module, setting: str) -> None:

@@ -91,7 +91,7 @@ class Panels:
             weight = (weight / self._scale).round().to(torch.int8)
         if self._grouped:  # in pieces, since rounding takes several times a piece's memory
             rounded = _pairs if bits == 4 else _bytes
-            panels = torch.cat([rounded(_widened(piece)) for piece in weight.split(PIECE)])
+            panels = torch.cat([rounded(_widened(piece)) for piece in torch.split(weight, PIECE)])
         else:
             panels = _arranged(weight)
         self._panels: Tensor = in_huge_pages(panels)

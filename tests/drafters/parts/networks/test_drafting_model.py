@@ -96,7 +96,7 @@ def test_without_an_engine_the_modules_of_transformers_run_it(
 
 
 @pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
-def test_an_engine_or_a_type_that_is_not_there_is_refused(
+def test_an_unknown_engine_or_type_is_refused(
     make: Callable[..., Drafter], target: Any, folder: Path
 ) -> None:
     with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
