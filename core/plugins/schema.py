@@ -35,7 +35,7 @@ def typed_field(name: str, hint: Any, default: Any) -> tuple[str, Any, Any]:
     typed = (name, plain_type(hint), field(default_factory=lambda: default))
     # OmegaConf can't replace null with a mapping where the type is `dict | None`.
     options = get_args(typed[1])
-    is_optional_dict = type(None) in options and dict in map(get_origin, options)
+    is_optional_dict = type(None) in options and any(get_origin(it) is dict for it in options)
     try:
         if is_dataclass(typed[1]) or is_optional_dict:
             raise OmegaConfBaseException
