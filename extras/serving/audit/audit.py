@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from outrider.extras.serving.audit import plan, promises
-from outrider.extras.serving.audit.client import Choice, Client, Request
+from outrider.extras.serving.audit.client import Choice, Client, Counted, Request
 from outrider.extras.serving.audit.expected import Expected
 from outrider.extras.serving.audit.martingale import (
     Bet,
@@ -115,20 +115,19 @@ class Auditor:
 
         report: is called with the number of requests sent, after each batch.
         """
-        requests = cycle = 0
-        while requests + plan.size(self.prompts) <= limit and not self._is_broken():
+        client, cycle = Counted(self.client), 0
+        while client.sent + plan.size(self.prompts) <= limit and not self._is_broken():
             for batch in plan.batches(self.prompts, cycle):
                 asked = [ask.request for ask in batch]
-                answers = self.client.ask(asked)
-                requests += len(batch)
+                answers = client.ask(asked)
                 self._read(batch, answers)
                 if self.baseline is not None:
                     self._compare(batch, answers, self.baseline.ask(asked))
-                report(requests)
-            if cycle < CYCLES_OF_PROMISES:
-                requests += self._try_promises(cycle)
+                report(client.sent)
+            if cycle < CYCLES_OF_PROMISES and client.sent + promises.MOST <= limit:
+                self._try_promises(client, cycle)
             cycle += 1
-        return self._result(requests)
+        return self._result(client.sent)
 
     def _read(self, batch: Sequence[plan.Asked], answers: Sequence[Sequence[Choice]]) -> None:
         beside: dict[str, Choice] = {}  # in this batch, by kind
@@ -226,17 +225,14 @@ class Auditor:
                 asked.name, f"token {place} is {mine.tokens[place]!r}, not {theirs.tokens[place]!r}"
             )
 
-    def _try_promises(self, cycle: int) -> int:
-        """Tries seeds and stop strings; returns the number of requests."""
+    def _try_promises(self, client: Client, cycle: int) -> None:
+        """Tries seeds and stop strings."""
         prompt = self.prompts[cycle % len(self.prompts)]
-        found = {
-            "seeds": promises.seeds_repeat(self.client, prompt, seed=cycle),
-            "stop strings": promises.stops_end(self.client, prompt, self._written[-4:]),
-        }
+        stops = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
+        found = {"seeds": promises.seeds_repeat(client, prompt, seed=cycle), "stop strings": stops}
         for name, fault in found.items():
             if fault is not None:
                 self._faults.setdefault(name, fault)
-        return 3
 
     def _growths(self) -> dict[str, float]:
         found = {name: growth(played) for name, played in self._bets.items()}

@@ -70,6 +70,19 @@ class Client(ABC):
 
 
 @final
+class Counted(Client):
+    """Counts the requests that an engine gets, in `sent`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.sent = 0
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        self.sent += len(requests)
+        return self._client.ask(requests)
+
+
+@final
 class OpenAIClient(Client):
     """An OpenAI-compatible server, by its completions, or chat completions for chat messages.
 

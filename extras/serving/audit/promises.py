@@ -8,6 +8,12 @@ from outrider.extras.serving.audit.client import Client, Request
 
 WARM = Sampling(temperature=1.0)
 
+TEXTS = 4
+"""From how many texts stop strings are taken."""
+
+MOST = 2 + TEXTS
+"""The most requests that trying all of it sends."""
+
 
 def seeds_repeat(client: Client, prompt: Request, seed: int) -> str | None:
     """Returns what is wrong if a request with a seed has another text the second time."""

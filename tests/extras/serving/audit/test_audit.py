@@ -4,7 +4,7 @@ import pytest
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
 from outrider.extras.serving.audit.audit import Auditor, Result
-from outrider.extras.serving.audit.client import Request
+from outrider.extras.serving.audit.client import Counted, Request
 from outrider.extras.serving.audit.expected import FromLogprobs, FromTarget
 from outrider.targets.tabular import TabularTarget
 
@@ -31,6 +31,13 @@ def test_an_engine_is_kept_once_the_control_is_found() -> None:
     result = audited(None, 300)
     assert result.verdict == "kept"
     assert result.line.startswith("kept: nothing found in")
+
+
+@pytest.mark.parametrize("limit", [9, 12, 15, 60])
+def test_every_request_counts_towards_the_limit(limit: int) -> None:
+    asked = Counted(FaultyEngine(TARGET))
+    result = Auditor(asked, PROMPTS, FromTarget(TARGET)).run(limit)
+    assert result.requests == asked.sent <= limit
 
 
 def test_texts_are_compared_with_those_without_drafts() -> None:
