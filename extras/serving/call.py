@@ -16,6 +16,39 @@ HANDLED |= {"cache_params", "use_cache", "output_attentions", "output_hidden_sta
 """Inputs of the model that are either honoured or refused by a check of their own."""
 
 
+OVERRULED = (
+    "assistant_model",
+    "assistant_tokenizer",
+    "prompt_lookup_num_tokens",
+    "max_matching_ngram_size",
+    "assistant_early_exit",
+    "use_mtp",
+    "speculation_type",
+    "num_assistant_tokens",
+    "num_assistant_tokens_schedule",
+    "assistant_confidence_threshold",
+    "assistant_ensemble_weight",
+    "cache_implementation",
+    "cache_config",
+    "max_cache_len",
+    "compile_config",
+)
+"""Settings of `generate` for drafts and caches, which are here a drafter's and a target's."""
+
+
+def overruled(options: Mapping[str, Any], config: Any) -> list[str]:
+    """Returns the settings of a call that have no effect, each a name or `name=value`.
+
+    options: the call's keyword arguments. config: the `GenerationConfig` that they come before.
+    """
+    found = {name: options.get(name, getattr(config, name, None)) for name in OVERRULED}
+    return [
+        f"{name}={value!r}" if isinstance(value, (bool, int, float, str)) else name
+        for name, value in found.items()
+        if value is not None and value is not False
+    ]
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Call:

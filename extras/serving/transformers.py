@@ -2,6 +2,7 @@
 
 import copy
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, final
@@ -22,7 +23,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
-from outrider.extras.serving.call import Call
+from outrider.extras.serving.call import Call, overruled
 from outrider.extras.serving.row import Row, unwarped
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
@@ -96,8 +97,13 @@ class Speculation:
         """Returns what `model.generate` returns, and takes all of its arguments.
 
         >>> Speculation("prompt_lookup").generate(model, **inputs, streamer=TextStreamer(tokenizer))
+
+        The streamer ends whatever happens, so that a thread that reads it does not wait for ever.
+        Settings that have no effect here, such as `assistant_model`, are named in a warning.
         """
         config = options.get("generation_config") or model.generation_config
+        if unused := overruled(options, config):
+            warnings.warn(f"no effect beside a Speculation: {', '.join(unused)}", stacklevel=2)
         strings = stop_strings or config.stop_strings
         if strings is not None and tokenizer is not None:
             criterion = StopStringCriteria(tokenizer, strings)
@@ -107,14 +113,18 @@ class Speculation:
             options["stop_strings"] = strings
         # transformers itself streams the prompt; the rest is up to the callable. `type(model)`
         # since `attach` puts this method in the place of the model's own.
-        return type(model).generate(
-            model,
-            *inputs,
-            streamer=streamer,
-            stopping_criteria=stopping_criteria,
-            custom_generate=partial(self, streamer=streamer),
-            **options,
-        )
+        try:
+            return type(model).generate(
+                model,
+                *inputs,
+                streamer=streamer,
+                stopping_criteria=stopping_criteria,
+                custom_generate=partial(self, streamer=streamer),
+                **options,
+            )
+        finally:
+            if streamer is not None:
+                streamer.end()
 
     def __call__(
         self,
@@ -127,7 +137,10 @@ class Speculation:
         streamer: Any = None,
         **inputs: Any,
     ) -> Tensor | GenerateDecoderOnlyOutput:
-        """Returns what `generate` returns: the texts with their prompts, or an output with them."""
+        """Returns what `generate` returns: the texts with their prompts, or an output with them.
+
+        streamer: is handed the tokens; the method `generate` ends it.
+        """
         call = Call(
             model,
             input_ids,
@@ -150,8 +163,6 @@ class Speculation:
             if streamer is not None:
                 for token in round.tokens:
                     streamer.put(torch.tensor([token]))
-        if streamer is not None:
-            streamer.end()
         return output(call, rows, [generation.tokens for generation in self.generations])
 
     def _rounds(

@@ -28,7 +28,7 @@ from transformers import (
 )
 
 import outrider
-from outrider import ConfigError, SampledChance, Sampling
+from outrider import ConfigError, Context, Drafter, DrafterError, Pen, SampledChance, Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
@@ -223,6 +223,47 @@ def test_a_text_is_streamed_to_a_thread(llama: Any, letters: Any) -> None:
     streamed = "".join(streamer)
     work.join()
     assert streamed == letters.decode(fast.generations[0].tokens)
+
+
+class Fragile(Drafter):
+    """Fails after the third token."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if len(context.tokens) > 5:
+            raise RuntimeError("bad luck")
+
+
+def test_a_streamer_ends_when_a_drafter_raises(llama: Any, letters: Any) -> None:
+    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=5)
+    with pytest.raises(DrafterError, match="bad luck"):
+        Speculation(Fragile()).generate(
+            llama(), **rows([3, 4]), max_new_tokens=20, streamer=streamer
+        )
+    assert "".join(streamer)  # which raises queue.Empty if nothing ends it
+
+
+def test_a_streamer_ends_when_a_call_is_refused(llama: Any) -> None:
+    streamer = Streamer()
+    with pytest.raises(ConfigError, match="num_beams"):
+        Speculation().generate(
+            llama(), **rows([3, 4]), max_new_tokens=4, num_beams=2, streamer=streamer
+        )
+    assert streamer.ended == 1
+
+
+def test_settings_that_an_attached_drafter_overrules_are_named(llama: Any) -> None:
+    model, options = llama(), {"max_new_tokens": 9, "do_sample": False}
+    own = model.generate(**rows([3, 4]), **options)
+    attach(model, Speculation("prompt_lookup"))
+    expected = "no effect beside a Speculation: assistant_model, prompt_lookup_num_tokens=3"
+    with pytest.warns(UserWarning, match=f"^{expected}$"):
+        text = model.generate(
+            **rows([3, 4]), **options, assistant_model=llama(), prompt_lookup_num_tokens=3
+        )
+    assert torch.equal(text, own)
+    config = GenerationConfig(cache_implementation="static", **options)
+    with pytest.warns(UserWarning, match="Speculation: cache_implementation='static'$"):
+        model.generate(**rows([3, 4]), generation_config=config)
 
 
 def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
