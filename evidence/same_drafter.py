@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from outrider.data.sources import demo, jsonl
 from outrider.lab.measuring.compare import fit, measure, questions
-from outrider.lab.measuring.entrants import Entrant, Settings
 from outrider.lab.measuring.measurement import Decoding
+from outrider.lab.measuring.variants import Settings, Variant
 from outrider.lab.statistics.intervals import Statistic, quotient, ratio
 from outrider.lab.statistics.timing_checks import DRIFT, drift
 from outrider.plugins.registry import make
@@ -25,17 +25,17 @@ SPREAD = 0.03
 
 
 def decoded(options: argparse.Namespace) -> dict[str, list[Decoding]]:
-    """Returns the texts of each entrant, a text for each turn of each prompt."""
+    """Returns the texts of each variant, a text for each turn of each prompt."""
     target = make("target", options.target)
-    entrants = {
-        name: Entrant(make("drafter", options.drafter), make("verifier", "token")) for name in NAMES
+    variants = {
+        name: Variant(make("drafter", options.drafter), make("verifier", "token")) for name in NAMES
     }
     settings = Settings(max_new_tokens=options.tokens, repeats=options.repeats)
     prompts = jsonl(options.prompts, options.limit) if options.prompts else demo(options.limit)
-    fit(target, entrants)
+    fit(target, variants)
     all_questions = questions(target, prompts, settings, chat=True, answers=False)
     texts: dict[str, list[Decoding]] = {name: [] for name in NAMES}
-    for measurement in measure(target, entrants, all_questions, settings, protocol="decode"):
+    for measurement in measure(target, variants, all_questions, settings, protocol="decode"):
         assert measurement.decoding is not None
         texts[measurement.drafter].append(measurement.decoding)
     return texts

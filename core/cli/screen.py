@@ -12,7 +12,7 @@ from rich.text import Text
 from outrider.base.terminal import plain, remarks
 from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.round import Round
-from outrider.lab.measuring.entrants import Question
+from outrider.lab.measuring.variants import Question
 
 LINES = 6
 """How many lines of a text are shown, its last ones."""

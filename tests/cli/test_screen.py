@@ -12,7 +12,7 @@ from rich.console import Console
 from outrider.cli import screen
 from outrider.cli.screen import LiveText, Screen
 from outrider.contract.round import Round
-from outrider.lab.measuring.entrants import Question
+from outrider.lab.measuring.variants import Question
 
 QUESTION = Question("7", 1, "chat", [0])
 

@@ -19,7 +19,7 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.measuring.entrants import Entrant, Settings
+from outrider.lab.measuring.variants import Settings, Variant
 from outrider.lab.runs.store import Run, RunFolder
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
@@ -110,12 +110,12 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
     ) -> RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         rule = verifier or Token()
-        entrants = {name: Entrant(drafter, rule) for name, drafter in drafters.items()}
+        variants = {name: Variant(drafter, rule) for name, drafter in drafters.items()}
         settings = Settings(gamma, None, Sampling(temperature=temperature), 16)
         asked = questions(
             target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
         )
-        fit(target, entrants)
+        fit(target, variants)
         facts = {
             "settings": {
                 "gamma": gamma,
@@ -131,7 +131,7 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
         with RunFolder(folder, facts, resume=resume) as run:
             done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
             for count, measurement in enumerate(
-                measure(target, entrants, asked, settings, protocol=protocol, done=done), start=1
+                measure(target, variants, asked, settings, protocol=protocol, done=done), start=1
             ):
                 run.add(measurement)
                 if count == stop_after:

@@ -15,18 +15,18 @@ from outrider.base.bounds import OneOf, check
 from outrider.base.errors import ConfigError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
-from outrider.cli.entrants import build_entrants, entrant_configs, run_facts
 from outrider.cli.reports import chosen_reports
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
+from outrider.cli.variants import build_variants, run_facts, variant_configs
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.measuring.entrants import Question, Settings
 from outrider.lab.measuring.quality import SCORES, read_quality
 from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.texts import cache_folder
+from outrider.lab.measuring.variants import Question, Settings
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.files import FACTS
@@ -61,7 +61,7 @@ def compare(settings: Compare) -> float | None:
     check(dict.fromkeys(rates, rate), rates)
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    configs = entrant_configs(settings)
+    configs = variant_configs(settings)
     if not settings.resume:
         say_what_is_unfinished(remarks())
     prompts = [
@@ -81,9 +81,9 @@ def compare(settings: Compare) -> float | None:
         draft_timeout=settings.draft_timeout,
         quality=quality,
     )
-    entrants = build_entrants(configs)
-    fit(target, entrants)
-    facts = run_facts(settings, configs, entrants, target, prompts)
+    variants = build_variants(configs)
+    fit(target, variants)
+    facts = run_facts(settings, configs, variants, target, prompts)
     reports = chosen_reports(settings.reports)
     _say_what_is_out_of_reach(facts)
     with (
@@ -97,7 +97,7 @@ def compare(settings: Compare) -> float | None:
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
         task = screen.add_task(
             "measuring",
-            total=len(all_questions) * len(entrants) * len(PROTOCOLS[settings.protocol]),
+            total=len(all_questions) * len(variants) * len(PROTOCOLS[settings.protocol]),
             completed=len(run_folder.measurements),
         )
         reports.begin(run_folder.run)
@@ -105,7 +105,7 @@ def compare(settings: Compare) -> float | None:
         try:
             for measurement in measure(
                 target,
-                entrants,
+                variants,
                 all_questions,
                 writing,
                 protocol=settings.protocol,

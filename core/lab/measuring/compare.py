@@ -7,13 +7,13 @@ from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.decoding.decode import prepare
-from outrider.lab.measuring.entrants import Entrant, Question, Settings
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.quality import scores_of
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.lab.measuring.trial import Watch, trials, warm_up
+from outrider.lab.measuring.variants import Question, Settings, Variant
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {
     "overlap": ("overlap",),
@@ -87,20 +87,20 @@ def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: b
         raise ConfigError(f"data: prompt {prompt_id}, turn {turn}: {error}") from error
 
 
-def fit(target: Target, entrants: Mapping[str, Entrant]) -> None:
-    """Prepares every entrant for the target, before any model runs.
+def fit(target: Target, variants: Mapping[str, Variant]) -> None:
+    """Prepares every variant for the target, before any model runs.
 
     Raises:
-        ConfigError: there are no entrants, or one does not fit the target.
+        ConfigError: there are no variants, or one does not fit the target.
     """
-    require(len(entrants) > 0, "drafters", list(entrants), "at least one")
-    for entrant in entrants.values():
-        prepare(target, entrant.drafter, entrant.verifier)
+    require(len(variants) > 0, "drafters", list(variants), "at least one")
+    for variant in variants.values():
+        prepare(target, variant.drafter, variant.verifier)
 
 
 def measure(
     target: Target,
-    entrants: Mapping[str, Entrant],
+    variants: Mapping[str, Variant],
     questions: Sequence[Question],
     settings: Settings,
     *,
@@ -108,7 +108,7 @@ def measure(
     done: Collection[tuple[str, str, int]] = (),
     watch: Watch | None = None,
 ) -> Iterator[Measurement]:
-    """Yields a measurement for each protocol, question and entrant, as soon as it is made.
+    """Yields a measurement for each protocol, question and variant, as soon as it is made.
 
     A drafter that remembers texts begins each protocol and each repeat with an empty memory. At
     each question it remembers the questions before, in their order.
@@ -123,22 +123,22 @@ def measure(
         ]
         for name in PROTOCOLS[protocol]
     }
-    _check_no_repeats(remaining.get("overlap", ()), entrants, settings)
-    remembering = {name: entrant.with_own_memory() for name, entrant in entrants.items()}
+    _check_no_repeats(remaining.get("overlap", ()), variants, settings)
+    remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
     for question in remaining.get("overlap", ()):
         yield from _measure_overlap(target, remembering, question, settings)
     to_decode = remaining.get("decode", [])
     by_repeat = [
-        {name: entrant.with_own_memory() for name, entrant in entrants.items()}
+        {name: variant.with_own_memory() for name, variant in variants.items()}
         for _ in range(settings.repeats)
     ]
     for first in range(0, len(to_decode), settings.together):
         group = to_decode[first : first + settings.together]
         if not first:
-            warm_up(target, entrants, group, settings)
+            warm_up(target, variants, group, settings)
         number = questions.index(group[0]) // settings.together
         decodings = trials(target, by_repeat, group, settings, number, watch=watch)
-        for name in entrants:
+        for name in variants:
             for question, decoding in zip(group, decodings[name], strict=True):
                 yield Measurement(
                     question.prompt, question.turn, question.category, name, decoding=decoding
@@ -146,14 +146,14 @@ def measure(
 
 
 def _check_no_repeats(
-    questions: Sequence[Question], entrants: Mapping[str, Entrant], settings: Settings
+    questions: Sequence[Question], variants: Mapping[str, Variant], settings: Settings
 ) -> None:
     """Raises `ConfigError` if a drafter remembers texts and a prompt comes twice.
 
     Equal prompts have equal seeds, so the target would write the same sample again, and a drafter
     that remembers it would know every token. At temperature 0 that is allowed.
     """
-    remembers = any(entrant.drafter.remembers for entrant in entrants.values())
+    remembers = any(variant.drafter.remembers for variant in variants.values())
     if settings.sampling.greedy or not remembers:
         return
     known: dict[tuple[int, ...], str] = {}
@@ -164,24 +164,24 @@ def _check_no_repeats(
 
 def _measure_overlap(
     target: Target,
-    entrants: Mapping[str, Entrant],
+    variants: Mapping[str, Variant],
     question: Question,
     settings: Settings,
 ) -> Iterator[Measurement]:
-    drafters = [entrant.drafter for entrant in entrants.values()]
+    drafters = [variant.drafter for variant in variants.values()]
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
-    for name, entrant in entrants.items():
+    for name, variant in variants.items():
         sums = overlap(
             text,
-            entrant.drafter,
-            entrant.verifier,
+            variant.drafter,
+            variant.verifier,
             settings.sampling,
             settings.gamma,
-            policy=entrant.policy,
+            policy=variant.policy,
             budget=settings.budget,
             draft_timeout=settings.draft_timeout,
         )
-        if entrant.drafter.remembers:
-            entrant.drafter.remember(text.before(len(question.text)))
+        if variant.drafter.remembers:
+            variant.drafter.remember(text.before(len(question.text)))
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)

@@ -1,4 +1,4 @@
-"""Trial: decodes questions with every entrant, and times them against plain decoding."""
+"""Trial: decodes questions with every variant, and times them against plain decoding."""
 
 import copy
 import statistics
@@ -13,66 +13,66 @@ from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.entrants import PLAIN, Entrant, Question, Settings
 from outrider.lab.measuring.measurement import Decoding, Step
 from outrider.lab.measuring.texts import seed, seeded
+from outrider.lab.measuring.variants import PLAIN, Question, Settings, Variant
 
 WARM_UP = 8
 """Tokens to decode before the clock starts."""
 
 Watch = Callable[[str | None, Question, Round], None]
-"""Called after each round of a text that is decoded alone, with the entrant's name (None for plain
+"""Called after each round of a text that is decoded alone, with the variant's name (None for plain
 decoding), the question and the round. The time that it takes is not counted."""
 
 
 def warm_up(
     target: Target,
-    entrants: Mapping[str, Entrant],
+    variants: Mapping[str, Variant],
     questions: Sequence[Question],
     settings: Settings,
 ) -> None:
-    """Decodes a few tokens with every entrant and without, so that one-time costs are not timed."""
+    """Decodes a few tokens with every variant and without, so that one-time costs are not timed."""
     short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
-    for entrant in (PLAIN, *entrants.values()):
-        _decode(target, _with_own_policy(entrant.with_own_memory()), questions, short)
+    for variant in (PLAIN, *variants.values()):
+        _decode(target, _with_own_policy(variant.with_own_memory()), questions, short)
 
 
 def trials(
     target: Target,
-    by_repeat: Sequence[Mapping[str, Entrant]],
+    by_repeat: Sequence[Mapping[str, Variant]],
     questions: Sequence[Question],
     settings: Settings,
     number: int,
     *,
     watch: Watch | None = None,
 ) -> dict[str, list[Decoding]]:
-    """Returns the questions decoded together by each entrant, as often as the settings say.
+    """Returns the questions decoded together by each variant, as often as the settings say.
 
-    The speed of a machine drifts, so the entrants, plain decoding among them, take turns at going
-    first. For an entrant that drafts nothing the result is that of plain decoding.
+    The speed of a machine drifts, so the variants, plain decoding among them, take turns at going
+    first. For a variant that drafts nothing the result is that of plain decoding.
 
-    by_repeat: the entrants of each repeat; they differ in what they remember.
+    by_repeat: the variants of each repeat; they differ in what they remember.
     number: how many trials came before; the order follows from it.
     watch: called after each round, if texts are decoded one by one. Defaults to nothing.
     """
-    entrants = by_repeat[0]
+    variants = by_repeat[0]
     timed = {
-        name: entrant
-        for name, entrant in entrants.items()
-        if not isinstance(entrant.drafter, NoDraft)
+        name: variant
+        for name, variant in variants.items()
+        if not isinstance(variant.drafter, NoDraft)
     }
     order: list[str | None] = [None, *timed]  # None is plain decoding
     # A policy that learns starts every repeat with what it knew before this trial.
-    before = {name: _with_own_policy(entrant) for name, entrant in timed.items()}
+    before = {name: _with_own_policy(variant) for name, variant in timed.items()}
     texts: dict[str | None, list[list[Generation]]] = {name: [] for name in order}
     for repeat, repeating in enumerate(by_repeat):
         first = (number + repeat) % len(order)
         for name in order[first:] + order[:first]:
-            entrant = PLAIN if name is None else timed[name]
+            variant = PLAIN if name is None else timed[name]
             if repeat and name is not None:
-                entrant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
+                variant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             on_round = None if watch is None else partial(watch, name)
-            texts[name].append(_decode(target, entrant, questions, settings, on_round))
+            texts[name].append(_decode(target, variant, questions, settings, on_round))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
@@ -88,13 +88,13 @@ def trials(
                 )
             )
         ]
-        for name in entrants
+        for name in variants
     }
 
 
-def _with_own_policy(entrant: Entrant) -> Entrant:
-    """Returns the entrant with a copy of its policy, which learns by itself."""
-    return replace(entrant, policy=copy.deepcopy(entrant.policy))
+def _with_own_policy(variant: Variant) -> Variant:
+    """Returns the variant with a copy of its policy, which learns by itself."""
+    return replace(variant, policy=copy.deepcopy(variant.policy))
 
 
 def piece_of(target: Target, token: int) -> str:
@@ -143,24 +143,24 @@ def _median(repeats: Sequence[Generation]) -> Generation:
 
 def _decode(
     target: Target,
-    entrant: Entrant,
+    variant: Variant,
     questions: Sequence[Question],
     settings: Settings,
     on_round: Callable[[Question, Round], None] | None = None,
 ) -> list[Generation]:
     if len(questions) == 1:
-        return [_decode_alone(target, entrant, questions[0], settings, on_round)]
+        return [_decode_alone(target, variant, questions[0], settings, on_round)]
     generations, began = [Generation() for _ in questions], perf_counter()
     for number, round in decode_together(
         target,
-        entrant.drafter,
-        entrant.verifier,
+        variant.drafter,
+        variant.verifier,
         [question.tokens for question in questions],
         batch_size=len(questions),
         gamma=settings.gamma,
         budget=settings.budget,
         sampling=settings.sampling,
-        policies=[copy.deepcopy(entrant.policy) for _ in questions],
+        policies=[copy.deepcopy(variant.policy) for _ in questions],
         chances=[
             SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
         ],
@@ -174,7 +174,7 @@ def _decode(
 
 def _decode_alone(
     target: Target,
-    entrant: Entrant,
+    variant: Variant,
     question: Question,
     settings: Settings,
     on_round: Callable[[Question, Round], None] | None,
@@ -182,13 +182,13 @@ def _decode_alone(
     generation = Generation()
     for round in decode(
         target,
-        entrant.drafter,
-        entrant.verifier,
+        variant.drafter,
+        variant.verifier,
         question.tokens,
         gamma=settings.gamma,
         budget=settings.budget,
         sampling=seeded(settings.sampling, question.tokens),
-        policy=entrant.policy,
+        policy=variant.policy,
         max_new_tokens=settings.max_new_tokens,
         draft_timeout=settings.draft_timeout,
     ):

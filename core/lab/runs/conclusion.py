@@ -138,10 +138,10 @@ def _of_reference(
 
 def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     """Returns the sentences on the drafter with the highest alpha."""
-    entrants = [row for row in ranked(rows, "alpha") if not row.control]
-    if not entrants:
+    variants = [row for row in ranked(rows, "alpha") if not row.control]
+    if not variants:
         return []
-    first, *rivals = entrants
+    first, *rivals = variants
     name, alpha = first.drafter, first.rates["alpha"]
     assert alpha is not None, "it is ranked by it"
     gaps = [gap for row in rivals if (gap := _gap(pairs, "alpha", name, row.drafter)) is not None]

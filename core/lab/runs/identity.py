@@ -26,12 +26,12 @@ def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[
 
     Two runs with the same settings and the same identity measure the same thing.
 
-    drafters: by entrant, the configs of its `drafter`, `verifier` and `policy`.
+    drafters: by variant, the configs of its `drafter`, `verifier` and `policy`.
     """
     identities: dict[str, dict[str, Any]] = {}
 
     def identity_once(config: Any) -> dict[str, Any]:
-        """Entrants share drafters and rules, whose weights need to be read only once."""
+        """Variants share drafters and rules, whose weights need to be read only once."""
         key = json.dumps(config)
         if key not in identities:
             identities[key] = part_identity(config)

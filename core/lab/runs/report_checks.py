@@ -9,8 +9,8 @@ from outrider.contract.sampling import Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure
-from outrider.lab.measuring.entrants import Entrant, Question, Settings
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import Run, RunFolder
 from outrider.lab.runs.summary import Summary
@@ -54,18 +54,18 @@ def _check_end(report: Report, summaries: Mapping[str, Summary], folder: Path) -
 def tiny_run() -> tuple[Mapping[str, object], tuple[Measurement, ...]]:
     """Returns the facts and the measurements of two drafters on two prompts of a tiny target."""
     target = TabularTarget(vocab_size=6)
-    entrants = {"none": Entrant(NoDraft(), Token()), "bigram": Entrant(bigram(), Token())}
-    fit(target, entrants)
+    variants = {"none": Variant(NoDraft(), Token()), "bigram": Variant(bigram(), Token())}
+    fit(target, variants)
     questions = [Question(str(i), 1, "ids", [0, i], [i, 1, 2, 3]) for i in (1, 2)]
     settings = Settings(gamma=2, max_new_tokens=4, sampling=Sampling())
     facts = {
         "settings": {"gamma": 2, "budget": None, "max_new_tokens": 4, "protocol": "both"},
-        "drafters": {name: {"drafter": {}, "verifier": {}, "policy": {}} for name in entrants},
+        "drafters": {name: {"drafter": {}, "verifier": {}, "policy": {}} for name in variants},
         "protocols": list(PROTOCOLS["both"]),
-        "lossless": dict.fromkeys(entrants, True),
+        "lossless": dict.fromkeys(variants, True),
         "questions": [[question.prompt, 1, "ids"] for question in questions],
     }
-    return facts, tuple(measure(target, entrants, questions, settings))
+    return facts, tuple(measure(target, variants, questions, settings))
 
 
 CHECKS = (check_a_run_is_followed_to_its_end, check_several_runs_are_reported)

@@ -17,7 +17,7 @@ CONTROLS = {"none": "outrider.drafters.none.NoDraft", "random": "outrider.drafte
 """Baselines, by name: they are measured beside the others, and not compared in pairs."""
 
 Configs = Mapping[str, Mapping[str, Any]]
-"""By entrant, the configs of the drafter, the rule and the policy, as in `Run.facts`."""
+"""By variant, the configs of the drafter, the rule and the policy, as in `Run.facts`."""
 
 
 @final
@@ -99,14 +99,14 @@ def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
 def comparable(
     names: Sequence[str], configs: Configs, reference: str | None = None
 ) -> list[tuple[str, str]]:
-    """Returns the pairs of entrants to compare.
+    """Returns the pairs of variants to compare.
 
     Two drafters are compared under the same rule and policy, and also if one of them has a rule or
-    a policy of its own, under which no other entrant runs it. If there is only one drafter, each
+    a policy of its own, under which no other variant runs it. If there is only one drafter, each
     of its rules and policies is compared with the first. The drafters `none` and `random` are left
     out.
 
-    reference: an entrant, or the drafter of several, that is compared with the others; the others
+    reference: a variant, or the drafter of several, that is compared with the others; the others
         are not compared with each other. Defaults to all pairs.
     """
     parts = {
@@ -136,7 +136,7 @@ def comparable(
 
 
 def check_reference(reference: object, configs: Configs) -> None:
-    """Raises `ConfigError` unless the reference is None or an entrant that can be compared."""
+    """Raises `ConfigError` unless the reference is None or a variant that can be compared."""
     names = [name for name, config in configs.items() if not is_control(name, config)]
     known = dict.fromkeys([*names, *(name.partition("/")[0] for name in names)])
     valid = reference is None or reference in known
@@ -144,7 +144,7 @@ def check_reference(reference: object, configs: Configs) -> None:
 
 
 def is_control(name: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether an entrant's drafter is `none` or `random`, by its config if it has one."""
+    """Returns whether a variant's drafter is `none` or `random`, by its config if it has one."""
     drafter = config.get("drafter")
     if drafter is None:
         return name in CONTROLS
@@ -152,11 +152,11 @@ def is_control(name: str, config: Mapping[str, Any]) -> bool:
 
 
 def _is(reference: str | None, name: str) -> bool:
-    """Returns whether an entrant is the reference, or one of it by its drafter's name."""
+    """Returns whether a variant is the reference, or one of it by its drafter's name."""
     return reference is not None and reference in (name, name.partition("/")[0])
 
 
 def _parts(name: str, config: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns an entrant's drafter, and its rule with its policy, each as a string to compare."""
+    """Returns a variant's drafter, and its rule with its policy, each as a string to compare."""
     rest = json.dumps([config.get("verifier"), config.get("policy")])
     return json.dumps(config.get("drafter", name)), rest

@@ -17,8 +17,8 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.suffix import Suffix
 from outrider.lab.measuring import trial
 from outrider.lab.measuring.compare import fit, measure, questions
-from outrider.lab.measuring.entrants import Entrant, Settings
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.variants import Settings, Variant
 from outrider.policies.confidence import Confidence
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
@@ -56,8 +56,8 @@ def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
     target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = questions(target, [ONE_TURN], SETTINGS, chat=False, answers=False)
-    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
-    fit(target, entrants)
+    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, variants)
     clock, texts = iter(range(0, 10**9, 10**6)), dict[str | None, list[int]]()
     monkeypatch.setattr(trial, "perf_counter", lambda: next(clock))  # a million seconds a look
 
@@ -65,7 +65,7 @@ def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
         assert question is asked[0]
         texts.setdefault(name, []).extend(round.tokens)
 
-    measured = list(measure(target, entrants, asked, SETTINGS, protocol="decode", watch=watch))
+    measured = list(measure(target, variants, asked, SETTINGS, protocol="decode", watch=watch))
     written = {m.drafter: m.decoding for m in measured}
     assert set(texts) == {None, "lookup", "bigram"}
     for name in ("lookup", "bigram"):
@@ -78,15 +78,15 @@ def test_each_protocol_measures_every_drafter_on_every_question(
     target: Any, drafters: dict[str, Drafter]
 ) -> None:
     asked = questions(target, [TWO_TURNS, ONE_TURN], SETTINGS, chat=False, answers=True)
-    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
-    fit(target, entrants)
-    measurements = list(measure(target, entrants, asked, SETTINGS))
+    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
+    fit(target, variants)
+    measurements = list(measure(target, variants, asked, SETTINGS))
     assert [measurement.protocol for measurement in measurements] == ["overlap"] * 9 + [
         "decode"
     ] * 9
     assert [measurement.drafter for measurement in measurements] == list(drafters) * 6
     done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
-    remaining = list(measure(target, entrants, asked, SETTINGS, done=done))
+    remaining = list(measure(target, variants, asked, SETTINGS, done=done))
     assert {(m.protocol, m.prompt, m.turn) for m in remaining} == {
         ("overlap", "b", 1),
         ("decode", "a", 1),
@@ -102,10 +102,10 @@ def test_questions_decoded_at_once_have_the_counts_of_each_alone(
     alone = Settings(gamma=3, max_new_tokens=8, sampling=sampling)
     prompts = [TWO_TURNS, ONE_TURN]
     asked = questions(target, prompts, alone, chat=False, answers=False)
-    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
+    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
     texts = {}
     for settings in (alone, replace(alone, together=2)):
-        for measurement in measure(target, entrants, asked, settings, protocol="decode"):
+        for measurement in measure(target, variants, asked, settings, protocol="decode"):
             key = (measurement.prompt, measurement.turn, measurement.drafter)
             assert measurement.decoding is not None
             phases = [step.draft + step.score + step.verify for step in measurement.decoding.steps]
@@ -150,10 +150,10 @@ def test_settings_that_can_not_be_compared_are_refused_before_any_model_runs(tar
     with pytest.raises(ConfigError, match="needs model"):
         fit(
             TabularTarget(6),
-            {"random": Entrant(Random(), Token()), "small": Entrant(SmallLM(), Token())},
+            {"random": Variant(Random(), Token()), "small": Variant(SmallLM(), Token())},
         )
     with pytest.raises(ConfigError, match="writes 'distinct' drafts"):
-        fit(TabularTarget(6), {"tree": Entrant(Random("2x2"), Token())})
+        fit(TabularTarget(6), {"tree": Variant(Random("2x2"), Token())})
     with pytest.raises(ConfigError, match=r"data=\[\]: expected at least one prompt"):
         questions(target, [], SETTINGS, chat=False, answers=True)
 
@@ -171,23 +171,23 @@ def test_sampling_of_each_prompt_is_its_own(target: Any) -> None:
     assert one.text != other.text
 
 
-def test_every_entrant_leads_in_turn_and_is_repeated(
+def test_every_variant_leads_in_turn_and_is_repeated(
     target: Any, drafters: dict[str, Drafter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plain decoding always came first, and it alone was warmed up."""
     order: list[str] = []
     inner = trial._decode
 
-    def decode_noted(target: Any, entrant: Entrant, asked: Any, settings: Any, *told: Any) -> Any:
-        kind = type(entrant.drafter).__name__
+    def decode_noted(target: Any, variant: Variant, asked: Any, settings: Any, *told: Any) -> Any:
+        kind = type(variant.drafter).__name__
         order.append(f"{kind} {settings.max_new_tokens}")
-        return inner(target, entrant, asked, settings, *told)
+        return inner(target, variant, asked, settings, *told)
 
     monkeypatch.setattr(trial, "_decode", decode_noted)
     settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
     asked = questions(target, [ONE_TURN, ONE_TURN], settings, chat=False, answers=False)
-    entrants = {name: Entrant(drafter, Token()) for name, drafter in drafters.items()}
-    measurements = list(measure(target, entrants, [*asked[:1]], settings, protocol="decode"))
+    variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}
+    measurements = list(measure(target, variants, [*asked[:1]], settings, protocol="decode"))
     plain, lookup, gram = (f"{type(drafters[name]).__name__} 10" for name in drafters)
     assert order[:4] == ["NoDraft 8", "NoDraft 8", *(f"{n.split()[0]} 8" for n in (lookup, gram))]
     assert order[4:] == [plain, lookup, gram, lookup, gram, plain, gram, plain, lookup]
@@ -206,9 +206,9 @@ def test_a_policy_that_learns_forgets_between_repeats(target: Any) -> None:
     learned = []
     for repeats in (1, 3):
         policy = Confidence(0.5, refit=True)
-        entrants = {"bigram": Entrant(bigram(), Token(), policy)}
+        variants = {"bigram": Variant(bigram(), Token(), policy)}
         list(
-            measure(target, entrants, asked, replace(settings, repeats=repeats), protocol="decode")
+            measure(target, variants, asked, replace(settings, repeats=repeats), protocol="decode")
         )
         learned.append(policy.threshold)
     assert learned[0] == learned[1]
@@ -238,9 +238,9 @@ def test_a_memory_holds_the_questions_before_in_each_repeat_and_protocol(target:
     asked = questions(target, [ONE_TURN, TWO_TURNS], settings, chat=False, answers=True)
     asked += [replace(asked[0], prompt="again")]
     drafter = Suffix(min_probability=0.0)
-    entrants = {"one": Entrant(drafter, Token()), "other": Entrant(drafter, Token())}
-    fit(target, entrants)
-    measured = [m for m in measure(target, entrants, asked, settings) if m.drafter == "other"]
+    variants = {"one": Variant(drafter, Token()), "other": Variant(drafter, Token())}
+    fit(target, variants)
+    measured = [m for m in measure(target, variants, asked, settings) if m.drafter == "other"]
     assert drafter.remembered == 0
     alone = Suffix(min_probability=0.0)
     overlaps = [m.overlap for m in measured if m.overlap]
@@ -254,4 +254,4 @@ def test_a_memory_holds_the_questions_before_in_each_repeat_and_protocol(target:
     assert len(decodings[-1].steps) < len(decodings[0].steps)  # the same question again
     sampled = replace(settings, sampling=Sampling(temperature=1.0))
     with pytest.raises(ConfigError, match=r"data='b, again': expected no prompt twice"):
-        list(measure(target, entrants, asked, sampled))
+        list(measure(target, variants, asked, sampled))

@@ -169,7 +169,7 @@ def test_without_times_alpha_decides() -> None:
     )
 
 
-def test_a_single_entrant_has_no_conclusion() -> None:
+def test_a_single_variant_has_no_conclusion() -> None:
     assert finding([]) == []
     assert finding([SLOW]) == []
     assert finding([PLAIN, PLAIN]) == []

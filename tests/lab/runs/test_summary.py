@@ -10,7 +10,7 @@ import pytest
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.random import Random
-from outrider.lab.measuring.entrants import Settings
+from outrider.lab.measuring.variants import Settings
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.permutation_test import holm

@@ -23,7 +23,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.measuring.compare import fit, measure
-from outrider.lab.measuring.entrants import Entrant, Question, Settings
+from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -62,9 +62,9 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
     report["goodput"] = [token for round in rounds for token in round.tokens]
     (report["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
     question = Question("1", 1, "chat", PROMPT, report["written"])
-    entrants = {"small": Entrant(SmallLM(layers=2), Token())}
-    fit(target, entrants)
-    (alpha,) = measure(target, entrants, [question], Settings(gamma=2), protocol="overlap")
+    variants = {"small": Variant(SmallLM(layers=2), Token())}
+    fit(target, variants)
+    (alpha,) = measure(target, variants, [question], Settings(gamma=2), protocol="overlap")
     assert alpha.overlap is not None
     report["beta"] = [round(beta, 9) for beta in alpha.overlap.beta]
     both = generate_together(target, [PROMPT, [7, 8, 7]], max_new_tokens=8)

@@ -1,4 +1,4 @@
-"""What `outrider compare` builds its entrants from, and what `run.json` says of them."""
+"""What `outrider compare` builds its variants from, and what `run.json` says of them."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
-from outrider.lab.measuring.entrants import Entrant
+from outrider.lab.measuring.variants import Variant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.schema import plain_settings
 from outrider.targets.passes.engine import engine_of
 
-EntrantConfig = tuple[DictConfig, DictConfig, DictConfig]
+VariantConfig = tuple[DictConfig, DictConfig, DictConfig]
 """The configs of a drafter, an acceptance rule and a policy."""
 
 LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
@@ -28,10 +28,10 @@ SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective", "reports"
 """The settings that decide what is printed or reported, and nothing else."""
 
 
-def entrant_configs(settings: Compare) -> dict[str, EntrantConfig]:
-    """Returns the configs of each entrant: all combinations of drafters, rules and policies.
+def variant_configs(settings: Compare) -> dict[str, VariantConfig]:
+    """Returns the configs of each variant: all combinations of drafters, rules and policies.
 
-    If several rules or policies are listed, their names are part of the entrant's name.
+    If several rules or policies are listed, their names are part of the variant's name.
 
     Raises:
         ConfigError: the run's reference is none of them.
@@ -57,20 +57,20 @@ def entrant_configs(settings: Compare) -> dict[str, EntrantConfig]:
     return configs
 
 
-def build_entrants(configs: Mapping[str, EntrantConfig]) -> dict[str, Entrant]:
-    """Returns the entrants by name."""
-    # A drafter may be a whole model, so entrants that differ in rule or policy share it.
+def build_variants(configs: Mapping[str, VariantConfig]) -> dict[str, Variant]:
+    """Returns the variants by name."""
+    # A drafter may be a whole model, so variants that differ in rule or policy share it.
     drafters = {id(node): build(node) for node, _, _ in configs.values()}
     return {
-        name: Entrant(drafters[id(drafter)], build(verifier), build(policy))
+        name: Variant(drafters[id(drafter)], build(verifier), build(policy))
         for name, (drafter, verifier, policy) in configs.items()
     }
 
 
 def run_facts(
     settings: Compare,
-    configs: Mapping[str, EntrantConfig],
-    entrants: Mapping[str, Entrant],
+    configs: Mapping[str, VariantConfig],
+    variants: Mapping[str, Variant],
     target: Target,
     prompts: Sequence[Prompt],
 ) -> dict[str, Any]:
@@ -85,14 +85,14 @@ def run_facts(
         for name, nodes in configs.items()
     }
     arguments = HydraConfig.get().overrides.task
-    remember = [name for name, entrant in entrants.items() if entrant.drafter.remembers]
-    themselves = [name for name, entrant in entrants.items() if entrant.drafter.is_target]
+    remember = [name for name, variant in variants.items() if variant.drafter.remembers]
+    themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
     return {
         "settings": kept,
         "drafters": parts,
         "protocols": list(PROTOCOLS[settings.protocol]),
         "reference": settings.reference,
-        "lossless": {name: entrant.verifier.lossless for name, entrant in entrants.items()},
+        "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
         **({"remember": remember} if remember else {}),
         **({"target_itself": themselves} if themselves else {}),
         "questions": [
@@ -103,15 +103,15 @@ def run_facts(
         "identity": identity(target, parts),
         "starts": [
             provenance(str(HydraConfig.get().job.config_name), arguments)
-            | {"runs_by": engines_used(target, entrants)}
+            | {"runs_by": engines_used(target, variants)}
         ],
     }
 
 
-def engines_used(target: Target, entrants: Mapping[str, Entrant]) -> dict[str, str]:
+def engines_used(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:
     """Returns what computes the passes of the target, and of each drafter's models, in words."""
     models = {"target": [target.model]} | {
-        name: [*entrant.drafter.models] for name, entrant in entrants.items()
+        name: [*variant.drafter.models] for name, variant in variants.items()
     }
     return {
         name: "; ".join(dict.fromkeys(engine_of(model).runs_by(model) for model in some))

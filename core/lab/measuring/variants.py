@@ -1,4 +1,4 @@
-"""Entrants: what is compared, on which questions, and under which settings."""
+"""Variants: what is compared, on which questions, and under which settings."""
 
 import copy
 from collections.abc import Mapping
@@ -44,15 +44,15 @@ class Settings:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Entrant:
+class Variant:
     """What is compared: a drafter, with its acceptance rule and its policy."""
 
     drafter: Drafter
     verifier: Verifier
     policy: Policy = field(default_factory=Fixed)
 
-    def with_own_memory(self) -> "Entrant":
-        """Returns the entrant with an empty memory, if its drafter remembers texts."""
+    def with_own_memory(self) -> "Variant":
+        """Returns the variant with an empty memory, if its drafter remembers texts."""
         if not self.drafter.remembers:
             return self
         drafter = copy.copy(self.drafter.open())
@@ -60,7 +60,7 @@ class Entrant:
         return replace(self, drafter=drafter)
 
 
-PLAIN = Entrant(NoDraft(), Token())
+PLAIN = Variant(NoDraft(), Token())
 """Decodes without drafts, by the same loop."""
 
 
