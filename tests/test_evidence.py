@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny.learners import make_learner
 
 import outrider
 from outrider import decode
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.families import make_learner
 from outrider.plugins.registry import make
 
 EVIDENCE = Path(__file__).parents[1] / "evidence"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files as resources
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from docstrings import fields
@@ -16,7 +17,6 @@ from outrider.cli.usage import GROUPS, read_settings
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
-from outrider.extras.training.families import FAMILIES
 from outrider.extras.training.schedule import Schedule
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
@@ -120,8 +120,8 @@ def learning(values: Mapping[str, Any]) -> dict[str, str]:
     classes = [("", TextRecipe), ("", DrafterRecipe), ("schedule.", Schedule)]
     if values["_target_"].endswith("ClassifierRecipe"):
         classes = [("", ClassifierRecipe)]
-    if "family" in values:
-        classes.append(("options.", FAMILIES[values["family"]]))
+    if "objective" in values:
+        classes.append(("options.", resolve_name(values["objective"])))
     return {
         prefix + name: meaning
         for prefix, owner in classes

@@ -15,7 +15,7 @@ from outrider.drafters.parts.networks.vocabulary import frequent
 from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
 from outrider.extras.training.corpus import TextRecipe
-from outrider.extras.training.families import make_learner
+from outrider.extras.training.learner import Setup, make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
 from outrider.extras.training.schedule import Schedule
@@ -41,14 +41,16 @@ class DrafterRecipe(TextRecipe):
 
     A run that was interrupted continues from its last evaluation if it is given the same folder.
 
-    family: a name in `outrider.extras.training.families.FAMILIES`.
+    family: the drafter, by its registered name.
+    objective: where its `outrider.extras.training.learner.Objective` is, as "module:class".
     vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
     schedule: the fields of `outrider.extras.training.schedule.Schedule`.
-    options: the fields of the family's objective.
+    options: the fields of the objective.
     states: the folder where the target's states are kept. Defaults to one in the run's folder.
     """
 
     family: str
+    objective: str
     vocabulary: Count | None
     schedule: Mapping[str, Any]
     options: Mapping[str, Any]
@@ -61,7 +63,8 @@ class DrafterRecipe(TextRecipe):
         size = job.target.vocab_size
         written = (text.ids[text.start :] for text in split.learned)
         vocabulary = frequent(written, size, self.vocabulary or size)
-        learner = make_learner(self.family, job.target, vocabulary, job.sampling.seed, self.options)
+        setup = Setup(job.target, vocabulary, job.sampling.seed)
+        learner = make_learner(self.objective, self.options, setup)
         states = Path(self.states).expanduser() if self.states else job.folder / "states"
         examples, held_out = (
             compute_states(job.target, texts, learner.reads, states / name, job.console)

@@ -1,13 +1,15 @@
 """Learners and objectives: what the training loop needs to know of a family of networks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from pkgutil import resolve_name
+from typing import Any, final
 
 from torch import Tensor, nn
 
+from outrider.base.errors import ConfigError, described
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.states import Batch
@@ -55,3 +57,19 @@ class Objective(ABC):
     @abstractmethod
     def learner(self, setup: Setup) -> Learner:
         """Returns a new network of the family, and how it learns."""
+
+
+def make_learner(objective: str, options: Mapping[str, Any], setup: Setup) -> Learner:
+    """Returns a new network, and how it learns.
+
+    objective: where its objective is, as "module:class". options: the fields of that class.
+
+    Raises:
+        ConfigError: there is no such class, or an option makes no sense.
+    """
+    try:
+        made: type[Objective] = resolve_name(objective)
+    except (ImportError, AttributeError, ValueError) as error:
+        expected = f"the place of an objective, module:class ({described(error)})"
+        raise ConfigError(f"recipe.objective={objective!r}: expected {expected}") from error
+    return made(**options).learner(setup)

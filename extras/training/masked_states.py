@@ -15,7 +15,7 @@ from outrider.drafters.parts.networks.peagle_config import PEagleConfig
 from outrider.drafters.peagle import PEagleNetwork
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
-from outrider.extras.training.rows import Kept, Rows
+from outrider.extras.training.masked_text import Kept, MaskedText
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -55,7 +55,7 @@ class PEagleObjective(Objective):
 
         def loss(batch: Batch) -> Tensor:
             # The row at position i reads state i and token i + 1, and predicts token i + 2.
-            rows = Rows.sampled(batch.ids.shape[1] - 2, self.depth, self.retain)
+            rows = MaskedText.sampled(batch.ids.shape[1] - 2, self.depth, self.retain)
             states = row_states(network, batch, rows)
             after = rows.positions.to(batch.ids.device) + 1
             picked = learnable(batch, vocabulary, 1)[:, after]
@@ -69,7 +69,7 @@ class PEagleObjective(Objective):
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
 
 
-def row_states(network: PEagleNetwork, batch: Batch, rows: Rows) -> Tensor:
+def row_states(network: PEagleNetwork, batch: Batch, rows: MaskedText) -> Tensor:
     """Returns the network's state at each row of each text, [texts, rows, width]."""
     masks = int((rows.masks > 0).sum())
     count, device = len(rows.masks) - masks, batch.ids.device

@@ -17,7 +17,7 @@ from outrider.drafters.parts.networks.student import save_student
 from outrider.extras.training.distill import starting_student
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES
-from outrider.extras.training.rows import Kept, Rows
+from outrider.extras.training.masked_text import Kept, MaskedText
 from outrider.extras.training.states import Batch, sample_positions
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.tree_mask import additive_mask
@@ -34,7 +34,7 @@ class MaskedStudent(nn.Module):
         self.mask: nn.Parameter = nn.Parameter(table.float().mean(0).to(table.dtype))
 
     def forward(
-        self, ids: Int[Tensor, "batch tokens"], rows: Rows, wanted: Int[Tensor, "wanted"]
+        self, ids: Int[Tensor, "batch tokens"], rows: MaskedText, wanted: Int[Tensor, "wanted"]
     ) -> Float[Tensor, "batch wanted vocab"]:
         """Returns the logits of the wanted rows."""
         embeddings = self.student.get_input_embeddings()(ids)
@@ -84,7 +84,7 @@ class ParallelObjective(Objective):
 
         def loss(batch: Batch) -> Tensor:
             # The last token is only predicted, so it has no row.
-            rows = Rows.sampled(batch.ids.shape[1] - 1, self.depth, self.retain)
+            rows = MaskedText.sampled(batch.ids.shape[1] - 1, self.depth, self.retain)
             all_rows = torch.ones_like(rows.masks, dtype=torch.bool)
             wanted = sample_positions(all_rows, self.share, network.training).nonzero()[:, 0]
             logits: Tensor = network(batch.ids[:, :-1], rows, wanted)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import blocks
-from outrider.extras.training.families import make_learner
 from outrider.extras.training.losses import cross_entropy, forward_kl
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 OPTIONS: dict[str, Any] = {"block": 4, "decoders": 2, "layers": [1, 4], "anchors": 3, "decay": 0.5}
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import make_learner
 
 from outrider import ConfigError
 from outrider.drafters.parts.networks.student import read_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.families import make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import DIVERGENCES
 from outrider.extras.training.schedule import Schedule

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.learners import FAMILIES
 
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.training.drafters import measure_drafter
-from outrider.extras.training.families import FAMILIES
 
 SMALL = [
     "recipe.texts=20",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import FAMILIES, make_learner
 
 from outrider import ConfigError
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.families import FAMILIES, make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import compute_states

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import masked_states
-from outrider.extras.training.families import make_learner
 from outrider.extras.training.losses import forward_kl
-from outrider.extras.training.rows import Rows
+from outrider.extras.training.masked_text import MaskedText
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 OPTIONS: dict[str, Any] = {"depth": 3, "decoders": 2, "layers": [1, 4]}
 
@@ -27,8 +27,8 @@ def test_the_loss_is_that_of_drafts(
     assert set(learned.reads) == {HIDDEN, "hidden_states.1", "hidden_states.4"}
     learned.save_checkpoint(tmp_path)
     batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float32)
-    rows = Rows.sampled(batch.ids.shape[1] - 2, 3, 0.5)
-    monkeypatch.setattr(masked_states.Rows, "sampled", lambda *_: rows)
+    rows = MaskedText.sampled(batch.ids.shape[1] - 2, 3, 0.5)
+    monkeypatch.setattr(masked_states.MaskedText, "sampled", lambda *_: rows)
     drafter = make("drafter", "peagle", path=str(tmp_path))
     drafter.bind(target)
     head = target.model.get_output_embeddings().weight.detach()

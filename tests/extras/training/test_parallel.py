@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.families import make_learner
 from outrider.extras.training.loop import train_network
-from outrider.extras.training.rows import Rows
+from outrider.extras.training.masked_text import MaskedText
 from outrider.extras.training.schedule import Schedule
 from outrider.plugins.registry import make
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 OPTIONS = {"layers": 2, "depth": 3}
 
 
 def test_rows_are_dropped_only_behind_rows_that_were_dropped() -> None:
-    whole = Rows.sampled(5, 3, 1.0)
+    whole = MaskedText.sampled(5, 3, 1.0)
     assert whole.positions.tolist() == [0, 1, 2, 3, 4, 1, 2, 3, 4, 2, 3, 4]
     assert whole.masks.tolist() == [0] * 5 + [1] * 4 + [2] * 3
-    rows = Rows.sampled(40, 4, 0.5)
+    rows = MaskedText.sampled(40, 4, 0.5)
     assert [int((rows.masks == count).sum()) for count in range(4)] == [40, 20, 10, 5]
     pairs = set(zip(rows.positions.tolist(), rows.masks.tolist(), strict=True))
     assert all((position - 1, count - 1) in pairs for position, count in pairs if count)
@@ -35,7 +35,7 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
     drafter = make("drafter", "pard", model=str(tmp_path))
     drafter.bind(target)
     ids = torch.tensor([texts[0].ids])
-    rows = Rows.sampled(ids.shape[1], 3, 0.7)
+    rows = MaskedText.sampled(ids.shape[1], 3, 0.7)
     logits = learned.network(ids, rows, torch.arange(len(rows.masks)))[0]
     probs = logits.detach().softmax(-1)
     for row, (position, masks) in enumerate(

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.learners import make_learner
 from tiny.parts import held
 
 from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
-from outrider.extras.training.families import make_learner
+from outrider.extras.training import learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import compute_states
@@ -96,9 +97,10 @@ def test_a_trained_drafter_drafts_the_taught_text(
     assert accepted() > before + GAINS[family]
 
 
-def test_an_unknown_family(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"recipe\.family='eagel': did you mean 'eagle'"):
-        make_learner("eagel", target, Vocabulary(31), 0, {})
+@pytest.mark.parametrize("place", ["nowhere:Mine", "outrider.extras.training.learner:Mine", "?"])
+def test_an_objective_that_is_nowhere_is_refused(place: str, target: Any) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.objective='.*expected the place of an obj"):
+        learner.make_learner(place, {}, learner.Setup(target, Vocabulary(31), 0))
 
 
 @pytest.mark.parametrize("family", ["medusa", "mlp_speculator"])

@@ -15,7 +15,7 @@ Kept = Annotated[float, Within("(0, 1]")]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Rows:
+class MaskedText:
     """What a network reads in training: the tokens of a text, and masks behind many of them.
 
     positions: where each row stands in the text; it predicts the token at the next position.
@@ -26,7 +26,7 @@ class Rows:
     masks: Int[Tensor, "rows"]
 
     @classmethod
-    def sampled(cls, length: int, depth: int, retain: float) -> "Rows":
+    def sampled(cls, length: int, depth: int, retain: float) -> "MaskedText":
         """Returns the rows for a text, with masks dropped at random (PARD, section 3.2).
 
         A mask stays only if the one before it does, which it has to see.
