@@ -130,7 +130,7 @@ class LookaheadDecoding(Drafter):
         for row in self._rows[1:]:
             ends = [ask(pen, token, after=end) for token, end in zip(row, ends, strict=True)]
 
-    def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
+    def answer(self, probes: Draft, logits: Float[Tensor, "probes vocab"]) -> None:
         new_row = likeliest(logits[-self._window :]).tolist()
         for column, token in enumerate(new_row):
             first, *rest = (row[column] for row in self._rows)

@@ -29,7 +29,7 @@ from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import context_after, play_draft, play_drafts
+from outrider.testing.tiny_targets import context_after, play_draft, play_drafts
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, encoder=True)

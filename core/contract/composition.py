@@ -1,4 +1,4 @@
-"""Drafters made of drafters: pens that continue, guess or stand apart, and questions to the target.
+"""Drafters made of drafters: pens that continue, guess or stand apart, and probes to the target.
 
 Only a drafter that combines others, or that has the target score tokens of its own, imports this.
 """
@@ -119,22 +119,22 @@ def kept_or_redrawn(
 
 
 def ask(pen: Pen, token: int, after: int | None = None, *, node: int | None = None) -> int:
-    """Has the target score `token` in the same pass, outside the draft; returns its question.
+    """Has the target score `token` in the same pass, outside the draft; returns its probe.
 
-    The logits after it are handed to the drafter's `answer`. Questions form a tree of their own,
+    The logits after it are handed to the drafter's `answer`. Probes form a tree of their own,
     numbered from 0.
 
-    after: the question that this one continues, -1 for the context. Defaults to the last one.
-    node: the node of the draft that it continues, in place of a question.
+    after: the probe that this one continues, -1 for the context. Defaults to the last one.
+    node: the node of the draft that it continues, in place of a probe.
 
     Raises:
-        DrafterError: `token` is not in the vocabulary, or there is no question `after` or no
+        DrafterError: `token` is not in the vocabulary, or there is no probe `after` or no
             `node`.
     """
     asked = pen.sheet.asked
     parent = len(asked) - 1 if after is None else after
     if not ROOT <= parent < len(asked):
-        raise DrafterError(f"asked after question {parent}: there are {len(asked)}")
+        raise DrafterError(f"asked after probe {parent}: there are {len(asked)}")
     if node is not None or parent == ROOT:
         parent = -2 - pen.on_sheet(ROOT if node is None else node, "asked")
     asked.append((checked_token(token, pen.vocab_size), parent))

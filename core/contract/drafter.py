@@ -96,8 +96,8 @@ class Drafter(ABC):
         for context, pen in pairs:
             check_returned(self.propose(context, pen))
 
-    def answer(self, questions: Draft, logits: Float[Tensor, "questions vocab"]) -> None:
-        """Receives the target's logits after each question that the last draft asked."""
+    def answer(self, probes: Draft, logits: Float[Tensor, "probes vocab"]) -> None:
+        """Receives the target's logits after each probe that the last draft asked."""
 
     def observe(
         self,

@@ -41,7 +41,7 @@ class Sheet:
     guide: the constraint that drafts keep to: it changes logits before a token is drawn.
 
     tokens: the id at each node.
-    asked: the id and the parent of each question, a token to be scored beside the draft.
+    asked: the id and the parent of each probe, a token to be scored beside the draft.
     stopped: whether the policy has ended the draft.
     guesses: a faster drafter's guesses of the next tokens; None without any.
     """
@@ -140,8 +140,8 @@ class Sheet:
             tuple(self._calls),
         )
 
-    def questions(self) -> Draft:
-        """Returns the questions as a tree of written tokens, as `Draft.joined` takes it."""
+    def probes(self) -> Draft:
+        """Returns the probes as a tree of written tokens, as `Draft.joined` takes it."""
         tokens, parents = zip(*self.asked, strict=True) if self.asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, final
 from outrider.base.bounds import Count, ExistingFile, checked
 from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
-from outrider.data.rows import IDS, form_of, turns_of
+from outrider.data.records import IDS, form_of, turns_of
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """What the hub's copy of SPEED-Bench has in place of texts that may not be copied."""
@@ -103,7 +103,7 @@ def read_jsonl(
 
 
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
-    """Returns the prompt in a row of a data set, in one of the forms of `outrider.data.rows`.
+    """Returns the prompt in a row of a data set, in one of the forms of `outrider.data.records`.
 
     A row may have a `reference`: the right answer, or a list with the right answer of each turn, or
     several. `test` and `entry_point` beside `prompt` are HumanEval's.

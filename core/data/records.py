@@ -1,4 +1,4 @@
-"""Rows: finds the user's turns in a row of a data set, in any of the common forms."""
+"""Finds the user's turns in a record of a data set, in any of the common forms."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any, final
 
 from outrider.base.errors import ConfigError, nearest
 
-Row = Mapping[str, Any]
+Record = Mapping[str, Any]
 
 USER = frozenset({"user", "human"})
 SYSTEM = frozenset({"system", "developer"})
@@ -22,11 +22,11 @@ SPEAKING = (("role", "content"), ("from", "value"))
 @final
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form of rows: how it is recognised, and where its text is.
+    """A form of records: how it is recognised, and where its text is.
 
-    keys: the keys that a row of this form has.
+    keys: the keys that a record of this form has.
     column: the key that holds the prompt.
-    category: the category of its prompts, unless a row has its own.
+    category: the category of its prompts, unless a record has its own.
     """
 
     name: str
@@ -34,9 +34,9 @@ class Form:
     column: str
     category: str
 
-    def fits(self, row: Row) -> bool:
-        """Returns whether a row has this form."""
-        return row.keys() >= set(self.keys)
+    def fits(self, record: Record) -> bool:
+        """Returns whether a record has this form."""
+        return record.keys() >= set(self.keys)
 
 
 FORMS = (
@@ -67,25 +67,26 @@ IDS = ("question_id", "task_id", "id")
 """The keys that may hold the id of a prompt."""
 
 
-def form_of(row: Any, where: str, column: str | None) -> Form:
-    """Returns the form of a row.
+def form_of(record: Any, where: str, column: str | None) -> Form:
+    """Returns the form of a record.
 
-    where: names the row in messages.
-    column: the column that holds the prompt, for rows in no form or with another prompt than the
+    where: names the record in messages.
+    column: the column that holds the prompt, for records in no form or with another prompt than the
         form's. None for the form's own.
 
     Raises:
-        ConfigError: the row is no object, has no such column, or is in none of the forms.
+        ConfigError: the record is no object, has no such column, or is in none of the forms.
     """
-    if not isinstance(row, Mapping):
-        raise ConfigError(f"{where}: expected an object with prompt, got {row!r:.60}")
+    if not isinstance(record, Mapping):
+        raise ConfigError(f"{where}: expected an object with prompt, got {record!r:.60}")
     if column is not None:
-        if column not in row:
-            raise ConfigError(f"{where}: data.column={column!r}: {nearest(column, map(str, row))}")
+        if column not in record:
+            names = map(str, record)
+            raise ConfigError(f"{where}: data.column={column!r}: {nearest(column, names)}")
         return Form("column", (), column, "prompt")
-    form = next((form for form in FORMS if form.fits(row)), None)
+    form = next((form for form in FORMS if form.fits(record)), None)
     if form is None:
-        raise ConfigError(f"{where}: expected {_listed()}; {_hint(row)}")
+        raise ConfigError(f"{where}: expected {_listed()}; {_hint(record)}")
     return form
 
 
@@ -93,18 +94,18 @@ def _listed() -> str:
     return ", or ".join(f"{' and '.join(form.keys)} ({form.name})" for form in FORMS)
 
 
-def _hint(row: Row) -> str:
-    """Returns what to do about a row in no form: the key that may be a typo, or the setting."""
+def _hint(record: Record) -> str:
+    """Returns what to do about a record in no form: the key that may be a typo, or the setting."""
     columns = {form.column for form in FORMS}
-    for key in (key for key in map(str, row) if key not in (*columns, *IDS)):
+    for key in (key for key in map(str, record) if key not in (*columns, *IDS)):
         if meant := difflib.get_close_matches(key, columns, n=1, cutoff=0.7):
             return f"did you mean {meant[0]!r} by {key!r}?"
-    keys = ", ".join(map(str, row)) or "none"
+    keys = ", ".join(map(str, record)) or "none"
     return f"data.column=KEY names the key of the prompt, out of {keys}"
 
 
-def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
-    """Returns the user's turns in a row of a form.
+def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
+    """Returns the user's turns in a record of a form.
 
     A string is one turn, and a list of strings several. In a list of messages, the turns are the
     user's, and the system's message is put before the turn that follows it. So is a system prompt
@@ -113,22 +114,22 @@ def turns_of(row: Row, form: Form, where: str) -> tuple[str, ...]:
     Raises:
         ConfigError: there is no text where the form has it.
     """
-    column, turns = form.column, _turns_of_column(row, form, where)
+    column, turns = form.column, _turns_of_column(record, form, where)
     if not form.keys:  # the user has named the column
         return turns
-    before = [_beside(row, key, where) for key in BEFORE if key != column]
-    after = [] if column in LISTS else [_beside(row, key, where) for key in AFTER]
+    before = [_beside(record, key, where) for key in BEFORE if key != column]
+    after = [] if column in LISTS else [_beside(record, key, where) for key in AFTER]
     first = "\n\n".join(filter(None, [*before, turns[0], *after]))
     return (first, *turns[1:])
 
 
-def _beside(row: Row, key: str, where: str) -> str:
+def _beside(record: Record, key: str, where: str) -> str:
     """Returns a text that belongs to a prompt under a key of its own; empty if there is none.
 
     Raises:
         ConfigError: it is neither a text nor a number.
     """
-    value = row.get(key)
+    value = record.get(key)
     if value is None or value == [] or value == {}:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -137,8 +138,8 @@ def _beside(row: Row, key: str, where: str) -> str:
     return str(value).strip() and str(value)
 
 
-def _turns_of_column(row: Row, form: Form, where: str) -> tuple[str, ...]:
-    column, value = form.column, row[form.column]
+def _turns_of_column(record: Record, form: Form, where: str) -> tuple[str, ...]:
+    column, value = form.column, record[form.column]
     if isinstance(value, Sequence) and not isinstance(value, str) and value:
         if all(isinstance(item, str) for item in value):
             return tuple(value)

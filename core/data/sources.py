@@ -37,7 +37,7 @@ def jsonl(
     column: str | None = None,
     skip: bool = False,
 ) -> list[Prompt]:
-    """Returns the prompts in a file with a JSON object per line, in a form of `outrider.data.rows`.
+    """Returns the prompts in a file with a JSON object per line, in a form of `data.records`.
 
     path: the file.
     column: the key that holds the prompt: a string, a list of turns, or a list of messages.

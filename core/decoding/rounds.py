@@ -38,19 +38,19 @@ class Proposal:
     """A draft that waits for its scores.
 
     context: what it continues.
-    questions: tokens that the drafter wants scored in the same pass, apart from the draft.
+    probes: tokens that the drafter wants scored in the same pass, apart from the draft.
     seconds: the time that drafting took.
     """
 
     context: Context
     draft: Draft
-    questions: Draft
+    probes: Draft
     seconds: float
 
     @property
     def to_score(self) -> Draft:
-        """Returns the tree for the target's pass: the draft, then the questions."""
-        return self.draft.joined(self.questions) if self.questions else self.draft
+        """Returns the tree for the target's pass: the draft, then the probes."""
+        return self.draft.joined(self.probes) if self.probes else self.draft
 
 
 def propose(run: Run, text: ActiveText) -> Proposal:
@@ -81,11 +81,11 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     if reason := departure(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    questions = sheet.questions()
-    if questions and not text.drafter.asks:
+    probes = sheet.probes()
+    if probes and not text.drafter.asks:
         name = type(text.drafter).__name__
         raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
-    return Proposal(context, draft, questions, perf_counter() - began)
+    return Proposal(context, draft, probes, perf_counter() - began)
 
 
 def _guide(text: ActiveText) -> Guide | None:
@@ -120,7 +120,7 @@ def finish(
     """
     began = perf_counter()
     checked_scores(run.target, logits, len(proposal.to_score) + 1)
-    draft, questions = proposal.draft, proposal.questions
+    draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     logits = own_logits
     if text.constraint is not None:
@@ -134,8 +134,8 @@ def finish(
     logprobs = _logprobs(run, own_logits, verdict, emission)
     text.ids.extend(emission.tokens)
     with named_errors(text.drafter):  # it may write into what it is shown: nothing reads it again
-        if questions:
-            text.drafter.answer(questions, answers)
+        if probes:
+            text.drafter.answer(probes, answers)
         if text.drafter.observes:
             text.drafter.observe(proposal.context, draft, own_logits, verdict)
     drafted, tested, accepted = _counts(draft, verdict, emission)

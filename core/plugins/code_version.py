@@ -27,11 +27,11 @@ DECIDING = (
 )
 """The folders of Outrider that decide what a run measures."""
 
-Origin = dict[str, str]
+CodeVersion = dict[str, str]
 """A distribution's name and version, and the hash of its source where the version is not enough."""
 
 
-def origin(module: str) -> Origin:
+def code_version(module: str) -> CodeVersion:
     """Returns where a module comes from.
 
     Code of an installed wheel is identified by `distribution` and `version`. Code that can change

@@ -6,8 +6,8 @@ from outrider.base.bounds import Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.branches import NodeValues, some_branch_holds, tested_nodes
 from outrider.policies.memory import Memory
+from outrider.policies.nodes import NodeValues, some_branch_holds, tested_nodes
 
 WINDOW = 1000
 """The number of latest tested tokens that the threshold is fitted to."""

@@ -1,4 +1,4 @@
-"""Helpers for policies that judge a tree node by node."""
+"""Helpers for policies that judge a draft node by node."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, final

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from outrider.base.folders import write_whole
-from outrider.plugins.origin import source_hash
+from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.plain_parts import plain_parts

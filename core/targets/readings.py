@@ -15,8 +15,8 @@ from outrider.targets.passes.encoded import EncodedCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import tree_mask
+from outrider.targets.self_test_text import differ
 from outrider.targets.together import open_sessions, score_sessions
-from outrider.targets.trial import differ
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -24,7 +24,7 @@ from outrider.targets.readings import (
     sources_differ,
     tree_differs,
 )
-from outrider.targets.trial import beyond_a_test, differ, ordinary_tokens, short_windows
+from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

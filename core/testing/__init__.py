@@ -10,10 +10,10 @@
 once: `check_target(MyTarget())`.
 
 `drafters`, `verifiers`, `policies`, `targets`, `engines`, `constraints`, `sources` and `recipes`
-hold the checks, `kit` the ways to run them. Those of the first three play on the tiny targets of
-`stage`, and `exact` sums the probability of every text; `chi_square` is for what was sampled.
-`ground` names the sources that a proof rests on, which Outrider's own tests prove. Testing may
-import everything below the lab, built-in drafters, rules and targets included. Start with `kit`.
+hold the checks, `kit` the ways to run them. Those of the first three run on `tiny_targets`, and
+`exact` sums the probability of every text; `chi_square` is for what was sampled. `ground` names the
+sources that a proof rests on, which Outrider's own tests prove. Testing may import everything below
+the lab, built-in drafters, rules and targets included. Start with `kit`.
 """
 
 from outrider.testing.chi_square import chi_square
@@ -34,7 +34,7 @@ from outrider.testing.kit import (
     parametrize_with_checks,
     run_checks,
 )
-from outrider.testing.stage import VOCAB_SIZE
+from outrider.testing.tiny_targets import VOCAB_SIZE
 
 __all__ = [
     "VOCAB_SIZE",

@@ -21,8 +21,7 @@ from outrider.testing.exact import (
     possible_drafts,
     round_distribution,
 )
-from outrider.testing.stage import SAMPLED
-from outrider.testing.staged_drafters import (
+from outrider.testing.table_drafters import (
     CHAINS,
     TREES,
     ChainDrafter,
@@ -30,6 +29,7 @@ from outrider.testing.staged_drafters import (
     Shape,
     TreeDrafter,
 )
+from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.sample_match import SampleMatch
 
 NARROW = Sampling(temperature=0.7, top_k=2)
@@ -56,7 +56,7 @@ RAGGED: tuple[Shape, ...] = (
 @final
 @dataclass(frozen=True)
 class Case:
-    """A drafter of the stage and a setting to play it in.
+    """A drafter for a tiny target, and the setting to run it in.
 
     name: says what it drafts.
     """

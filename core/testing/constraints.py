@@ -10,7 +10,7 @@ from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.decoding.generation import generate
-from outrider.testing.stage import VOCAB_SIZE, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target
 
 Make = Callable[[], Constraint]
 

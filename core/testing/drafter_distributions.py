@@ -28,14 +28,14 @@ from outrider.testing.exact import (
     target_distribution,
     text_distribution,
 )
-from outrider.testing.stage import (
+from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
+    bound_target,
     draft_after,
+    opened,
     same_draft,
-    stage,
-    staged,
-    unbound_stage,
+    unbound_target,
 )
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
@@ -59,7 +59,7 @@ def check_tokens_follow_recorded_distributions(make: Make) -> None:
     All outcomes of all draws are taken, so this is exact: among the drafts that begin alike, the
     next token has the distribution that is recorded for it.
     """
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     wide = 3 if drafter.trees else None
     deep = 6 if drafter.trees else None
     cases = (
@@ -80,7 +80,7 @@ def check_long_contexts(make: Make) -> None:
 
     (Fewer texts for a drafter that needs a model.)
     """
-    cheap = isinstance(unbound_stage(make()), TabularTarget)
+    cheap = isinstance(unbound_target(make()), TabularTarget)
     _check_contexts(make, LENGTHS if cheap else LENGTHS[4::3], 1)
 
 
@@ -90,7 +90,7 @@ def check_every_length(make: Make) -> None:
 
 
 def _check_contexts(make: Make, lengths: Iterable[int], gamma: int) -> None:
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     for length in lengths:
         _assert_honest(drafter, target, repetitive(length, VOCAB_SIZE), gamma)
 
@@ -101,7 +101,7 @@ def check_other_vocabularies(make: Make) -> str | None:
 
     (Only 5 tokens for a drafter that needs a model.)
     """
-    sizes = (3, 5, 7) if isinstance(unbound_stage(make()), TabularTarget) else (5,)
+    sizes = (3, 5, 7) if isinstance(unbound_target(make()), TabularTarget) else (5,)
     return _check_vocabularies(make, sizes, 2)
 
 
@@ -115,7 +115,7 @@ def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str 
     for vocab_size in sizes:
         if reason := refusal(make, vocab_size):
             return reason
-        drafter, target = staged(make, vocab_size)
+        drafter, target = opened(make, vocab_size)
         for length in range(2, 2 + contexts):
             _assert_honest(drafter, target, repetitive(length, vocab_size), 1)
         rule: Verifier = Traversal() if drafter.trees else Token()
@@ -130,7 +130,7 @@ def refusal(make: Make, vocab_size: int) -> str | None:
     """Returns why a drafter fails in its first draft at a vocabulary, None if it writes one."""
     drafter = make()
     try:
-        target = stage(drafter, vocab_size)
+        target = bound_target(drafter, vocab_size)
         draft_after(drafter, target, repetitive(2 * vocab_size, vocab_size), 2)
     except Exception as error:  # noqa: BLE001  a drafter that stops writes no wrong text
         line = " ".join(str(error).split())
@@ -157,7 +157,7 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     """Texts that the loop samples, each with its own chance, have the target's distribution, by a
     chi-square test with a fixed seed; a batch writes the texts that are written alone.
     """
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     rule: Verifier = Traversal() if drafter.trees else Token()
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
     budget, prompt = _budget(drafter), [0, 1, 2, 0, 1]
@@ -206,7 +206,7 @@ def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[i
 
 def check_is_autoregressive_if_it_says_so(make: Make) -> None:
     """An `autoregressive` drafter gives a token the same distribution at every depth of a draft."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     if not drafter.autoregressive or drafter.trees:
         return
     for prompt, seed in itertools.product(PROMPTS, range(4)):
@@ -223,7 +223,7 @@ def check_is_autoregressive_if_it_says_so(make: Make) -> None:
 
 def check_output_distribution_is_the_targets(make: Make) -> None:
     """The text has the target's distribution, over all outcomes of a round and of the loop."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     rules: list[Verifier] = [SampleMatch(), Traversal()]
     if not drafter.trees:
         rules.append(Token())

@@ -10,7 +10,14 @@ from outrider.decoding.decode import decode
 from outrider.testing.drafter_distributions import assert_equal, refusal
 from outrider.testing.exact import Setup, distribution_of, loop_distribution, target_distribution
 from outrider.testing.seeded import Seed, SeededChance
-from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, same_draft, stage, staged
+from outrider.testing.tiny_targets import (
+    SAMPLED,
+    VOCAB_SIZE,
+    bound_target,
+    draft_after,
+    opened,
+    same_draft,
+)
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
@@ -48,7 +55,7 @@ def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
     if not make().remembers:
         return
     made = make()
-    target = stage(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
+    target = bound_target(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
     rule = Traversal() if made.trees else Token()
     exact = target_distribution(target, [0, 1], 2, SAMPLED, rule)
 
@@ -76,7 +83,7 @@ def _check_loop(
     earlier: the prompts of texts in memory.
     """
     vocab_size, length = size or ((VOCAB_SIZE, 3) if refusal(make, 2) else (2, 5))
-    drafter, target = staged(make, vocab_size)
+    drafter, target = opened(make, vocab_size)
     if size is None and target.model is not None:
         length = 3  # each of many outcomes takes passes of a model
     for rule in (SampleMatch(), Traversal() if drafter.trees else Token()):
@@ -92,7 +99,7 @@ def check_observations_end_with_the_text(make: Make) -> None:
     made, new = make(), make()
     if not made.observes:
         return
-    used, target = made, stage(made)
+    used, target = made, bound_target(made)
     new.bind(target)
     prompt = [0, 1, 2, 0, 1]
     early = used.open()
@@ -116,7 +123,7 @@ def check_memory_is_shared_by_texts(make: Make) -> None:
     used, other, new = make(), make(), make()
     if not used.remembers:
         return
-    target = stage(used)
+    target = bound_target(used)
     early = used.open()
     for drafter in (other, new):
         drafter.bind(target)

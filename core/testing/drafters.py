@@ -38,17 +38,17 @@ from outrider.testing.drafter_histories import (
     check_observations_over_more_rounds,
 )
 from outrider.testing.examples import check_its_examples_of_drafts_hold
-from outrider.testing.stage import (
+from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
+    bound_target,
     context_after,
     draft_after,
+    opened,
     play_draft,
     play_drafts,
     same_draft,
-    stage,
-    staged,
-    unbound_stage,
+    unbound_target,
 )
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -61,7 +61,7 @@ SAME = 1e-6
 
 def check_stays_within_gamma(make: Make) -> None:
     """A draft is at most gamma tokens deep, and holds only ids of the vocabulary."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     for prompt, gamma in itertools.product(PROMPTS, (0, 1, 2, 5)):
         draft = draft_after(drafter, target, prompt, gamma)
         assert gamma > 0 or len(draft) == 0, f"wrote {len(draft)} tokens where gamma is 0"
@@ -69,7 +69,7 @@ def check_stays_within_gamma(make: Make) -> None:
 
 def check_siblings_are_of_the_declared_kind(make: Make) -> None:
     """Siblings come about as the drafter's kind says, by the pen's record of how it wrote them."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     contexts = [context_after(drafter, target, prompt) for prompt in PROMPTS]
     for context, sampling in itertools.product(contexts, (SAMPLED, NARROW, Sampling())):
         # Tokens that are drawn twice show whether equal texts go on equally.
@@ -83,7 +83,7 @@ def check_paths_are_of_one_length(make: Make) -> None:
     """All paths of a draft of "paths" have one length, wherever the budget ends the draft."""
     if make().kind != "paths":
         return
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
         pen = Pen(
@@ -106,7 +106,7 @@ def check_draws_only_from_chance(make: Make) -> None:
     """The same seed gives the same draft; global generators are neither read nor moved."""
     drafts = []
     for noise in (1, 2):
-        drafter, target = staged(make)
+        drafter, target = opened(make)
         torch.manual_seed(noise)
         random.seed(noise)
         before = (torch.get_rng_state(), random.getstate())
@@ -119,7 +119,7 @@ def check_draws_only_from_chance(make: Make) -> None:
 
 def check_depends_only_on_context(make: Make) -> None:
     """A used drafter, and one that it opens, draft as a new one, whatever texts came before."""
-    used, target = staged(make)
+    used, target = opened(make)
     history = (
         [0, 1, 2, 0, 1],
         [0, 1, 2, 0, 1, 3, 0],  # some tokens accepted
@@ -148,12 +148,12 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
     (After fewer texts for a drafter that needs a model.)
     """
     generator = random.Random(0)
-    cheap = isinstance(unbound_stage(make()), TabularTarget)
+    cheap = isinstance(unbound_target(make()), TabularTarget)
     for length in range(4, 34 if cheap else 10):
         phrase = generator.choices(range(VOCAB_SIZE), k=3)
         text = [*phrase, *generator.choices(range(VOCAB_SIZE), k=length), *phrase, *phrase]
         for dropped in (1, 2, 5):
-            used, target = staged(make)
+            used, target = opened(make)
             draft_after(used, target, text, 4)
             new = make()
             new.bind(target)
@@ -168,7 +168,7 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
 
 def check_leaves_the_context_alone(make: Make) -> None:
     """Drafting changes neither the tokens nor the source nor the features of the context."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     for prompt in PROMPTS:
         original = context_after(drafter, target, prompt)
         ids, source, features = original.tokens[:], list(original.source or ()), original.features
@@ -183,7 +183,7 @@ def check_leaves_the_context_alone(make: Make) -> None:
 
 def check_is_deterministic_when_greedy(make: Make) -> None:
     """At temperature 0 the draft does not depend on the seed."""
-    drafter, target = staged(make)
+    drafter, target = opened(make)
     for prompt in PROMPTS:
         first, *others = (
             draft_after(drafter, target, prompt, 5, sampling=Sampling(), seed=seed)
@@ -195,7 +195,7 @@ def check_is_deterministic_when_greedy(make: Make) -> None:
 def check_greedy_text_is_the_targets(make: Make) -> None:
     """At temperature 0 the text is plain greedy decoding, token for token."""
     drafter = make()
-    target, untouched = stage(drafter), unbound_stage(drafter)
+    target, untouched = bound_target(drafter), unbound_target(drafter)
     for prompt in PROMPTS:
         rounds = decode(target, drafter, SampleMatch(), prompt, gamma=4, max_new_tokens=24)
         text = [token for round in rounds for token in round.tokens]
@@ -211,7 +211,7 @@ def check_batched_drafts_equal_single_ones(make: Make) -> None:
     prefixes = [text[:length] for length in range(3, len(text) + 1)]
     for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
         for sampling in (SAMPLED, Sampling()):
-            drafter, target = staged(make)
+            drafter, target = opened(make)
             contexts = [context_after(drafter, target, tokens) for tokens in texts]
             drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):

@@ -10,7 +10,7 @@ from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import Engine, engine_of, note_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.self_test import run_self_test
-from outrider.targets.trial import differ
+from outrider.targets.self_test_text import differ
 
 Make = Callable[[], Engine]
 

@@ -23,7 +23,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.stage import context_after
+from outrider.testing.tiny_targets import context_after
 
 Text = tuple[int, ...]
 Distribution = dict[Text, float]

@@ -10,7 +10,7 @@ from hashlib import sha256
 from importlib.metadata import PackagePath, distribution
 from pathlib import Path
 
-from outrider.plugins.origin import source_hash
+from outrider.plugins.code_version import source_hash
 
 FOLDERS = ("base", "contract", "decoding", "testing")
 

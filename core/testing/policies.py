@@ -29,8 +29,8 @@ from outrider.testing.exact import (
 )
 from outrider.testing.examples import check_its_examples_of_lengths_hold
 from outrider.testing.seeded import Seed, SeededChance
-from outrider.testing.stage import SAMPLED
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal

@@ -14,7 +14,7 @@ from outrider.drafters.ngram import bigram
 from outrider.plugins.recipe import Job, Recipe
 from outrider.plugins.registry import make as make_part
 from outrider.plugins.roles import ROLES
-from outrider.testing.stage import SAMPLED, VOCAB_SIZE, draft_after, tiny_target
+from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, draft_after, tiny_target
 from outrider.verifiers.token import Token
 
 Make = Callable[[], Recipe]

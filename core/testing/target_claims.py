@@ -17,7 +17,7 @@ from outrider.contract.target import Target
 from outrider.decoding.batch_target import batched
 from outrider.decoding.decode import decode
 from outrider.decoding.turns import Turn, without_end
-from outrider.testing.target_stage import (
+from outrider.testing.target_texts import (
     PLAIN,
     WRITTEN,
     WatchedChance,

@@ -1,4 +1,4 @@
-"""The target's stage: texts for a target, its plain passes, and what counts as the same."""
+"""Texts for a target, its plain passes, and what counts as the same."""
 
 from collections.abc import Sequence
 from typing import final

@@ -20,7 +20,7 @@ from outrider.testing.target_claims import (
     check_what_is_not_offered_is_refused,
     check_write_equals_plain_decoding,
 )
-from outrider.testing.target_stage import (
+from outrider.testing.target_texts import (
     NEW,
     accept,
     assert_same,

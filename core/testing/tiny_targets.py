@@ -1,4 +1,4 @@
-"""The stage: tiny targets with known conditionals, for drafters to write drafts on."""
+"""Tiny targets with known conditionals, and the drafts that drafters write for them."""
 
 import copy
 from collections.abc import Callable, Sequence
@@ -26,27 +26,27 @@ VOCAB_SIZE = 4
 SAMPLED = Sampling(temperature=1.0)
 
 
-def stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
+def bound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
 
     Raises:
         ConfigError: the drafter can't be bound to a vocabulary of this size.
     """
     check_says(drafter)
-    target = unbound_stage(drafter, vocab_size)
+    target = unbound_target(drafter, vocab_size)
     drafter.bind(target)
     return target
 
 
-def staged(make: Callable[[], Drafter], vocab_size: int = VOCAB_SIZE) -> tuple[Drafter, Target]:
-    """Returns a drafter that is opened for texts, and its target of `stage`."""
+def opened(make: Callable[[], Drafter], vocab_size: int = VOCAB_SIZE) -> tuple[Drafter, Target]:
+    """Returns a drafter that is opened for texts, and its target of `bound_target`."""
     drafter = make()
-    target = stage(drafter, vocab_size)
+    target = bound_target(drafter, vocab_size)
     return drafter.open(), target
 
 
-def unbound_stage(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
-    """Returns the target of `stage`, of which the drafter knows nothing."""
+def unbound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
+    """Returns the target of `bound_target`, of which the drafter knows nothing."""
     tabular = TabularTarget(vocab_size, encoder=SOURCE in drafter.needs)
     return tabular if drafter.needs <= tabular.offers else tiny_target(vocab_size)
 

@@ -21,8 +21,8 @@ from outrider.testing.exact import (
     output_distribution,
     target_distribution,
 )
-from outrider.testing.stage import SAMPLED
-from outrider.testing.staged_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
+from outrider.testing.tiny_targets import SAMPLED
 
 Make = Callable[[], Verifier]
 

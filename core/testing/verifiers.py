@@ -21,7 +21,7 @@ from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import assert_is_path
 from outrider.testing.examples import check_its_examples_of_verdicts_hold
-from outrider.testing.stage import SAMPLED, play_draft
+from outrider.testing.tiny_targets import SAMPLED, play_draft
 from outrider.testing.verifier_distributions import (
     GREEDY,
     TOLERANCE,

@@ -1,4 +1,4 @@
-"""Stage: the parts of an example, and the texts that are written with them."""
+"""The parts of an example, built, and the texts that are written with them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from outrider.extras.fuzzing.targets import make_target
 
 @final
 @dataclass(frozen=True)
-class Stage:
+class BuiltExample:
     """The target and the rule of an example, which hold no state of a text."""
 
     example: Example
@@ -28,7 +28,7 @@ class Stage:
     verifier: Verifier
 
     @classmethod
-    def of(cls, example: Example) -> "Stage":
+    def of(cls, example: Example) -> "BuiltExample":
         verifier = make_verifier(example.verifier)
         make_policy(example.policy)
         return cls(example, make_target(example.target), verifier)

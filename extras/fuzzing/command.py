@@ -21,7 +21,7 @@ from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
 from outrider.extras.fuzzing.tally import Tally
 from outrider.lab.runs.identity import LIBRARIES, provenance
-from outrider.plugins.origin import origin
+from outrider.plugins.code_version import code_version
 from outrider.plugins.registry import installed
 
 TARGETS: dict[str, tuple[str, ...]] = {
@@ -148,7 +148,7 @@ def _report(settings: Fuzz, tally: Tally, overrides: Sequence[str]) -> dict[str,
         "by_kind": dict(tally.kinds),
         "refused": dict(tally.refused.most_common()),
         "failure": failure,
-        "outrider": origin("outrider"),
+        "outrider": code_version("outrider"),
         "versions": {name: version(name) for name in (*LIBRARIES, "hypothesis")},
         "start": provenance("fuzz", overrides),
     }

@@ -16,9 +16,9 @@ from outrider.contract.verifier import Verifier
 from outrider.extras.fuzzing.example import Example, Settings
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 
-STAGED: dict[str, type[ChainDrafter | TreeDrafter]] = {
+TABLE_DRAFTERS: dict[str, type[ChainDrafter | TreeDrafter]] = {
     "staged_chain": ChainDrafter,
     "staged_tree": TreeDrafter,
 }
@@ -35,8 +35,8 @@ def make_drafter(settings: Settings, target: Target) -> Drafter:
     """
     name = settings["drafter"]
     drafter: Drafter
-    if name in STAGED:
-        drafter = STAGED[name](TabularTarget(target.vocab_size), settings["kind"])
+    if name in TABLE_DRAFTERS:
+        drafter = TABLE_DRAFTERS[name](TabularTarget(target.vocab_size), settings["kind"])
     else:
         drafter = make("drafter", settings)
     return drafter
@@ -99,7 +99,7 @@ class Cycle(Constraint):
 def drafter_kind(settings: Settings) -> str:
     """Returns the kind of the drafts that a drafter with these settings writes."""
     name: Any = settings["drafter"]
-    if name in STAGED:
+    if name in TABLE_DRAFTERS:
         return str(settings["kind"]) if name == "staged_tree" else "chain"
     drafter: Drafter = make("drafter", settings)
     return drafter.kind

@@ -13,11 +13,11 @@ from outrider.base.errors import OutriderError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.round import Round
 from outrider.extras.fuzzing.attempt import Attempt
+from outrider.extras.fuzzing.built import BuiltExample
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.invariants import check_possible, check_rounds, tokens_of
 from outrider.extras.fuzzing.outcome import Outcome
 from outrider.extras.fuzzing.parts import reads_the_clock
-from outrider.extras.fuzzing.stage import Stage
 from outrider.testing.enumerated import EnumeratedChance
 
 TOLERANCE = 1e-9
@@ -36,70 +36,70 @@ def run_example(example: Example | Attempt) -> Outcome:
     if isinstance(example, Attempt):
         return example.run()
     try:
-        stage = Stage.of(example)
-        drafter = stage.drafter()
+        built = BuiltExample.of(example)
+        drafter = built.drafter()
         for number in range(len(example.prompts)):
-            stage.rounds(number, drafter)
+            built.rounds(number, drafter)
     except OutriderError as error:
         return Outcome(refused=str(error))
     if example.mode == "enumerate":
-        return Outcome((_check_distribution(stage),), texts=1)
-    return _check_texts(stage)
+        return Outcome((_check_distribution(built),), texts=1)
+    return _check_texts(built)
 
 
-def _check_texts(stage: Stage) -> Outcome:
+def _check_texts(built: BuiltExample) -> Outcome:
     """Writes the texts of an example, alone and together, and checks each."""
-    example = stage.example
-    exact = stage.verifier.lossless and (example.greedy or stage.verifier.coupled)
+    example = built.example
+    exact = built.verifier.lossless and (example.greedy or built.verifier.coupled)
     repeatable = exact or not reads_the_clock(example.policy)
-    alone = [list(stage.rounds(number)) for number in range(len(example.prompts))]
-    kinds = [_check_text(stage, number, rounds) for number, rounds in enumerate(alone)]
+    alone = [list(built.rounds(number)) for number in range(len(example.prompts))]
+    kinds = [_check_text(built, number, rounds) for number, rounds in enumerate(alone)]
     texts = [tokens_of(rounds) for rounds in alone]
     checked = {kinds[0]: None}
     if len(texts) > 1:
-        together = [tokens_of(rounds) for rounds in stage.together()]
+        together = [tokens_of(rounds) for rounds in built.together()]
         assert not repeatable or together == texts, f"a batch wrote {together}: alone {texts}"
         checked["batch"] = None
     if example.interrupt is not None:
-        _check_interruption(stage, example.interrupt, texts[0] if repeatable else None)
+        _check_interruption(built, example.interrupt, texts[0] if repeatable else None)
         checked["interrupted"] = None
     return Outcome(tuple(checked), texts=len(texts))
 
 
-def _check_text(stage: Stage, number: int, rounds: Sequence[Round]) -> str:
+def _check_text(built: BuiltExample, number: int, rounds: Sequence[Round]) -> str:
     """Checks one text, and returns its kind."""
-    oracle, text, verifier = stage.oracle(number), tokens_of(rounds), stage.verifier
+    oracle, text, verifier = built.oracle(number), tokens_of(rounds), built.verifier
     check_rounds(rounds, oracle)
     check_possible(text, oracle, verifier)
     if not verifier.lossless:
         return "lossy"
-    if stage.example.greedy:
+    if built.example.greedy:
         expected = oracle.write(SampledChance.seeded(0))
         reason = f"text {number + 1} is {text}: the target's greedy text is {expected}"
         assert text == expected, reason
         return "greedy"
     if verifier.coupled:
-        without = replace(stage.example, drafter={"drafter": "none"})
-        plain = tokens_of(list(replace(stage, example=without).rounds(number)))
+        without = replace(built.example, drafter={"drafter": "none"})
+        plain = tokens_of(list(replace(built, example=without).rounds(number)))
         assert text == plain, f"text {number + 1} is {text}: without drafts it is {plain}"
         return "coupled"
     return "sampled"
 
 
-def _check_interruption(stage: Stage, calls: int, text: Sequence[int] | None) -> None:
+def _check_interruption(built: BuiltExample, calls: int, text: Sequence[int] | None) -> None:
     """Checks that a drafter that was interrupted writes the same text as a new one.
 
     text: that of a new drafter; None if it can't be repeated.
     """
-    drafter = stage.drafter()
+    drafter = built.drafter()
     try:
         with _interrupted(calls):
-            list(stage.rounds(0, drafter))
+            list(built.rounds(0, drafter))
     except _Interrupted:
         pass
     drafter.forget()
-    rounds = list(stage.rounds(0, drafter))
-    check_rounds(rounds, stage.oracle(0))
+    rounds = list(built.rounds(0, drafter))
+    check_rounds(rounds, built.oracle(0))
     rewritten = tokens_of(rounds)
     assert text is None or rewritten == text, f"after an interruption {rewritten}: before {text}"
 
@@ -131,19 +131,19 @@ def _interrupted(calls: int) -> Iterator[None]:
         sys.settrace(before)
 
 
-def _check_distribution(stage: Stage) -> str:
+def _check_distribution(built: BuiltExample) -> str:
     """Compares the distribution of the first text with the target's, and returns the kind."""
-    oracle, drafter = stage.oracle(0), stage.drafter()
+    oracle, drafter = built.oracle(0), built.drafter()
 
     def play(chance: Chance) -> list[int]:
         drafter.forget()
-        return tokens_of(list(stage.rounds(0, drafter, chance)))
+        return tokens_of(list(built.rounds(0, drafter, chance)))
 
     probs, is_complete = _summed(play)
     exact, is_exact = _summed(oracle.write)
     if not is_exact:
         return "partly enumerated"
-    lossless = stage.verifier.lossless
+    lossless = built.verifier.lossless
     for text in probs.keys() | exact.keys():
         excess = probs[text] - exact[text]
         if lossless and (excess > TOLERANCE or (is_complete and excess < -TOLERANCE)):

@@ -12,7 +12,7 @@ from outrider.extras.fuzzing.attempt import Attempt
 from outrider.extras.fuzzing.configs import configs
 from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.objects import objects
-from outrider.extras.fuzzing.parts import STAGED, drafter_kind, reads_the_clock
+from outrider.extras.fuzzing.parts import TABLE_DRAFTERS, drafter_kind, reads_the_clock
 from outrider.extras.fuzzing.settings import (
     DRAFTERS,
     NETWORKS,
@@ -27,7 +27,7 @@ from outrider.extras.fuzzing.targets import MODEL_VOCAB, MODELS, POSITIONS, TABL
 from outrider.extras.fuzzing.templates import templates
 from outrider.extras.fuzzing.tokenizers import tokenizers
 from outrider.plugins.registry import installed
-from outrider.testing.staged_drafters import CHAINS
+from outrider.testing.table_drafters import CHAINS
 
 ATTEMPTS: Mapping[str, Callable[[], st.SearchStrategy[dict[str, Any]]]] = {
     "objects": objects,
@@ -101,7 +101,7 @@ def drafters(
     """Draws a drafter that a target of these settings can have, and its settings."""
     vocab_size, is_table = target.get("vocab_size", MODEL_VOCAB), target["kind"] == TABLE
     has_encoder = target.get("encoder", target["kind"] == "t5")
-    names = [*DRAFTERS, *STAGED, *pool.more_drafters]
+    names = [*DRAFTERS, *TABLE_DRAFTERS, *pool.more_drafters]
     if has_encoder:
         names.append("shallow_aggressive")
     if not (is_table or has_encoder):

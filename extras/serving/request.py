@@ -60,7 +60,7 @@ def _has_defaults(warper: Any) -> bool:
 
 
 @final
-class Row(Constraint):
+class Request(Constraint):
     """One row of a call's batch.
 
     prompt: its ids, without padding.

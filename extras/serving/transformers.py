@@ -24,7 +24,7 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.serving.call import Call, overruled
-from outrider.extras.serving.row import Row, unwarped
+from outrider.extras.serving.request import Request, unwarped
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
 
@@ -156,7 +156,7 @@ class Speculation:
 
     def _answer(self, call: Call, streamer: Any) -> Tensor | GenerateDecoderOnlyOutput:
         rest, sampling = unwarped(call.processors, call.config.do_sample)
-        rows = [Row(call, number, rest) for number in range(call.rows)]
+        rows = [Request(call, number, rest) for number in range(call.rows)]
         self.generations = [Generation() for _ in rows]
         for number, round in self._rounds(call, rows, sampling):
             self.generations[number].add(round)
@@ -166,7 +166,7 @@ class Speculation:
         return output(call, rows, [generation.tokens for generation in self.generations])
 
     def _rounds(
-        self, call: Call, rows: Sequence[Row], sampling: Sampling
+        self, call: Call, rows: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, Round]]:
         """Yields the rounds of all rows, each with the number of its row."""
         target = self._bound(call.model, rows[0].eos)
@@ -230,7 +230,7 @@ def attach(model: Any, speculation: Speculation) -> None:
 
 
 def output(
-    call: Call, rows: Sequence[Row], texts: Sequence[Sequence[int]]
+    call: Call, rows: Sequence[Request], texts: Sequence[Sequence[int]]
 ) -> Tensor | GenerateDecoderOnlyOutput:
     """Returns the texts in the form that the call asked for."""
     sequences = padded(call.input_ids, texts, call.config)

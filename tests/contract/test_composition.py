@@ -31,15 +31,15 @@ def test_questions_are_a_tree_of_their_own() -> None:
     pen.write(3)
     assert [ask(pen, 1), ask(pen, 2), ask(pen, 4, after=0), ask(pen, 5, after=-1)] == [0, 1, 2, 3]
     pen.write(0)
-    questions = pen.sheet.questions()
-    assert (questions.tokens, questions.parents) == ((1, 2, 4, 5), (-1, 0, 0, -1))
+    probes = pen.sheet.probes()
+    assert (probes.tokens, probes.parents) == ((1, 2, 4, 5), (-1, 0, 0, -1))
     draft = pen.sheet.finish()
     assert draft.tokens == (3, 0)
-    both = draft.joined(questions)
+    both = draft.joined(probes)
     assert both.tokens == (3, 0, 1, 2, 4, 5)
     assert both.parents == (-1, 0, -1, 2, 2, -1)
     assert draft.joined(Draft()) == Draft(draft.tokens, draft.parents, draft.probs)
-    with pytest.raises(DrafterError, match="asked after question 4: there are 4"):
+    with pytest.raises(DrafterError, match="asked after probe 4: there are 4"):
         ask(pen, 0, after=4)
     with pytest.raises(DrafterError, match="wrote id 6: the vocabulary has 6 tokens"):
         ask(pen, 6)
@@ -71,7 +71,7 @@ def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
         ask(second, 7, node=3)
     assert pen.sheet.finish().tokens == (1, 2, 3, 4, 5)
     assert second.sheet.finish().parents == (-1, 0, 1, 1, 3)
-    assert pen.sheet.questions().parents == (-5, -3)
+    assert pen.sheet.probes().parents == (-5, -3)
 
 
 @pytest.mark.parametrize(

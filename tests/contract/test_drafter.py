@@ -14,7 +14,7 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import draft_after, same_draft
+from outrider.testing.tiny_targets import draft_after, same_draft
 
 
 class Counting(Drafter):

@@ -33,7 +33,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.staged_drafters import TreeDrafter
+from outrider.testing.table_drafters import TreeDrafter
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch

@@ -32,8 +32,8 @@ class Asks(Drafter):
         ask(pen, 4)
         ask(pen, 5)
 
-    def answer(self, questions: Draft, logits: torch.Tensor) -> None:
-        self.answers.append((questions, logits))
+    def answer(self, probes: Draft, logits: torch.Tensor) -> None:
+        self.answers.append((probes, logits))
 
 
 class Records(Constraint):
@@ -82,8 +82,8 @@ def test_questions_are_scored_behind_the_draft_and_answered() -> None:
     assert proposal.to_score.tokens == (2, 4, 5)
     assert proposal.to_score.parents == (-1, -1, 1)
     finish(run, text, proposal, logits, 0.0)
-    ((questions, answers),) = drafter.answers
-    assert questions.tokens == (4, 5)
+    ((probes, answers),) = drafter.answers
+    assert probes.tokens == (4, 5)
     torch.testing.assert_close(answers[0], TARGET.logits([*PROMPT, 4]))
     torch.testing.assert_close(answers[1], TARGET.logits([*PROMPT, 4, 5]))
 
@@ -107,8 +107,8 @@ def test_a_question_may_continue_the_draft() -> None:
     assert proposal.to_score.tokens == (2, 3, 4, 5, 0, 1)
     assert proposal.to_score.parents == (-1, -1, 1, 2, -1, 0)
     finish(run, text, proposal, logits, 0.0)
-    ((questions, answers),) = drafter.answers
-    assert questions.parents == (-3, 0, -1, -2)
+    ((probes, answers),) = drafter.answers
+    assert probes.parents == (-3, 0, -1, -2)
     for path, row in zip(([3, 4], [3, 4, 5], [0], [2, 1]), answers, strict=True):
         torch.testing.assert_close(row, TARGET.logits([*PROMPT, *path]))
 

@@ -11,7 +11,7 @@ from outrider.drafters.parts.networks.weights import built_in, is_smollm2
 from outrider.extras.training.contamination import FILE, fingerprint
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.token import Token
 
 FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")

@@ -18,7 +18,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

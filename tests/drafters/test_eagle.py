@@ -18,7 +18,7 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft, tiny_target
+from outrider.testing.tiny_targets import context_after, play_draft, tiny_target
 from outrider.verifiers.token import Token
 
 TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3", [[0], [1], [0, 0]])

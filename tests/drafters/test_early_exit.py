@@ -22,7 +22,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft, play_drafts, same_draft
+from outrider.testing.tiny_targets import context_after, play_draft, play_drafts, same_draft
 from outrider.verifiers.token import Token
 from outrider.verifiers.without_replacement import WithoutReplacement
 

@@ -20,7 +20,7 @@ from outrider.extras.training.glancing import _random_runs
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 SHAPES = ((1, None), (2, None), (3, None), (2, "2x1"), (2, "top:2x2x1"), (2, "dynamic:4"))

@@ -20,7 +20,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, play_draft, tiny_target
 
 SAMPLED = Sampling(temperature=1.0)
 

@@ -32,7 +32,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.stage import VOCAB_SIZE, play_draft, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, play_draft, tiny_target
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.traversal import Traversal
 
@@ -227,7 +227,7 @@ def test_a_hybrid_has_the_abilities_of_its_drafters() -> None:
 class Silent(Drafter):
     def propose(self, context: Context, pen: Pen) -> None: ...
 
-    def answer(self, questions: Draft, logits: torch.Tensor) -> None: ...
+    def answer(self, probes: Draft, logits: torch.Tensor) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.hydra import Hydra, HydraNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 
 CONFIG = {"hydra_num_heads": 3, "hydra_num_layers": 2, "hydra_head_arch": "mlp"}
 CONFIG |= {"grounded_heads": True, "hidden_size": 16, "vocab_size": 31}

@@ -15,7 +15,7 @@ from outrider.drafters.ngram import NGram, bigram, unigram
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

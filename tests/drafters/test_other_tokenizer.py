@@ -29,7 +29,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.stage import SAMPLED, play_draft
+from outrider.testing.tiny_targets import SAMPLED, play_draft
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 

@@ -14,7 +14,7 @@ from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 SAMPLED = Sampling(temperature=1.0)
 MASK = 7

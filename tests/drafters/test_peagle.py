@@ -20,7 +20,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.peagle import PEagle, PEagleNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]

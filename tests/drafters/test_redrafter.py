@@ -16,7 +16,7 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.redrafter import ReDrafter, ReDrafterNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 
 TEXT = [3, 9, 4]
 

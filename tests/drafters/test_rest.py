@@ -12,7 +12,7 @@ from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 TARGET = TabularTarget(20)
 TEXTS = [[1, 2, 3, 4, 5], [9, 2, 3, 4, 6], [8, 2, 3, 7], [2, 3, 4, 5]]

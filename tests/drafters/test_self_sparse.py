@@ -14,7 +14,7 @@ from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.passes import attention_weights
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, play_draft
 from outrider.verifiers.token import Token
 
 WARM = Sampling(temperature=1.0)

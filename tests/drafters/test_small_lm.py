@@ -21,7 +21,7 @@ from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft, play_drafts
+from outrider.testing.tiny_targets import play_draft, play_drafts
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}

@@ -10,7 +10,7 @@ from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.suffix import Past, Suffix
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 TARGET = TabularTarget(20)
 

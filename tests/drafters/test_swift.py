@@ -16,7 +16,7 @@ from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.stage import context_after, play_draft, same_draft
+from outrider.testing.tiny_targets import context_after, play_draft, same_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

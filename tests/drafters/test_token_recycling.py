@@ -17,7 +17,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.traversal import Traversal

@@ -12,7 +12,7 @@ from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 

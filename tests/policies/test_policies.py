@@ -24,7 +24,7 @@ from outrider import (
 )
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.policies import branches, confidence
+from outrider.policies import confidence, nodes
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
 from outrider.policies.entropy import Entropy
@@ -216,7 +216,7 @@ def test_confidence_forgets_old_rounds(
 def test_only_earlier_siblings_of_an_accepted_node_were_tested(outcome: Any) -> None:
     """Node 4 follows node 1: the nodes between them are children of node 0."""
     round = replace(outcome(5, 2), parents=(-1, -1, 0, 0, 1), path=(1, 4), tested=2)
-    assert list(branches.tested_nodes(round)) == [(0, False), (1, True), (4, True)]
+    assert list(nodes.tested_nodes(round)) == [(0, False), (1, True), (4, True)]
 
 
 def test_entropy_stops_where_the_bound_is_low(outcome: Any, sure: Any) -> None:

@@ -35,7 +35,7 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafters
 from outrider.testing.chi_square import chi_square
-from outrider.testing.stage import VOCAB_SIZE
+from outrider.testing.tiny_targets import VOCAB_SIZE
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 

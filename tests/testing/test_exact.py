@@ -11,7 +11,7 @@ from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, output_distribution, target_distribution
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.staged_drafters import ChainDrafter
+from outrider.testing.table_drafters import ChainDrafter
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

@@ -5,14 +5,14 @@ import pytest
 from outrider import Context, Draft, Policy, Sampling, Tokens, decode
 from outrider.decoding.kinds import departure
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import play_draft
-from outrider.testing.staged_drafters import (
+from outrider.testing.table_drafters import (
     CHAINS,
     TREES,
     ChainDrafter,
     SeparateDrafter,
     TreeDrafter,
 )
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
 

@@ -5,7 +5,7 @@ import torch
 from outrider import Draft
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import VOCAB_SIZE, stage, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, bound_target, tiny_target
 
 
 def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
@@ -17,6 +17,6 @@ def test_the_tiny_target_is_the_same_every_time_and_far_from_uniform() -> None:
 
 
 def test_a_drafter_gets_a_target_that_offers_its_needs() -> None:
-    target = stage(SmallLM(layers=2))
+    target = bound_target(SmallLM(layers=2))
     assert isinstance(target, TransformersTarget)
     assert target.vocab_size == VOCAB_SIZE

@@ -14,8 +14,8 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.batch_target import batched
 from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import play_draft
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.tiny_targets import play_draft
 from outrider.verifiers.token import Token
 from tests.devices import FAR, accelerator
 

@@ -25,7 +25,7 @@ from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, parametrize_with_checks, target_distribution
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
 from outrider.verifiers.sample_match import SampleMatch
 

@@ -14,8 +14,8 @@ from outrider.contract.chance import Chance
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.stage import draft_after
-from outrider.testing.staged_drafters import ChainDrafter
+from outrider.testing.table_drafters import ChainDrafter
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import acceptance
 

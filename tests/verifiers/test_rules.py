@@ -22,7 +22,7 @@ from outrider.testing import (
     target_distribution,
 )
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.k_seq import KSeq, smallest_rho

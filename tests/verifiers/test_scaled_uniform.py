@@ -10,7 +10,7 @@ from outrider import ConfigError, Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.exact import Setup, output_distribution, target_distribution
-from outrider.testing.staged_drafters import ChainDrafter
+from outrider.testing.table_drafters import ChainDrafter
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token

@@ -19,7 +19,7 @@ from outrider.plugins.config import build, factory_of
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
 from outrider.testing.ground import ground
-from outrider.testing.stage import stage
+from outrider.testing.tiny_targets import bound_target
 
 ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
 """The roles that the kit has checks of."""
@@ -100,7 +100,7 @@ def _print_self_test(target: TransformersTarget, console: Console) -> None:
 def _check_fit(drafter: Drafter) -> None:
     """Raises `ConfigError` if the drafter can't work with the kit's tiny target."""
     try:
-        stage(drafter)
+        bound_target(drafter)
     except ConfigError as error:
         raise ConfigError(
             f"{error}; checks run on a tiny target of their own: for trained networks set"

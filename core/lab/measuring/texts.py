@@ -16,7 +16,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.batch_target import batched
-from outrider.plugins.origin import origin
+from outrider.plugins.code_version import code_version
 from outrider.targets.passes.engine import engine_of
 
 FORMAT = 2
@@ -103,7 +103,7 @@ def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_token
 def _versions() -> dict[str, str]:
     versions = {name: version(name) for name in ("outrider", "torch", "transformers")}
     # An editable Outrider changes under its version.
-    return versions | {"source": origin("outrider").get("source", "")}
+    return versions | {"source": code_version("outrider").get("source", "")}
 
 
 def _passes(target: Target) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from outrider.contract.target import Target
-from outrider.plugins.origin import Origin, hash_files, origin
+from outrider.plugins.code_version import CodeVersion, code_version, hash_files
 from outrider.targets.passes.engine import engines
 
 LIBRARIES = ("torch", "transformers", "numpy")
@@ -38,9 +38,9 @@ def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[
         return identities[key]
 
     return {
-        "outrider": origin("outrider"),
+        "outrider": code_version("outrider"),
         "libraries": {name: version(name) for name in LIBRARIES},
-        "target": {"fingerprint": (target.fingerprint() or "")[:16], **_own_origin(target)},
+        "target": {"fingerprint": (target.fingerprint() or "")[:16], **_own_version(target)},
         **{
             name: {role: identity_once(config) for role, config in roles.items()}
             for name, roles in drafters.items()
@@ -51,16 +51,16 @@ def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[
 def part_identity(config: Any) -> dict[str, Any]:
     """Returns the code and the files that a part's config names.
 
-    code: by module, its origin; Outrider's own modules are left out.
+    code: by module, its version; Outrider's own modules are left out.
     files: by setting, the hash of the file or folder that it names.
     """
-    code: dict[str, Origin] = {}
+    code: dict[str, CodeVersion] = {}
     files: dict[str, str] = {}
     for key, value in _leaves(config):
         if key.rpartition(".")[2] == "_target_":
             module = str(value).rpartition(".")[0]
             if module.partition(".")[0] != "outrider":
-                code[module] = origin(module)
+                code[module] = code_version(module)
         elif isinstance(value, str) and value and (path := Path(value).expanduser()).exists():
             files[key] = hash_files(_files_below(path))
     return {name: part for name, part in (("code", code), ("files", files)) if part}
@@ -76,7 +76,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
     return {
         "command": shlex.join(["outrider", command, *arguments]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _commit(Path(__file__).parent) if "source" in origin("outrider") else None,
+        "commit": _commit(Path(__file__).parent) if "source" in code_version("outrider") else None,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "processor": _processor(),
@@ -94,10 +94,10 @@ def load() -> float | None:
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
-def _own_origin(target: Target) -> dict[str, Any]:
-    """Returns the origin of a target's class, unless it is Outrider's own."""
+def _own_version(target: Target) -> dict[str, Any]:
+    """Returns the version of a target's class, unless it is Outrider's own."""
     module = type(target).__module__
-    return {} if module.partition(".")[0] == "outrider" else {"code": origin(module)}
+    return {} if module.partition(".")[0] == "outrider" else {"code": code_version(module)}
 
 
 def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapted_model import AdaptedModel, cached_model
 from outrider.drafters.parts.networks.adapter import Adapter
-from outrider.drafters.parts.trees.branches import Branches
+from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.text_tree import TextTree
@@ -52,7 +52,7 @@ class CachedText:
         self._tokens: list[int] = []
         self._lent = 0  # how many of those tokens another model has read
         self._source = source
-        self._branches = Branches(0)
+        self._tree = CachedTree(0)
         self._continuations: TextTree | None = None
 
     def follow(
@@ -118,7 +118,7 @@ class CachedText:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""
         logits = self._feed(tokens, rows)
         self._tokens += tokens
-        self._branches = Branches(len(self._tokens))
+        self._tree = CachedTree(len(self._tokens))
         return logits
 
     def branch(self, paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
@@ -127,7 +127,7 @@ class CachedText:
         paths: all of one length, at least 1. Earlier calls have taken the paths to their parents.
         """
         assert self._cached is not None, "follow comes first"
-        return self._feed([path[-1] for path in paths], len(paths), self._branches.add(paths))
+        return self._feed([path[-1] for path in paths], len(paths), self._tree.add(paths))
 
     def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
         """Returns the logits after each of several texts; their common prefix is read only once."""

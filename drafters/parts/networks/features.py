@@ -14,7 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafters.parts.trees.branches import Branches
+from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -101,7 +101,7 @@ class FeatureDrafting:
             return
         last = self._catch_up(context.tokens, [rows for rows in features if rows is not None])
         base, known = self._logits(last), len(self._cache)
-        branches, is_chain = Branches(known), shape.kind == "chain"
+        cached, is_chain = CachedTree(known), shape.kind == "chain"
         states: dict[tuple[int, ...], Tensor] = {(): last[0, 0]}
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
@@ -111,7 +111,7 @@ class FeatureDrafting:
             if is_chain:  # the token sees all that is in the cache
                 sees, positions = None, [len(self._cache)]
             else:
-                tree = branches.add(paths)
+                tree = cached.add(paths)
                 sees, positions = tree.sees.to(last.device)[None, None], tree.positions.tolist()
             after = self._feed(before, [path[-1] for path in paths], positions, sees)
             for path, state in zip(paths, after[0], strict=True):

@@ -8,7 +8,7 @@ from outrider.targets.passes.tree_mask import TreeMask, tree_mask
 
 
 @final
-class Branches:
+class CachedTree:
     """The tree of a draft in a cache, after the text.
 
     known: the number of tokens of the text, which all nodes see.

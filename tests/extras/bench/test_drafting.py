@@ -20,7 +20,7 @@ from outrider.extras.bench.drafting import (
 )
 from outrider.extras.bench.measure import Run
 from outrider.extras.bench.ours import counted
-from outrider.testing.stage import context_after, play_draft, tiny_target
+from outrider.testing.tiny_targets import context_after, play_draft, tiny_target
 
 
 def run(prompt: int, repeat: int, drafts: list[float], whole: float) -> Run:

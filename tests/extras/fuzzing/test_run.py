@@ -119,7 +119,7 @@ def of_ends(patch: Patch) -> None:
 def of_batches(patch: Patch) -> None:
     right = loop.decode
     patch.setattr(
-        "outrider.extras.fuzzing.stage.decode",
+        "outrider.extras.fuzzing.built.decode",
         lambda *a, **settings: right(*a, **settings | {"number": settings["number"] + 5}),
     )
 

@@ -29,8 +29,8 @@ from outrider.policies.heuristic import Heuristic
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.stage import draft_after
-from outrider.testing.staged_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.ceiling import acceptance_ceiling

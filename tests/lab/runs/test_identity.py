@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from outrider.lab.runs.identity import identity, part_identity, provenance
-from outrider.plugins import origin as origins
-from outrider.plugins.origin import origin, source_hash
+from outrider.plugins import code_version as versions
+from outrider.plugins.code_version import code_version, source_hash
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -33,12 +33,12 @@ def test_an_edited_drafter_is_another_drafter(
 
 
 def test_code_of_a_wheel_is_told_by_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert origin("pluggy.hooks") == {
+    assert code_version("pluggy.hooks") == {
         "distribution": "pluggy",
-        "version": origins.distribution("pluggy").version,
+        "version": versions.distribution("pluggy").version,
     }
-    monkeypatch.setattr(origins, "_is_in_site_packages", lambda package: False)
-    assert origin("pluggy.hooks")["source"] == source_hash("pluggy")
+    monkeypatch.setattr(versions, "_is_in_site_packages", lambda package: False)
+    assert code_version("pluggy.hooks")["source"] == source_hash("pluggy")
 
 
 def test_weights_that_a_setting_names_are_hashed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.engine import MODULES, engine_of
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
 

@@ -14,7 +14,7 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 ENTRIES = {entry.name: entry for entry in entries()}
 

@@ -18,7 +18,13 @@ from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, output_distribution, target_distribution
-from outrider.testing.stage import SAMPLED, VOCAB_SIZE, context_after, play_draft, tiny_target
+from outrider.testing.tiny_targets import (
+    SAMPLED,
+    VOCAB_SIZE,
+    context_after,
+    play_draft,
+    tiny_target,
+)
 from outrider.verifiers.token import Token
 
 

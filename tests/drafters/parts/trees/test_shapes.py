@@ -17,7 +17,7 @@ from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.drafters.parts.trees.shapes import Static, one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.stage import play_draft
+from outrider.testing.tiny_targets import play_draft
 
 TARGET = TabularTarget(6)
 NEXT_LOGITS = TARGET.logits
