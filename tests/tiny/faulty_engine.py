@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -28,10 +29,17 @@ FAULTS = (
 )
 GAMMA = 3
 LETTERS = "abcdefghijklmnop"
+PLAIN = Sampling(temperature=1.0)
 
 
 def warped(logits: np.ndarray, sampling: Sampling) -> np.ndarray:
     """Temperature, top-k and top-p; at temperature 0 all mass is on the likeliest token."""
+    return _warped(logits.tobytes(), sampling)
+
+
+@cache  # a Markov chain has few distributions
+def _warped(row: bytes, sampling: Sampling) -> np.ndarray:
+    logits = np.frombuffer(row)
     if sampling.temperature == 0:
         return np.eye(len(logits))[int(logits.argmax())]
     scaled = logits / sampling.temperature
@@ -102,7 +110,7 @@ class _Text:
         size = self.engine.target.vocab_size
         logits = self.engine.target.logits([*self.prompt, *tokens]).numpy()
         penalty = self.row.penalties.get("frequency_penalty", 0.0)
-        return np.asarray(logits - penalty * np.bincount(counted, minlength=size))
+        return np.asarray(logits - penalty * np.bincount(counted, minlength=size), dtype=float)
 
     def p(self, drafted: Sequence[int], *, is_draft: bool) -> np.ndarray:
         tokens = [*self.tokens, *drafted]
@@ -179,7 +187,7 @@ class _Text:
             logits = self.p_logits(before, [])
             if self.has("log-probabilities of the drafter") and at < written - 1:
                 logits = self.engine.drafter[[*self.prompt, *before][-1]]
-            row = np.log(warped(logits, Sampling(temperature=1.0)))
+            row = np.log(warped(logits, PLAIN))
             self.logprobs.append(float(row[token]))
             best = np.argsort(-row)[:5]
             self.tops.append({int(i): float(row[i]) for i in {*best.tolist(), token}})
