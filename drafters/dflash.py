@@ -15,6 +15,12 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.correctors.corrector import (
+    Backbone,
+    Block,
+    Corrector,
+    CorrectorConfig,
+)
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import LOWEST, state_names
@@ -31,7 +37,7 @@ class DFlashNetwork(TrainedNetwork):
     block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
     DFlash. The embeddings are the target's, and so is the head by default.
 
-    block: the size of blocks if there is no config.
+    block, corrector: the size of blocks, and the kind of corrector, if there is no config.
     config: Defaults to one layer with the sizes of the target's own.
     head: an output matrix for its vocabulary. Defaults to the target's.
     """
@@ -44,11 +50,14 @@ class DFlashNetwork(TrainedNetwork):
         vocabulary: Vocabulary,
         *,
         block: int = 8,
+        corrector: str | None = None,
         config: DFlashConfig | None = None,
         head: Float[Tensor, "known width"] | None = None,
     ) -> None:
         super().__init__()
-        config = config or DFlashConfig.like(target, block=block)
+        if config is None:
+            kind = CorrectorConfig.of(corrector)
+            config = DFlashConfig.like(target, block=block, corrector=kind)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
         self.reads: tuple[str, ...] = state_names(config.layers)
@@ -62,20 +71,32 @@ class DFlashNetwork(TrainedNetwork):
         rows = vocabulary.rows(weights.head(target)).detach()
         self._head = weights.BorrowedHead(rows if head is None else head.to(rows))
         self.borrowed_head: weights.BorrowedHead | None = self._head
+        self.corrector: Corrector | None = None
+        if config.corrector is not None:
+            backbone = Backbone(width, config.drafted, vocabulary, self._embedding)
+            self.corrector = config.corrector.make(backbone)
+
+    def fused(
+        self, features: Sequence[Float[Tensor, "batch tokens width"]]
+    ) -> Float[Tensor, "batch tokens w"]:
+        """Returns what the layers attend to at some tokens of the text.
+
+        features: the target's at these tokens, in the order of `reads`.
+        """
+        out: Tensor = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
+        return out
 
     def read(
         self,
         features: Sequence[Float[Tensor, "batch tokens width"]],
         positions: Int[Tensor, "batch tokens"],
         caches: LayerCaches,
-    ) -> None:
-        """Adds tokens of the text to the caches.
-
-        features: the target's at these tokens, in the order of `reads`.
-        """
-        states = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
+    ) -> Float[Tensor, "batch tokens w"]:
+        """Adds tokens of the text to the caches, and returns them fused. features: as there."""
+        states = self.fused(features)
         for layer, cache in zip(self.layers, caches.of_layer, strict=True):
             layer.self_attn.add_to_cache(states, positions, cache)
+        return states
 
     def forward(
         self,
@@ -127,20 +148,30 @@ class DFlashNetwork(TrainedNetwork):
 class DFlash(TrainedDrafter[DFlashNetwork]):
     """Drafts a block of tokens in one pass on states of the target (DFlash, 2602.06036).
 
-    No token depends on those drawn before it in the draft. A pass always has a whole block, so the
-    first tokens are the same for every gamma; a block of 8 drafts up to 7.
+    A pass always has a whole block, so the first tokens are the same for every gamma; a block of 8
+    drafts up to 7. No token depends on those drawn before it in the draft, unless the network has a
+    corrector: then each is drawn from the distribution that is corrected for those before it.
 
     path: a folder that `outrider train` has written, one of z-lab's DFlash, or a dflash of the
         speculators library; "untrained" for random weights.
     block: the size of blocks with random weights; trained weights have their own.
+    corrector: likewise, what makes the tokens of a block depend on each other: a name in
+        `outrider.drafters.parts.networks.correctors.corrector.CORRECTORS`. Defaults to nothing.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor.
     """
 
     @checked("drafter")
-    def __init__(self, path: str, block: Annotated[int, AtLeast(2)] = 8, tree: Any = None) -> None:
-        super().__init__(DFlashNetwork, path, tree, block=block)
+    def __init__(
+        self,
+        path: str,
+        block: Annotated[int, AtLeast(2)] = 8,
+        corrector: str | None = None,
+        tree: Any = None,
+    ) -> None:
+        CorrectorConfig.of(corrector)  # refuses an unknown one
+        super().__init__(DFlashNetwork, path, tree, block=block, corrector=corrector)
         layers = LOWEST
         if path != weights.UNTRAINED:
             layers = DFlashConfig.read(weights.folder("dflash", path)).layers
@@ -166,9 +197,19 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         everything = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
         states = network(tokens, positions, everything, self._caches)
         self._caches.crop(known)
-        first = 0 if config.from_anchor else 1
-        logits = self._spread(network.logits(states[0, first : first + pen.gamma]))
-        self._shape.grow_at_once(pen, logits)
+        places = states[:, 0 if config.from_anchor else 1 :]
+        if network.corrector is None:
+            self._shape.grow_at_once(pen, self._spread(network.logits(places[0, : pen.gamma])))
+            return
+        last = slice(max(known - 1, 0), known)
+        text = network.fused([rows[None, last] for rows in features]).sum(1)  # none: zeros
+        correction = network.corrector(Block(places, network.logits(places), text))
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            before = torch.tensor([[context.tokens[-1], *path] for path in paths], device=device)
+            return self._spread(correction(before, before.shape[1] - 1)[:, 0])
+
+        self._shape.grow(pen, next_logits)
 
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
         """Reads what is new in a text, except its last token."""

@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from outrider.contract.sampling import LOWEST
+from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS
 
 Values = Mapping[str, tuple[Any, ...]]
 """The values to try of each setting."""
@@ -61,7 +62,7 @@ NETWORKS: Mapping[str, Values] = {
     "eagle": _UNTRAINED,
     "eagle3": _UNTRAINED,
     "peagle": _UNTRAINED,
-    "dflash": _UNTRAINED | {"block": (2, 4)},
+    "dflash": _UNTRAINED | {"block": (2, 4), "corrector": (None, *CORRECTORS)},
     "mtp": _UNTRAINED,
     "medusa": _UNTRAINED,
     "mlp_speculator": _UNTRAINED,

@@ -11,6 +11,7 @@ from torch import Tensor
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.dflash import DFlashNetwork
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import default_layers
@@ -35,6 +36,8 @@ class DFlashObjective(Objective):
     anchors: the number of blocks in each text, at random positions.
     decay: the factor on the loss from each position of a block to the next (Equation 4).
     soft: whether to learn the target's distributions; if not, its tokens, as published.
+    corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
+        a block don't depend on each other. It is shown the text's own tokens.
 
     Raises `ConfigError` in `learner` if a number is out of range.
     """
@@ -46,6 +49,9 @@ class DFlashObjective(Objective):
     anchors: Count = 32
     decay: float = 0.78
     soft: bool = True
+    corrector: str | None = None
+    rank: Count = 256
+    candidates: Count = 16
 
     def learner(self, setup: Setup) -> Learner:
         target = setup.target
@@ -55,13 +61,14 @@ class DFlashObjective(Objective):
             block=self.block,
             decoders=self.decoders,
             inner=self.inner,
+            corrector=CorrectorConfig.of(self.corrector, self.rank, self.candidates),
         )
         network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
         head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
 
         def loss(batch: Batch) -> Tensor:
             starts, counted = sample_anchors(batch.own, self.anchors)
-            states = block_states(network, batch, starts)
+            states, text = block_states(network, batch, starts)
             length = batch.ids.shape[1]
             # The mask at position i predicts token i, as the target's state at i - 1 does.
             before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
@@ -71,14 +78,25 @@ class DFlashObjective(Objective):
             picked = inside & learnable(batch, setup.vocabulary, 1)[rows, before]
             if not picked.any():
                 return states.sum() * 0
-            terms = head_loss.terms(
-                network.logits(states[picked]),
-                batch.states[HIDDEN][rows, before][picked],
-                batch.ids.roll(-1, 1)[rows, before][picked],
-            )
-            factors = self.decay ** torch.arange(self.block - 1, device=terms.device)
+            factors = self.decay ** torch.arange(self.block - 1, device=starts.device)
             factors = factors.expand_as(picked)[picked]
-            return (factors * terms).sum() / factors.sum()
+            target_states = batch.states[HIDDEN][rows, before][picked]
+            tokens = batch.ids.roll(-1, 1)[rows, before][picked]
+
+            def mean(logits: Tensor) -> Tensor:
+                terms = head_loss.terms(logits, target_states, tokens)
+                return (factors * terms).sum() / factors.sum()
+
+            corrector = network.corrector
+            if corrector is None:
+                return mean(network.logits(states[picked]))
+            block = Block(states.flatten(0, 1), network.logits(states).flatten(0, 1), text)
+            logits = corrector(block)(batch.ids[rows, before].flatten(0, 1), 0)
+            picked = picked.flatten(0, 1)
+            total = mean(logits[picked])
+            if corrector.base:
+                total = total + corrector.base * mean(block.logits[picked])
+            return total
 
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
@@ -86,18 +104,23 @@ class DFlashObjective(Objective):
 
 def block_states(
     network: DFlashNetwork, batch: Batch, starts: Int[Tensor, "texts blocks"]
-) -> Float[Tensor, "texts blocks masks w"]:
-    """Returns the states at the masks of blocks that begin at some positions of each text."""
+) -> tuple[Float[Tensor, "texts blocks masks w"], Float[Tensor, "all_blocks w"]]:
+    """Returns the states at the masks of blocks that begin at some positions of each text.
+
+    And, for all blocks of all texts, what the network makes of the last token before each.
+    """
     size, length, device = network.config.block, batch.ids.shape[1], starts.device
     block_positions = starts[..., None] + torch.arange(size, device=device)
     tokens = torch.full_like(block_positions, network.config.mask)
     tokens[..., 0] = batch.ids.gather(1, starts)
     positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
     caches = LayerCaches(len(network.layers))
-    network.read([batch.states[name] for name in network.reads], positions, caches)
+    fused = network.read([batch.states[name] for name in network.reads], positions, caches)
     reach = block_reach(starts, length, size)
     states: Tensor = network(tokens.flatten(1), block_positions.flatten(1), reach, caches)
-    return states.reshape(*block_positions.shape, -1)[:, :, 1:]
+    rows = torch.arange(len(starts), device=device)[:, None]
+    text = fused[rows, (starts - 1).clamp(min=0)] * (starts > 0)[..., None]
+    return states.reshape(*block_positions.shape, -1)[:, :, 1:], text.flatten(0, 1)
 
 
 def sample_anchors(

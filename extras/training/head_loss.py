@@ -12,6 +12,9 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.losses import cross_entropy, forward_kl
 from outrider.extras.training.states import Batch
 
+LOW = -1e4
+"""Stands for -inf, whose differences have no gradient; its probability is 0 all the same."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -47,10 +50,19 @@ class HeadLoss:
         target_states: Float[Tensor, "rows width"],
         tokens: Int[Tensor, "rows"],
     ) -> Float[Tensor, "rows"]:
-        """Returns the distance of each row."""
+        """Returns the distance of each row.
+
+        Tokens that the logits rule out with -inf are left out of the target's distributions; a row
+        whose token they rule out has no distance from it.
+        """
+        excluded = logits.isneginf()
+        logits = logits.masked_fill(excluded, LOW)
         if self.soft:
-            return forward_kl(logits, linear(target_states, self.vocabulary.rows(self.matrix)))
-        return cross_entropy(logits, self.vocabulary.numbers(tokens))
+            target = linear(target_states, self.vocabulary.rows(self.matrix))
+            return forward_kl(logits, target.masked_fill(excluded, LOW))
+        numbers = self.vocabulary.numbers(tokens)
+        is_excluded = excluded.gather(-1, numbers[:, None])[:, 0]
+        return cross_entropy(logits, numbers).masked_fill(is_excluded, 0.0)
 
 
 def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:

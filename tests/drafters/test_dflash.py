@@ -283,6 +283,8 @@ def test_a_written_network_has_the_published_tensors(
         (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
         (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
+        (z_lab() | {"corrector": {"rank": 4}}, r"corrector=.*: expected a mapping of kind, rank"),
+        (z_lab() | {"corrector": {"kind": "gru"}}, "corrector='gru': "),
         (z_lab(causal=True), r"causal=True: expected False in config\.json"),
         (speculators(sample_from_anker=1), r"sample_from_anker=1: .*mean 'sample_from_anchor'"),
         (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),

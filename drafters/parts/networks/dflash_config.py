@@ -1,7 +1,7 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -14,6 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
 from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.targets.passes.tree_mask import causal, within
@@ -34,6 +35,7 @@ OWN = (
     "target_layer_ids",
     "mask_token_id",
     "block_size",
+    "corrector",
     "num_anchors",  # of training
     "input_embedding_scale",
     "sample_from_anchor",
@@ -66,6 +68,7 @@ class DFlashConfig:
     reach: where windows end, TOKEN, TEXT or BOTH_WAYS.
     from_anchor: whether the last token of the text has a prediction too: that of the next one.
     scale: the factor that embeddings are multiplied by.
+    corrector: what makes the tokens of a block depend on each other; None for nothing.
     """
 
     sizes: LayerConfig
@@ -76,6 +79,7 @@ class DFlashConfig:
     reach: str = TOKEN
     from_anchor: bool = False
     scale: float = 1.0
+    corrector: CorrectorConfig | None = None
 
     @classmethod
     def like(
@@ -86,17 +90,20 @@ class DFlashConfig:
         block: int = 8,
         decoders: int = 1,
         inner: int | None = None,
+        corrector: CorrectorConfig | None = None,
     ) -> "DFlashConfig":
         """Returns a config with the sizes of the target's own layers.
 
         decoders: the number of decoder layers.
         inner: the width of the feed-forward layers. Defaults to the target's.
+        corrector: see `DFlashConfig`.
         """
         sizes = LayerConfig.like(target.model.config.get_text_config())
         if inner is not None:
             sizes = replace(sizes, intermediate_size=inner)
         windows = (None,) * decoders
-        return cls(sizes, speculators.mask_token(target), tuple(layers), block, windows)
+        mask = speculators.mask_token(target)
+        return cls(sizes, mask, tuple(layers), block, windows, corrector=corrector)
 
     @classmethod
     def read(cls, folder: Path) -> "DFlashConfig":
@@ -133,6 +140,7 @@ class DFlashConfig:
             reach=_reach(stored) if any(windows) else TOKEN,
             from_anchor=bool(entry("sample_from_anchor")),
             scale=float(entry("input_embedding_scale") or 1.0),
+            corrector=_corrector(folder, stored),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -146,20 +154,25 @@ class DFlashConfig:
             kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
+        corrector = {} if self.corrector is None else {"corrector": asdict(self.corrector)}
         if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
             own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
             own["target_layer_ids"] = [layer - 1 for layer in self.layers]
-            return decoder | {"block_size": self.block, NESTED: own}
+            return decoder | {"block_size": self.block, NESTED: own} | corrector
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
-        return config | {
-            "aux_hidden_state_layer_ids": list(self.layers),
-            "block_size": self.block,
-            "mask_token_id": self.mask,
-            "input_embedding_scale": self.scale,
-            "sample_from_anchor": self.from_anchor,
-            # vLLM takes False for causal masks everywhere.
-            "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
-        }
+        return (
+            config
+            | corrector
+            | {
+                "aux_hidden_state_layer_ids": list(self.layers),
+                "block_size": self.block,
+                "mask_token_id": self.mask,
+                "input_embedding_scale": self.scale,
+                "sample_from_anchor": self.from_anchor,
+                # vLLM takes False for causal masks everywhere.
+                "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
+            }
+        )
 
     @property
     def drafted(self) -> int:
@@ -198,6 +211,17 @@ def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[i
     size = entry("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
     return tuple(None if kind == FULL else size for kind in types)
+
+
+def _corrector(folder: Path, stored: Mapping[str, Any]) -> CorrectorConfig | None:
+    """Returns which corrector a network has; raises `ConfigError` if the entry makes no sense."""
+    entry = stored.get("corrector")
+    if entry is None:
+        return None
+    known = [field.name for field in fields(CorrectorConfig)]
+    is_valid = isinstance(entry, Mapping) and "kind" in entry and set(entry) <= set(known)
+    require(is_valid, f"{folder}: corrector", entry, f"a mapping of {', '.join(known)}")
+    return CorrectorConfig(**entry)
 
 
 def _reach(stored: Mapping[str, Any]) -> str:

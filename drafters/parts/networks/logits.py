@@ -1,5 +1,6 @@
 """How a target scales and caps the products of its head, for drafters that borrow it."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -38,7 +39,10 @@ class LogitRule:
     def __call__(self, products: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Returns the logits for the products of a head."""
         logits = products if self.scale == 1.0 else products * self.scale
-        return logits if self.cap is None else torch.tanh(logits / self.cap) * self.cap
+        if self.cap is None:
+            return logits
+        # A drafter may rule tokens out, which a cap would bring back.
+        return (torch.tanh(logits / self.cap) * self.cap).masked_fill(logits.isneginf(), -math.inf)
 
 
 PLAIN = LogitRule()

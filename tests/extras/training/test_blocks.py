@@ -9,9 +9,12 @@ import torch
 from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
+from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS, Block
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import blocks
+from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import cross_entropy, forward_kl
+from outrider.extras.training.schedule import Schedule
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import play_draft
@@ -71,6 +74,83 @@ def test_the_loss_is_that_of_drafts(
     assert loss.item() == pytest.approx(total / weight, rel=0.01)
     loss.backward()
     assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
+
+
+@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize("kind", CORRECTORS)
+def test_a_corrector_is_shown_the_tokens_of_the_text(
+    kind: str, soft: bool, target: Any, examples: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = Vocabulary(31, torch.arange(0, 31, 2))
+    options = OPTIONS | {"soft": soft, "corrector": kind, "rank": 8, "candidates": 6}
+    learned = make_learner("dflash", target, known, 0, options)
+    network: Any = learned.network
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    anchors = blocks.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    given: list[Any] = []
+    network.corrector.register_forward_pre_hook(lambda _, block: given.append(*block))
+    loss = learned.loss(batch)
+    (block,), total, weight = given, 0.0, 0.0
+    head = known.rows(target.model.get_output_embeddings().weight.detach())
+    for number, (row, position) in enumerate(itertools.product(range(6), range(3))):
+        start = int(anchors[0][row, position])
+        tokens = batch.ids[row, start : start + 3]
+        one = Block(
+            *(part[number : number + 1] for part in (block.states, block.logits, block.text))
+        )
+        corrected = network.corrector(one)(tokens[None], 0)[0].detach()
+        if start:
+            states = [
+                batch.states[name][row : row + 1, start - 1 : start] for name in network.reads
+            ]
+            torch.testing.assert_close(block.text[number], network.fused(states)[0, 0])
+        for step, logits in enumerate(corrected):
+            token = start + 1 + step
+            if not anchors[1][row, position] or token >= batch.ids.shape[1]:
+                continue
+            best, written = batch.best[row, token - 1], batch.ids[row, token]
+            if not (batch.own[row, token] and known.knows(best) and known.knows(written)):
+                continue
+            right = batch.states[HIDDEN][row, token - 1] @ head.T
+            of_base = network.corrector.base
+            for scale, q in ((1.0, logits), (of_base, one.logits[0, step].detach())):
+                kept = ~q.isneginf()
+                at = known.numbers(written)
+                p, log_q = right[kept].log_softmax(-1), q[kept].log_softmax(-1)
+                hard = -q.log_softmax(-1)[at] if kept[at] else 0.0
+                term = float((p.exp() * (p - log_q)).sum() if soft else hard)
+                total += scale * 0.5**step * term
+            weight += 0.5**step
+    assert weight > 3
+    assert loss.item() == pytest.approx(total / weight, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", CORRECTORS)
+def test_a_network_with_a_corrector_learns_and_drafts_what_it_learned(
+    kind: str, target: Any, examples: Any, tmp_path: Path, console: Any
+) -> None:
+    options = OPTIONS | {"corrector": kind, "rank": 8, "candidates": 6}
+    learned = make_learner("dflash", target, Vocabulary(31), 0, options)
+    schedule = Schedule(epochs=4, batch=12, rate=0.01, warmup=2, evaluate=8, whitened=True)
+    batch = next(examples.batches(24, 0)).to(torch.device("cpu"), torch.float32)
+    torch.manual_seed(0)
+    before = learned.loss(batch).item()
+    train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
+    torch.manual_seed(0)
+    assert learned.loss(batch).item() < before
+    learned.save_checkpoint(tmp_path / "made")
+    drafter = make("drafter", "dflash", path=str(tmp_path / "made"))
+    drafter.bind(target)
+    features = {name: batch.states[name][0] for name in drafter.needs if name != "model"}
+    context = Context(Tokens(batch.ids[0, :7].tolist()), None, features)
+    draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
+    starts = torch.full((24, 1), 6)
+    states, text = blocks.block_states(learned.network, batch, starts)
+    block = Block(states[:, 0], learned.network.logits(states[:, 0]), text)
+    tokens = torch.tensor([[int(batch.ids[0, 6]), *draft.tokens[:-1]]]).expand(24, -1)
+    probs = learned.network.corrector(block)(tokens, 0)[0].softmax(-1)
+    torch.testing.assert_close(torch.stack(draft.probs), probs.double(), rtol=0.03, atol=3e-3)
 
 
 def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:

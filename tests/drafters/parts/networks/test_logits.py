@@ -55,3 +55,8 @@ def test_networks_that_do_not_fit_are_refused_in_one_line(name: str, make: Any) 
     target = TransformersTarget(build(ENTRIES[name]))
     with pytest.raises(ConfigError, match=r"^target: [^\n]*$"):
         make("untrained").bind(target)
+
+
+def test_a_cap_brings_no_excluded_token_back() -> None:
+    products = torch.tensor([1.0, -torch.inf, 300.0])
+    torch.testing.assert_close(LogitRule(0.5, 2.0)(products)[1], products[1])

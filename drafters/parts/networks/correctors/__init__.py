@@ -1,0 +1,1 @@
+"""What makes tokens that were drafted in one pass depend on each other."""
