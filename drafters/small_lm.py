@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, final
 
 from jaxtyping import Float
@@ -17,7 +16,7 @@ from outrider.contract.target import Target
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import ModelSettings
+from outrider.drafters.parts.networks.drafting_model import BUILT_IN, ModelSettings
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
@@ -29,16 +28,8 @@ from outrider.targets.self_test import self_test
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-BUILT_IN = "smollm2"
-"""The name of the model that comes with the package."""
-
 PADDING = 1024
 """The most ids without a token that a vocabulary is padded with, for the sake of fast products."""
-
-
-def located(model: str) -> Path:
-    """Returns the folder that a model's name stands for; it need not exist."""
-    return weights.built_in("small_lm") if model == BUILT_IN else Path(model).expanduser()
 
 
 @final
@@ -128,8 +119,7 @@ class SmallLM(Drafter):
         if model is None:
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
-            name = str(located(model)) if model == BUILT_IN else model
-            model, tokenizer = self._settings.read(name, target)
+            model, tokenizer = self._settings.read(model, target)
         if isinstance(model, Target):
             model, tokenizer = model.model, model.tokenizer
         refuse_other_kind(model, encoder=SOURCE in target.offers)

@@ -55,7 +55,7 @@ ENDS = {
     "disk": (
         1,
         "outrider: policy Faulty raised OSError: [Errno 28] No space",
-        "OSError: [Errno 28]",
+        "PluginError: policy Faulty raised OSError: [Errno 28]",
     ),
 }
 """By fault, how a command ends: the exit status, its line, and the error in `generation.json`."""

@@ -9,8 +9,9 @@ from typing import Any, final
 
 from outrider.base.errors import require
 from outrider.drafters.parts.networks import student
+from outrider.drafters.parts.networks.drafting_model import located
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.small_lm import SmallLM, located
+from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.config import factory_of
 
 PEERS = ("transformers", "vllm", "economize", "flashspec")

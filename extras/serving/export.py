@@ -16,8 +16,9 @@ from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import student, weights
+from outrider.drafters.parts.networks.drafting_model import BUILT_IN, located
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.drafters.small_lm import BUILT_IN, SmallLM
+from outrider.drafters.small_lm import SmallLM
 
 
 def exported(
@@ -56,7 +57,7 @@ def _small_name(settings: Mapping[str, Any], target: Callable[[], Target]) -> st
 
 def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
     """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
-    path = weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
+    path = located(name)
     if student.borrows(path):  # its embedding and head are the target's
         model: Any = student.read_student(path, target())
         model.set_output_embeddings(target().model.get_output_embeddings())  # all rows, for vLLM

@@ -1,6 +1,5 @@
 """Whatever a part's code raises or returns is one line that names the part, in every loop."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -160,15 +159,10 @@ def test_an_option_that_is_misspelt_is_named() -> None:
         generate(TabularTarget(SIZE), [1], gama=2)
 
 
-@pytest.fixture
-def failing() -> Iterator[Any]:
+def test_beam_search_names_the_part() -> None:
     class Mine(TabularTarget):
-        def path_scorer(self, prompt: Any) -> Any:
+        def open(self, *_: Any) -> Any:
             raise KeyError("mine")
 
-    yield Mine(SIZE)
-
-
-def test_beam_search_names_the_part(failing: Any) -> None:
     with pytest.raises(OutriderError, match=r"^target Mine raised KeyError"):
-        beam_search(failing, [1], "bigram", max_new_tokens=2)
+        beam_search(Mine(SIZE), [1], "bigram", max_new_tokens=2)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from outrider.base.errors import require
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks import student
+from outrider.drafters.parts.networks import student, weights
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.targets.passes.encoded import decoder_start
@@ -14,6 +14,14 @@ from outrider.targets.passes.engine import AUTO, NONE, require_engine, use_engin
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+BUILT_IN = "smollm2"
+"""The name of the model that comes with the package."""
+
+
+def located(name: str) -> Path:
+    """Returns the folder that a model's name stands for; it need not exist."""
+    return weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
 
 
 @final
@@ -35,14 +43,14 @@ class ModelSettings:
     def read(self, name: str, target: Target) -> "tuple[PreTrainedModel, Any]":
         """Returns the model with a name and its tokenizer, ready to draft.
 
-        name: a hub id or a folder. A student's folder has the target's embeddings and head, and
-            with `optimize` "auto" the target's engine.
+        name: a hub id, a folder or "smollm2". A student's folder has the target's embeddings and
+            head, and with `optimize` "auto" the target's engine.
 
         Raises:
             ConfigError: there is no such model, or the engine can't run or quantize it.
             TargetError: its weights are damaged.
         """
-        folder = Path(name).expanduser()
+        folder = located(name)
         if student.borrows(folder):
             has_model = target.model is not None
             require(has_model, "drafter.model", name, "a target with a model of transformers")

@@ -46,8 +46,8 @@ def test_every_kind_has_a_strategy_and_a_runner() -> None:
         ),
         (
             "templates",
-            "outrider.contract.target.Target._in_chat_template",
-            lambda self, turns: "<|user|>",
+            "outrider.contract.target.in_chat_template",
+            lambda tokenizer, turns: "<|user|>",
             "the prompt is lost",
         ),
     ],
