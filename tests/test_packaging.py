@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from outrider.cli.commands.new_plugin import write_plugin
+from outrider.extras.authoring.new_plugin import write_plugin
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
@@ -104,7 +104,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/verifiers/token.py",
         "outrider/conf/compare.yaml",
         "outrider/data/demo.jsonl",
-        "outrider/plugins/template/drafter.py.jinja",
+        "outrider/extras/authoring/template/drafter.py.jinja",
         "outrider/extras/view/page/runs.html.jinja",
         "outrider/extras/cpu/c/library.c",
         "outrider/extras/cpu/c/threads.h",

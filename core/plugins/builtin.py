@@ -22,8 +22,6 @@ POLICIES = {
 
 TARGETS = {
     "transformers": "outrider.targets.transformers:TransformersTarget",
-    "smollm2": "outrider.targets.smollm2:smollm2",
-    "gemma3": "outrider.targets.gemma3:gemma3",
     "tabular": "outrider.targets.tabular:TabularTarget",
 }
 
@@ -123,19 +121,6 @@ def register_commands(register: Callable[[Command], None]) -> None:
             "plugins",
             "what is registered, by whom",
             f"{COMMANDS}.plugins:plugins",
-            plain=True,
-            json=True,
-        ),
-        Command(
-            "new-plugin",
-            "write a plugin's package",
-            f"{COMMANDS}.new_plugin:new_plugin",
-            plain=True,
-        ),
-        Command(
-            "doctor",
-            "is all well on this machine?",
-            f"{COMMANDS}.doctor:doctor",
             plain=True,
             json=True,
         ),

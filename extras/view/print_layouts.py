@@ -10,9 +10,9 @@ from omegaconf import DictConfig
 from outrider.base.bounds import OneOf, check
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, results
+from outrider.extras.view.across import gather
 from outrider.extras.view.layouts import FIGURES, TABLES
 from outrider.extras.view.plotting import as_png
-from outrider.lab.runs.store import gather
 from outrider.lab.runs.summary import Summary
 
 NAMES = (*TABLES, *FIGURES)

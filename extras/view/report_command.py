@@ -11,17 +11,17 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
+from outrider.extras.view.across import config_differences, gather, pairs_across, settings_table
+from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
+from outrider.extras.view.detail_tables import detail_tables
 from outrider.extras.view.page.contents import plain_rows
+from outrider.extras.view.pooling import pooled
 from outrider.extras.view.print_layouts import NAMES, print_layout
 from outrider.extras.view.report import labels
-from outrider.lab.runs.across import config_differences, pairs_across
-from outrider.lab.runs.best_gamma import best_gamma_lines, best_gammas
-from outrider.lab.runs.detail_tables import detail_tables
-from outrider.lab.runs.pooling import pooled
-from outrider.lab.runs.store import Run, gather
+from outrider.extras.view.table_formats import FORMATS, rates_table
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import pair_table, settings_table, table
-from outrider.lab.runs.table_formats import FORMATS, rates_table
+from outrider.lab.runs.table import pair_table, table
 from outrider.lab.statistics.pairs import Pair, check_reference
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, final
@@ -13,7 +13,7 @@ from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import append_line, write_whole
 from outrider.base.locks import hold
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.files import FACTS, LINES, LOCK, read_in, run_folders, stamp
+from outrider.lab.runs.files import FACTS, LINES, LOCK, read_in, stamp
 from outrider.lab.runs.schema import read_facts, read_measurement
 
 SCHEMA = 2
@@ -169,30 +169,6 @@ def load(folder: Path) -> Run:
         measurements.pop(key, None)  # the order is that of the last ones
         measurements[key] = measurement
     return Run(folder, facts, tuple(measurements.values()))
-
-
-def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
-    """Returns the runs in the given folders and below them, each once, and what is damaged.
-
-    Raises:
-        ConfigError: a folder does not exist, or holds no run that can be read.
-    """
-    runs: dict[Path, Path] = {}
-    for folder in folders:
-        require(folder.is_dir(), "report", str(folder), "a folder that exists")
-        found = run_folders([folder])
-        if not found:
-            raise ConfigError(f"{str(folder)!r}: expected a run of `outrider compare` in it")
-        runs |= {run_folder.resolve(): run_folder for run_folder in found}
-    loaded, damaged = list[Run](), list[str]()
-    for run_folder in runs.values():
-        try:
-            loaded.append(load(run_folder))
-        except ConfigError as error:
-            damaged.append(str(error))
-    if not loaded:
-        raise ConfigError("\n".join(damaged))
-    return loaded, damaged
 
 
 def unfinished(folder: Path) -> Path | None:

@@ -63,8 +63,8 @@ def table(
     In the table of one run, the drafter with the largest speedup is marked if that is above 1.
 
     rows: by the run's label, which is empty if there is only one run.
-    stars: by the run's label, what stands behind the figure of a drafter in a rate; see
-        `outrider.lab.runs.table_formats`. Then no drafter is marked. notes: first in the caption.
+    stars: by the run's label, what stands behind the figure of a drafter in a rate. Then no
+        drafter is marked as first. notes: first in the caption.
     """
     all_rows = [row for run in rows.values() for row in run]
     first = _first(all_rows) if len(rows) == 1 and stars is None else None
@@ -209,20 +209,6 @@ def _signed(gap: Interval) -> str:
     """Returns a difference with its sign, and its interval below."""
     interval = "" if gap.low is None else f"\n[dim]{gap.low:+.3f} {gap.high:+.3f}[/]"
     return f"{gap.value:+.3f}{interval}"
-
-
-def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
-    """Returns the table of the settings that differ between runs, a column for each run.
-
-    differences: by setting, its value by the run's label.
-    """
-    result = Table(title="settings that differ", box=SIMPLE_HEAD, collapse_padding=True)
-    result.add_column("setting", overflow="fold")
-    for label in dict.fromkeys(label for by_run in differences.values() for label in by_run):
-        result.add_column(plain(label), overflow="fold")
-    for setting, by_run in differences.items():
-        result.add_row(*map(plain, (setting, *by_run.values())))
-    return result
 
 
 def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:

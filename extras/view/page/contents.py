@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, final
 
+from outrider.extras.view.across import config_differences, pairs_across
 from outrider.extras.view.costs import score_times
+from outrider.extras.view.detail_tables import detail_tables
 from outrider.extras.view.figures import figures
 from outrider.extras.view.page.head import command, common_settings, head
 from outrider.extras.view.page.rates import columns, lines
@@ -14,12 +16,10 @@ from outrider.extras.view.page.render import render
 from outrider.extras.view.page.tasks import leaders, named, named_rows, task_tables
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg
-from outrider.lab.runs.across import config_differences, pairs_across
+from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.runs.conclusion import finding, finding_of
-from outrider.lab.runs.detail_tables import detail_tables
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats, family
-from outrider.lab.runs.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
 

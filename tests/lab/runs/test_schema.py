@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
+from outrider.extras.view.across import gather
 from outrider.extras.view.page.head import head
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import Run, gather, load
+from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
 
 ODD = ("text", "", -1, 10**6, 2.5, None, True, [], {}, [[]], {"a": []}, "\ud800", [1, "x"])

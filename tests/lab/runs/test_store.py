@@ -11,7 +11,7 @@ import pytest
 from outrider import ConfigError
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import RunFolder, gather, load, unfinished
+from outrider.lab.runs.store import RunFolder, load, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
 
@@ -197,21 +197,6 @@ def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
     (tmp_path / FACTS).write_text("[]")
     with pytest.raises(ConfigError, match=r"run\.json: damaged"):
         load(tmp_path)
-
-
-def test_runs_are_gathered_from_below(run_in: Go, tmp_path: Path) -> None:
-    run_in(tmp_path / "sweep" / "0", protocol="overlap")
-    run_in(tmp_path / "sweep" / "1", gamma=2, stop_after=2)
-    runs, damaged = gather([tmp_path / "sweep"])
-    assert damaged == []
-    assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
-    assert [run.finished for run in runs] == [True, False]
-    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])[0]) == 2
-    with pytest.raises(ConfigError, match="expected a folder that exists"):
-        gather([tmp_path / "gone"])
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="expected a run of `outrider compare` in it"):
-        gather([tmp_path / "empty"])
 
 
 def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> None:

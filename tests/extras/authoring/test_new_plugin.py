@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
+from outrider.extras.authoring.new_plugin import TEMPLATES, write_plugin
 from outrider.plugins.registry import plugin_manager, registry_from
 from outrider.plugins.roles import ROLES
 

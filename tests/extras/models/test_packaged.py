@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from outrider import TargetError
-from outrider.targets import packaged
-from outrider.targets.gemma3 import GEMMA3
-from outrider.targets.packaged import Packaged, model_folder
-from outrider.targets.smollm2 import SMOLLM2
+from outrider.extras.models import packaged
+from outrider.extras.models.gemma3 import GEMMA3
+from outrider.extras.models.packaged import Packaged, model_folder
+from outrider.extras.models.smollm2 import SMOLLM2
 
 
 @pytest.fixture

@@ -2,12 +2,43 @@
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from outrider.lab.runs.store import Run, flatten
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from outrider.base.errors import ConfigError, require
+from outrider.base.terminal import plain
+from outrider.lab.runs.files import run_folders
+from outrider.lab.runs.store import Run, flatten, load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Comparison, Pair, is_control, tested
+
+
+def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Returns the runs in the given folders and below them, each once, and what is damaged.
+
+    Raises:
+        ConfigError: a folder does not exist, or holds no run that can be read.
+    """
+    runs: dict[Path, Path] = {}
+    for folder in folders:
+        require(folder.is_dir(), "report", str(folder), "a folder that exists")
+        found = run_folders([folder])
+        if not found:
+            raise ConfigError(f"{str(folder)!r}: expected a run of `outrider compare` in it")
+        runs |= {run_folder.resolve(): run_folder for run_folder in found}
+    loaded, damaged = list[Run](), list[str]()
+    for run_folder in runs.values():
+        try:
+            loaded.append(load(run_folder))
+        except ConfigError as error:
+            damaged.append(str(error))
+    if not loaded:
+        raise ConfigError("\n".join(damaged))
+    return loaded, damaged
 
 
 def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
@@ -28,6 +59,20 @@ def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
         for key, by_run in values.items()
         if len({json.dumps(value) for value in by_run.values()}) > 1
     }
+
+
+def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
+    """Returns the table of the settings that differ between runs, a column for each run.
+
+    differences: by setting, its value by the run's label.
+    """
+    result = Table(title="settings that differ", box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("setting", overflow="fold")
+    for label in dict.fromkeys(label for by_run in differences.values() for label in by_run):
+        result.add_column(plain(label), overflow="fold")
+    for setting, by_run in differences.items():
+        result.add_row(*map(plain, (setting, *by_run.values())))
+    return result
 
 
 def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:

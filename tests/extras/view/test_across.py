@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from outrider.lab.runs.across import config_differences, pairs_across, shared_prompts
+from outrider import ConfigError
+from outrider.extras.view.across import (
+    config_differences,
+    gather,
+    pairs_across,
+    settings_table,
+    shared_prompts,
+)
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import settings_table
 from outrider.lab.statistics.permutation_test import holm
 
 
@@ -77,3 +83,18 @@ def test_the_settings_that_differ_stand_side_by_side(runs: dict[str, Run]) -> No
     console.print(settings_table(differences))
     text = console.export_text()
     assert "settings that differ" in text and "gamma 3" in text
+
+
+def test_runs_are_gathered_from_below(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run_in(tmp_path / "sweep" / "0", protocol="overlap")
+    run_in(tmp_path / "sweep" / "1", gamma=2, stop_after=2)
+    runs, damaged = gather([tmp_path / "sweep"])
+    assert damaged == []
+    assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
+    assert [run.finished for run in runs] == [True, False]
+    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])[0]) == 2
+    with pytest.raises(ConfigError, match="expected a folder that exists"):
+        gather([tmp_path / "gone"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="expected a run of `outrider compare` in it"):
+        gather([tmp_path / "empty"])

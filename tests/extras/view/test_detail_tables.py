@@ -1,9 +1,9 @@
 """Latency and acceptance in detail are shown for each drafter that decoded."""
 
-from outrider.lab.runs.detail_tables import detail_tables
+from outrider.extras.view.detail_tables import detail_tables
+from outrider.extras.view.table_formats import contents
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table_formats import contents
 
 
 def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:

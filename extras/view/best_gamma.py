@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from outrider.lab.runs.across import shared_prompts
+from outrider.extras.view.across import shared_prompts
 from outrider.lab.runs.store import flatten
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST

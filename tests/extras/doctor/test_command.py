@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import OutriderError
-from outrider.cli.commands import doctor
 from outrider.extras.cpu.cpu_features import cpu_flags
+from outrider.extras.doctor import command as doctor
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ import torch
 from outrider import decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
+from outrider.extras.models import gemma3, packaged
 from outrider.plugins.registry import make
-from outrider.targets import gemma3, packaged
 from outrider.targets.gguf import convert
 from outrider.targets.transformers import TransformersTarget
 
@@ -163,7 +163,7 @@ def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersT
 
 
 def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
-    path = Path(__file__).parents[2] / "evidence" / "gemma.py"
+    path = Path(__file__).parents[3] / "evidence" / "gemma.py"
     modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
     folder = target.model.config.name_or_path
     status, out, err = script(path, "--target", folder, "--tokens", "6", "--only", *modes)

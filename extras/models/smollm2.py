@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from outrider.extras.models.packaged import Packaged, model_folder
 from outrider.targets.loading import Dtype
-from outrider.targets.packaged import Packaged, model_folder
 from outrider.targets.transformers import TransformersTarget
 
 SMOLLM2 = Packaged(

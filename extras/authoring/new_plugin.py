@@ -3,11 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from outrider.base.errors import require
 from outrider.base.terminal import plain, remarks
@@ -148,6 +147,7 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
     values["makes"] = template.makes.format(**values)
     values["symbol"] = template.symbol.format(**values)
     environment = Environment(
+        loader=PackageLoader("outrider.extras.authoring", "template"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         autoescape=False,
@@ -158,10 +158,11 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         ("tests_command.py" if role == "command" else "tests.py", f"test_{part}.py"),
         (f"{role}.py", f"{package}/__init__.py"),
     ):
-        text = (files("outrider.plugins") / "template" / f"{source}.jinja").read_text("utf-8")
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(environment.from_string(text).render(values), encoding="utf-8")
+        file.write_text(
+            environment.get_template(f"{source}.jinja").render(values), encoding="utf-8"
+        )
     return folder
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from itertools import count
 
-from outrider.lab.runs.best_gamma import best_gamma_lines, best_gammas
+from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 

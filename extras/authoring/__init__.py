@@ -1,0 +1,1 @@
+"""Writes the package of a plugin, which its tests prove."""

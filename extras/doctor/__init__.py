@@ -1,0 +1,1 @@
+"""Finds out whether an installation and its machine are well."""
