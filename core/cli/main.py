@@ -14,7 +14,6 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
-from outrider.base.optional import what_to_install
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, rank, world
 from outrider.cli.arguments import arranged
@@ -64,8 +63,6 @@ def main() -> None:
 
 def _line_of(error: Exception) -> str:
     """Returns the line for an error; one of a part's own code names the part and the place."""
-    if isinstance(error, ModuleNotFoundError):
-        return what_to_install(error.name) or blamed(error)
     if isinstance(error, OutriderError):
         is_raised = error.__cause__ is not None and " raised " in str(error)
         return f"{error}{WHERE if is_raised else ''}"

@@ -2,16 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, TargetError, require, shown
-from outrider.base.optional import require_installed
+from outrider.base.bounds import Like, checked
+from outrider.base.errors import ConfigError, TargetError, shown
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
 from outrider.data.prompts import file_text
@@ -110,13 +109,12 @@ class GuidedText(Constraint):
 
 
 @checked("constraint")
-def regex(pattern: str, steer: bool = True) -> Guidance:
+def regex(pattern: Annotated[str, Like(".+", "a pattern")], steer: bool = True) -> Guidance:
     """Returns the constraint that the whole text matches a regular expression.
 
     pattern: in the syntax of Rust's regex crate, without anchors and look-around.
     steer: whether drafts keep to it too.
     """
-    require(pattern != "", "constraint.pattern", pattern, "a pattern")
     return Guidance(matcher_class().grammar_from_regex(pattern), steer=steer)
 
 
@@ -162,12 +160,7 @@ def grammar(text: str, steer: bool = True) -> Guidance:
 
 
 def matcher_class() -> "type[LLMatcher]":
-    """Returns llguidance's matcher.
-
-    Raises:
-        ConfigError: llguidance is not installed.
-    """
-    require_installed("constraint", "llguidance")
+    """Returns llguidance's matcher."""
     from llguidance import LLMatcher
 
     return LLMatcher

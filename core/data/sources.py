@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from outrider.base.bounds import Count, ExistingFile, checked
+from outrider.base.bounds import Count, ExistingFile, Like, checked
 from outrider.base.errors import ConfigError, require
-from outrider.base.optional import require_installed
 from outrider.data.prompts import Prompt, collect, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
@@ -55,7 +54,7 @@ def csv(
     limit: int | None = None,
     column: str | None = None,
     skip: bool = False,
-    delimiter: str | None = None,
+    delimiter: Annotated[str, Like(".", "one character")] | None = None,
 ) -> list[Prompt]:
     """Returns the prompts in a CSV file; its first line names the columns, like keys of `jsonl`.
 
@@ -68,7 +67,6 @@ def csv(
         ConfigError: the file is missing, empty or no text, or a row is in no known form.
     """
     delimiter = delimiter or ("\t" if path.endswith(".tsv") else ",")
-    require(len(delimiter) == 1, "data.delimiter", delimiter, "one character")
     content = _read_text(path).removeprefix("\ufeff")
     # A column may hold any text. The limit is the process': others may have set a higher one.
     files.field_size_limit(max(files.field_size_limit(), len(content)))
@@ -113,10 +111,8 @@ def parquet(
     column, limit, skip: as for `jsonl`.
 
     Raises:
-        ConfigError: pyarrow is not installed, the file is missing, empty or damaged, or a row is
-            in no known form.
+        ConfigError: the file is missing, empty or damaged, or a row is in no known form.
     """
-    require_installed("data=parquet", "pyarrow")
     import pyarrow
     from pyarrow import parquet as tables
 
@@ -170,9 +166,8 @@ def hub(
     column, limit, skip: as for `jsonl`.
 
     Raises:
-        ConfigError: the `datasets` library is not installed, or the data set can't be loaded.
+        ConfigError: the data set can't be loaded.
     """
-    require_installed("data=hub", "datasets")
     import datasets  # type: ignore[import-not-found,unused-ignore]
 
     try:

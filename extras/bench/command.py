@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
-from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.data.prompts import Prompt
 from outrider.extras.bench.curves import count_curve_steps, measure_curves
@@ -44,7 +44,7 @@ RUNS = "runs.jsonl"
 
 def bench(config: Bench) -> None:
     """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
-    require_installed("outrider bench", "matplotlib")
+    import_module("matplotlib")  # if it is missing, that is said before the long work
     _check(config)
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()

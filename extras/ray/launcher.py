@@ -24,7 +24,7 @@ from omegaconf import DictConfig, open_dict
 
 from outrider.base.bounds import AtLeast, Count, NonNegative, checked
 from outrider.base.errors import ConfigError, OutriderError, require
-from outrider.base.optional import require_installed
+from outrider.plugins.registry import installed
 
 log: logging.Logger = logging.getLogger(__name__)
 
@@ -110,8 +110,11 @@ class RayLauncher(Launcher):
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports over the network
         if self._address is None:
             os.environ.update(private_settings())
-        require_installed("hydra/launcher=outrider_ray", "ray")
-        ray: Any = import_module("ray")
+        try:
+            ray: Any = import_module("ray")
+        except ImportError as error:
+            entry = installed().find("hydra/launcher", "outrider_ray")
+            raise entry.explained(error) from error
         settings: dict[str, Any] = {"address": self._address}
         if self._address is None:
             count = None if self._workers is None else self._workers * self._cpus

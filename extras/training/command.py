@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from hydra.core.hydra_config import HydraConfig
 from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
-from outrider.base.optional import require_installed
 from outrider.base.terminal import plain, remarks
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
@@ -29,7 +29,8 @@ PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
 
 def train(config: Train) -> None:
     """Runs the recipe, which prints what it wrote."""
-    require_installed("outrider train", "accelerate", "matplotlib")
+    for library in ("accelerate", "matplotlib"):
+        import_module(library)  # if it is missing, that is said before the long work
     folder = Path(HydraConfig.get().runtime.output_dir)
     _check_family(config)
     recipe: Recipe = build(config.recipe)

@@ -8,8 +8,7 @@ from contextlib import redirect_stderr
 from functools import cache
 from typing import Any
 
-from outrider.base.errors import require
-from outrider.base.optional import require_installed
+from outrider.base.errors import ConfigError, require
 from outrider.data.prompts import CodeTest, Prompt
 from outrider.lab.measuring.sandbox import passes, require_sandbox
 
@@ -63,10 +62,13 @@ def rouge2(prompt: Prompt, turn: int) -> Score | None:
 
 @cache
 def _rouge_scorer() -> Any:
-    require_installed("quality=rouge2", "rouge_score")
     # absl keeps the present stderr, a notebook's for example, and would close it later.
-    with redirect_stderr(sys.__stderr__):
-        from rouge_score.rouge_scorer import RougeScorer
+    try:
+        with redirect_stderr(sys.__stderr__):
+            from rouge_score.rouge_scorer import RougeScorer
+    except ModuleNotFoundError as error:
+        needs = "quality=rouge2 needs rouge_score: pip install 'outrider[quality]'"
+        raise ConfigError(needs) from error
     logging.getLogger("absl").setLevel(logging.WARNING)  # it logs which tokenizer it uses
     return RougeScorer(["rouge2"], use_stemmer=True)
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from tiny import forked
 
-from outrider.base.errors import ConfigError
-from outrider.base.optional import require_installed, what_to_install
+from outrider.plugins.registry import builtin
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -38,24 +37,9 @@ def test_a_hard_dependency_brings(library: str, owner: str) -> None:
     assert library in names([line for line in requires(owner) or () if "extra" not in line])
 
 
-@pytest.mark.parametrize(
-    ("group", "library"), [(group, one) for group in GROUPS for one in sorted(names(GROUPS[group]))]
-)
-def test_a_missing_library_is_found_in_its_group(group: str, library: str) -> None:
-    if group in ("all", "dev", "docs"):
-        return
-    line = what_to_install(f"{library}.part")
-    assert line is not None
-    first = next(name for name in GROUPS if library in names(GROUPS[name]))
-    assert line == f"needs {library}: pip install 'outrider[{first}]'"
-
-
-def test_other_libraries_are_in_no_group() -> None:
-    assert what_to_install("torch") is None
-    assert what_to_install(None) is None
-    require_installed("this", "torch")
-    with pytest.raises(ConfigError, match="this needs nothing_at_all"):
-        require_installed("this", "nothing_at_all")
+def test_parts_need_groups_that_exist() -> None:
+    extras = {entry.extra for entry in builtin().entries if entry.extra is not None}
+    assert extras and extras <= GROUPS.keys()
 
 
 SCRIPT = """
@@ -104,7 +88,7 @@ LACKING = {
     "theory": "view",
     "view": "view",
     "train": "training",
-    "bench": "view",
+    "bench": "bench",
     "fuzz": "fuzzing",
     "generate": "ray",
     "compare": "view",
