@@ -3,13 +3,13 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError, require
+from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.errors import ConfigError
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
@@ -21,6 +21,9 @@ from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""
+
+Entries = Annotated[Sequence[Any], AtLeast(1)]
+"""Drafters, each by name, as {drafter: NAME, SETTING: VALUE} or as a drafter."""
 
 AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
 """What a drafter that continues a draft may need: the target has not read the draft yet."""
@@ -55,9 +58,9 @@ class Hybrid(Drafter):
     @checked("drafter")
     def __init__(
         self,
-        drafters: Sequence[Any] = (COPY, "eagle"),
-        chain: Sequence[Any] | None = None,
-        merge: Sequence[Any] | None = None,
+        drafters: Entries = (COPY, "eagle"),
+        chain: Entries | None = None,
+        merge: Entries | None = None,
         steps: Count | None = None,
     ) -> None:
         self._steps = steps
@@ -66,7 +69,6 @@ class Hybrid(Drafter):
         self._chains, self._merges = chain is not None, merge is not None
         name = "chain" if self._chains else "merge" if self._merges else "drafters"
         entries = next(part for part in (chain, merge, drafters) if part is not None)
-        require(len(entries) > 0, f"drafter.{name}", list(entries), "one drafter or more")
         self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in entries)
         kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
         if len(kinds) > 1 and not self._merges:

@@ -15,7 +15,7 @@ from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import require_same_tokens
 from outrider.targets.loading import Dtype
-from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
+from outrider.targets.passes.cached_model import refuse_encoder, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.module_copies import replace_modules
@@ -83,10 +83,7 @@ class Pard(Drafter):
         self._target = target
 
     def _model_for(self, target: Target) -> Any:
-        name = type(target.model).__name__
-        require(
-            SOURCE not in target.offers, "target", name, "a decoder-only model for drafter pard"
-        )
+        refuse_encoder(target, " for drafter pard")
         model, tokenizer = self._setting, None
         if model == weights.UNTRAINED:
             return _untrained(target)

@@ -7,6 +7,7 @@ from a config.
 
 import inspect
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -83,6 +84,21 @@ class OneOf:
 
     def __str__(self) -> str:
         return f"one of {', '.join(self.names)}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Text that matches a regular expression as a whole, and what such text is in words."""
+
+    pattern: str
+    words: str
+
+    def __contains__(self, value: str) -> bool:
+        return re.fullmatch(self.pattern, value, re.DOTALL) is not None
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @final

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, NonNegative, Seconds, Share, Within
+from outrider.base.bounds import AtLeast, Count, Like, NonNegative, Seconds, Share, Within
 
 Part = Any
 """The config of a part, which `outrider.plugins.config.build` makes the part of."""
@@ -17,6 +17,14 @@ Parts = Any
 
 Score = Literal["rouge2", "pass1"]
 """A key of `outrider.lab.measuring.quality.SCORES`."""
+
+
+TABLE1 = "table1"
+"""The layout that is a table; any other is a figure, the place of a function that draws it."""
+
+Layout = Annotated[
+    str, Like(f"{TABLE1}|.*:.*", f"{TABLE1}, or the place of a figure, module:function")
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,5 +120,5 @@ class Theory:
     c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
     c_hat: NonNegative | None
     profile: str | None
-    layout: str | None
+    layout: Layout | None
     out: str | None

@@ -9,12 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Above, checked
+from outrider.base.bounds import Above, AtLeast, Like, checked
 from outrider.base.errors import ConfigError, is_int, is_number, require
 from outrider.contract.constraint import Constraint
+from outrider.contract.prompt import check_ids
 from outrider.contract.target import Target
 
-Word = str | Sequence[int]
+Word = Annotated[str, Like(r".*\S.*", "text")] | Annotated[Sequence[int], AtLeast(1)]
 """A word that may not be written: a string, or the ids of its tokens."""
 
 
@@ -56,7 +57,7 @@ class Penalties(Constraint):
         self._frequency, self._presence = float(frequency_penalty), float(presence_penalty)
         self._repetition = float(repetition_penalty)
         self._bias = _checked_bias(logit_bias or {})
-        self._words = _checked_words(bad_words)
+        self._words = list(bad_words)
         self._banned: list[list[int]] = []
         self._start = 0
 
@@ -78,9 +79,7 @@ class Penalties(Constraint):
         text._banned = [tokens for word in self._words for tokens in _tokens(word, target)]
         banned = [token for word in text._banned for token in word]
         for name, tokens in (("logit_bias", self._bias), ("bad_words", banned)):
-            for token in tokens:
-                valid = 0 <= token < target.vocab_size
-                require(valid, f"penalties.{name}", token, f"ids below {target.vocab_size}")
+            check_ids(f"penalties.{name}", tokens, target.vocab_size)
         return text
 
     def steering(self) -> Constraint:
@@ -123,17 +122,6 @@ def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
         require(_is_finite(value), f"penalties.logit_bias[{key}]", value, "a number")
         checked[int(key)] = float(value)
     return checked
-
-
-def _checked_words(words: Sequence[Word]) -> list[Word]:
-    for word in words:
-        is_word = bool(word.strip()) if isinstance(word, str) else _are_ids(word)
-        require(is_word, "penalties.bad_words", word, "a string or a list of ids, not empty")
-    return list(words)
-
-
-def _are_ids(word: object) -> bool:
-    return isinstance(word, Sequence) and len(word) > 0 and all(map(is_int, word))
 
 
 def _tokens(word: Word, target: Target) -> list[list[int]]:

@@ -1,10 +1,18 @@
 """Prompt: what people hand over as one, as ids or as the turns of a chat."""
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, require, shown
+from outrider.base.errors import (
+    ANY_FAULT,
+    ConfigError,
+    TargetError,
+    described,
+    is_int,
+    require,
+    shown,
+)
 
 
 def ids_of(prompt: Any) -> Iterator[int]:
@@ -50,3 +58,10 @@ def _rendered(tokenizer: Any, contents: Sequence[Any]) -> str:
         )
     except ANY_FAULT as error:  # what a template raises, or what is wrong with it
         raise TargetError(f"the chat template raised {described(error)}") from error
+
+
+def check_ids(field: str, ids: Iterable[int], vocab_size: int) -> None:
+    """Raises `ConfigError` for the first id that is not one of a vocabulary."""
+    for token in ids:
+        valid = is_int(token) and 0 <= token < vocab_size
+        require(valid, field, token, f"ids below {vocab_size}")

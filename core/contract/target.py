@@ -13,7 +13,7 @@ from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
-from outrider.contract.prompt import ids_of, in_chat_template
+from outrider.contract.prompt import check_ids, ids_of, in_chat_template
 from outrider.contract.verifier import Verdict
 
 if TYPE_CHECKING:
@@ -140,8 +140,7 @@ class Target(ABC):
 
     def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
-        for token in tokens:
-            require(0 <= token < self.vocab_size, "prompt", token, f"ids below {self.vocab_size}")
+        check_ids("prompt", tokens, self.vocab_size)
         # A decoder's prompt leaves room for at least one new token; an encoder's input need not.
         spare = self.begin(tokens)[1] is not None
         if self.max_length is not None and len(tokens) >= self.max_length + spare:

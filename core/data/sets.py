@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from outrider.base.bounds import Count, checked
+from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import require
 from outrider.data.prompts import Prompt, collect, json_lines, spaced
 
@@ -15,7 +15,10 @@ TIERS = ("low", "mixed", "high")
 
 @checked("data")
 def speed_bench(
-    path: str, split: str = "qualitative", entropy: str | None = None, limit: Count | None = None
+    path: str,
+    split: Annotated[str, OneOf(SPLITS)] = "qualitative",
+    entropy: str | None = None,
+    limit: Count | None = None,
 ) -> list[Prompt]:
     """Returns the prompts of a split of SPEED-Bench (2604.09557).
 
@@ -30,7 +33,6 @@ def speed_bench(
     Raises:
         ConfigError: there is no such split or tier, or no file, or a row is not usable.
     """
-    require(split in SPLITS, "data.split", split, f"one of {', '.join(SPLITS)}")
     is_valid = entropy is None or (entropy in TIERS and split != SPLITS[0])
     require(is_valid, "data.entropy", entropy, f"{', '.join(TIERS)} in a throughput split, or null")
     file = Path(path).expanduser() / f"{split}.jsonl"

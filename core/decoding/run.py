@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import DrafterError, is_int, require, require_instance
+from outrider.base.errors import DrafterError, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
+from outrider.contract.prompt import check_ids
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
@@ -183,6 +184,4 @@ def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
     is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
     is_list = is_list and getattr(ids, "ndim", 1) == 1  # of a tensor or an array
     require(is_list, "stop_token_ids", ids, "a list of ids")
-    for token in ids:
-        valid = is_int(token) and 0 <= token < vocab_size
-        require(valid, "stop_token_ids", token, f"ids below {vocab_size}")
+    check_ids("stop_token_ids", ids, vocab_size)

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from outrider.base.errors import require
 from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -24,7 +23,7 @@ from outrider.decoding.generation import Generation
 from outrider.extras.bench.protocol import Answer, serve
 from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.plugins.config import build
-from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.cached_model import refuse_encoder
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
@@ -42,8 +41,7 @@ def start(settings: dict[str, Any]) -> Answer:
     """
     config: Any = OmegaConf.create(settings)
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
-    kind = type(target.model).__name__
-    require(SOURCE not in target.offers, "target", kind, "a decoder-only model")
+    refuse_encoder(target)
 
     def rounds_of(question: dict[str, Any]) -> Iterator[Round]:
         drafter.forget()  # the same question may come again

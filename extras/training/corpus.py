@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 from outrider.base.bounds import Count
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
@@ -20,7 +20,7 @@ from outrider.data.prompts import Prompt
 from outrider.extras.training.identity import check_same, identity
 from outrider.extras.training.writing import Text, Writing, write_texts
 from outrider.plugins.recipe import Job
-from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.cached_model import refuse_encoder
 
 
 @final
@@ -70,9 +70,7 @@ class TextRecipe(ABC):
             ConfigError: a number is below 1, the target has an encoder, or the file holds anything
                 else.
         """
-        model = type(job.target.model).__name__
-        is_decoder = SOURCE not in job.target.offers
-        require(is_decoder, "target", model, "a decoder-only model to learn from")
+        refuse_encoder(job.target, " to learn from")
         seed = job.sampling.seed
         writing = Writing(
             chat=job.chat,

@@ -14,9 +14,9 @@ from transformers import PreTrainedTokenizerFast
 
 import outrider
 from outrider import ConfigError, Penalties, Sampling, TargetError
-from outrider.constraints.guidance import Guidance
 from outrider.drafters.random import Random
 from outrider.extras.serving.transformers import Speculation
+from outrider.plugins.config import build
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
 
@@ -229,4 +229,4 @@ def test_a_target_without_a_tokenizer_is_refused() -> None:
 def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
     with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
-        Guidance("")
+        build({"_target_": "outrider.constraints.guidance.regex", "pattern": "a"})

@@ -168,7 +168,7 @@ def test_the_default_changes_no_logits() -> None:
         ({"logit_bias": {1: "x"}}, "penalties.logit_bias[1]='x': expected a number"),
         ({"logit_bias": {7: 1.0}}, "penalties.logit_bias=7: expected ids below 3"),
         ({"bad_words": "cat"}, "penalties.bad_words='cat': expected a list, each text, or"),
-        ({"bad_words": [" "]}, "penalties.bad_words=' ': expected a string or a list of ids"),
+        ({"bad_words": [" "]}, "penalties.bad_words=[' ']: expected a list, each text, or"),
         ({"bad_words": [["x"]]}, "penalties.bad_words=[['x']]: expected a list, each text, or"),
         (
             {"bad_words": ["cat"]},

@@ -266,7 +266,7 @@ def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(
         ConfigError, match=r"data=hub needs datasets: pip install 'outrider\[hub\]'"
     ):
-        data.hub("some/set")
+        build({"_target_": "outrider.data.sources.hub", "name": "some/set"})
 
 
 def test_a_missing_file() -> None:

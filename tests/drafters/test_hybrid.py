@@ -233,7 +233,7 @@ class Silent(Drafter):
 @pytest.mark.parametrize(
     ("drafters", "complaint"),
     [
-        ([], r"drafter\.drafters=\[\]: expected one drafter or more"),
+        ([], r"drafter\.drafters=\[\]: expected a list of at least 1"),
         ([Silent()], "expected none that asks the target"),
         (["eagel"], "did you mean 'eagle'"),
         ([{**EAGLE, "pth": "x"}], r"drafter eagle: pth: did you mean 'path'"),
@@ -249,7 +249,7 @@ def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("chain", "complaint"),
     [
-        ([], r"drafter\.chain=\[\]: expected one drafter or more"),
+        ([], r"drafter\.chain=\[\]: expected a list of at least 1"),
         (["prompt_lookup", EAGLE], "expected Eagle first, since it needs hidden_states"),
         (["token_recycling", "suffix"], "expected TokenRecycling last, since it writes trees"),
         (

@@ -14,7 +14,7 @@ from outrider import theory as formulas
 from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.cli.settings import Theory
+from outrider.cli.settings import TABLE1, Theory
 from outrider.lab.runs.speculation_profile import read_profile
 
 HEADINGS = {
@@ -49,9 +49,6 @@ tokens a call  1 + the marginal acceptance rates up to gamma, as measured
 r'             that over gamma + 1 (compare Chen et al. 2302.01318)
 speedup        tokens a call over c gamma + 1 (Leviathan et al. 2211.17192, Theorem 3.8)"""
 
-TABLE1 = "table1"
-"""The layout that is a table; any other is a figure, the place of a function that draws it."""
-
 
 def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
@@ -64,8 +61,6 @@ def theory(settings: Theory) -> None:
         return
     alphas, gammas, costs = map(_values, (settings.alpha, settings.gamma, settings.c))
     c_hat, layout = settings.c_hat, settings.layout
-    is_known = layout in (None, TABLE1) or ":" in layout
-    require(is_known, "layout", layout, f"{TABLE1}, or the place of a figure, module:function")
     if layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
         _print_rows(rows, c_hat)

@@ -145,24 +145,24 @@ def _plain(content: bytes) -> Any:
 def _check(measurement: Measurement, facts: Mapping[str, Any]) -> None:
     """Raises `ValueError` if the parts of a measurement don't fit each other, or the run."""
     overlap, decoding = measurement.overlap, measurement.decoding
-    _require((overlap is None) != (decoding is None), "one of overlap and decoding")
-    _require(measurement.drafter in facts["drafters"], "a drafter of this run")
+    _expect((overlap is None) != (decoding is None), "one of overlap and decoding")
+    _expect(measurement.drafter in facts["drafters"], "a drafter of this run")
     asked = ((prompt, turn) for prompt, turn, _ in facts["questions"])
-    _require((measurement.prompt, measurement.turn) in asked, "a question of this run")
+    _expect((measurement.prompt, measurement.turn) in asked, "a question of this run")
     measurement.category.encode()  # it is printed, so it holds no half of a surrogate pair
     if overlap is not None:
         _check_overlap(overlap, int(facts["settings"]["gamma"]))
     if decoding is not None:
-        _require(len(decoding.steps) > 0, "decoding.steps that are not empty")
+        _expect(len(decoding.steps) > 0, "decoding.steps that are not empty")
         seconds = (decoding.seconds, decoding.plain_seconds, decoding.plain_call)
-        _require(min(*seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0")
+        _expect(min(*seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0")
         for step in decoding.steps:
             _check_step(step)
 
 
 def _check_overlap(overlap: Overlap, gamma: int) -> None:
     for name in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
-        _require(len(getattr(overlap, name)) >= gamma, f"overlap.{name} of {gamma} depths")
+        _expect(len(getattr(overlap, name)) >= gamma, f"overlap.{name} of {gamma} depths")
     for one, other in (("survived", "ended"), ("text", "text_p"), ("text", "text_q")):
         _same_length(overlap, one, other)
 
@@ -171,11 +171,11 @@ def _check_step(step: Step) -> None:
     _same_length(step, "tokens", "origins")
     _same_length(step, "tokens", "pieces")
     _same_length(step, "proposed", "parents")
-    _require(0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted")
-    _require(0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token")
+    _expect(0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted")
+    _expect(0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token")
     pairs = zip(step.ranks, step.siblings, strict=False)
-    _require(all(0 <= rank < width for rank, width in pairs), "ranks below the siblings")
-    _require(all(-1 <= parent < node for node, parent in enumerate(step.parents)), "parents")
+    _expect(all(0 <= rank < width for rank, width in pairs), "ranks below the siblings")
+    _expect(all(-1 <= parent < node for node, parent in enumerate(step.parents)), "parents")
     if step.parents:
         _check_path(step)
 
@@ -185,17 +185,17 @@ def _check_path(step: Step) -> None:
     node = -1
     for rank in step.ranks:
         children = [child for child, parent in enumerate(step.parents) if parent == node]
-        _require(rank < len(children), "ranks of nodes")
+        _expect(rank < len(children), "ranks of nodes")
         node = children[rank]
 
 
 def _same_length(part: Any, one: str, other: str) -> None:
     kind = type(part).__name__.lower()
     length, expected = len(getattr(part, other)), len(getattr(part, one))
-    _require(length == expected, f"{kind}.{other} as long as {one}")
+    _expect(length == expected, f"{kind}.{other} as long as {one}")
 
 
-def _require(holds: bool, expected: str) -> None:
+def _expect(holds: bool, expected: str) -> None:
     if not holds:
         raise ValueError(f"expected {expected}")
 

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.base.errors import TargetError
+from outrider.base.errors import TargetError, require
+from outrider.contract.target import Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth
@@ -194,3 +195,10 @@ def refuse_stateful(model: "PreTrainedModel") -> None:
     elif getattr(model, "_is_stateful", False) or others:
         reason = f"layers of {', '.join(sorted(others))}" if others else "a recurrent state"
         raise TargetError(f"model {name}: {reason} can't be rolled back after a rejection")
+
+
+def refuse_encoder(target: Target, purpose: str = "") -> None:
+    """Raises `ConfigError` if a target has an encoder. purpose: why it may not, for the message."""
+    is_decoder = SOURCE not in target.offers
+    expected = f"a decoder-only model{purpose}"
+    require(is_decoder, "target", type(target.model).__name__, expected)

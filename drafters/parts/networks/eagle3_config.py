@@ -95,8 +95,7 @@ class Eagle3Config:
             expected=EXPECTED,
             nested=NESTED,
         )
-        types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
-        require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
+        speculators.check_full_attention(folder, decoder)
         count = (stored.get("transformer_layer_config") or stored).get("num_hidden_layers")
         require(count in (None, 1), f"{folder}: num_hidden_layers", count, "1 in config.json")
         output, together, apart = (bool(stored.get(name)) for name in NORMS)

@@ -88,8 +88,7 @@ class PEagleConfig:
             expected=EXPECTED,
             nested=NESTED,
         )
-        types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
-        require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
+        speculators.check_full_attention(folder, decoder)
         masks = [stored[name] for name in MASKS if stored.get(name) is not None]
         is_valid = len(masks) > 0 and is_int(masks[0])
         require(is_valid, f"{folder}: {MASKS[0]}", masks, "a whole number in config.json")

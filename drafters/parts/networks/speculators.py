@@ -172,6 +172,12 @@ def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
     require(is_valid, f"{folder}: mask_token_id", mask, "one of the target's tokens")
 
 
+def check_full_attention(folder: Path, decoder: Any) -> None:
+    """Raises `ConfigError` if a layer's attention has a window."""
+    types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
+    require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
+
+
 def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
     """Returns the tensors that stand for a vocabulary: none if all tokens are known."""
     if vocabulary.ids is None:

@@ -60,7 +60,7 @@ def test_rouge_2_counts_common_pairs_of_words() -> None:
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     quality._rouge_scorer.cache_clear()
-    monkeypatch.setitem(sys.modules, "rouge_score", None)
+    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     prompt = Prompt("s", "summary", ("Sum up.",), (("red blue",),))
     with pytest.raises(ConfigError, match=r"pip install 'outrider\[quality\]'"):
         read_quality("rouge2", [prompt])
