@@ -127,7 +127,7 @@ def test_a_corrector_is_shown_the_tokens_of_the_text(
 
 
 @pytest.mark.parametrize("kind", CORRECTORS)
-def test_a_network_with_a_corrector_learns_and_drafts_what_it_learned(
+def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     kind: str, target: Any, examples: Any, tmp_path: Path, console: Any
 ) -> None:
     options = OPTIONS | {"corrector": kind, "rank": 8, "candidates": 6}

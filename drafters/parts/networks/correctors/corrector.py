@@ -17,6 +17,11 @@ _HERE = "outrider.drafters.parts.networks.correctors"
 
 CORRECTORS: Mapping[str, str] = {
     "markov": f"{_HERE}.markov:Markov",
+    "rnn": f"{_HERE}.recurrent:MarkovRNN",
+    "domino": f"{_HERE}.recurrent:Domino",
+    "selector": f"{_HERE}.selector:Selector",
+    "xpress": f"{_HERE}.mixer:Mixer",
+    "lilicorr": f"{_HERE}.lattice:Lattice",
 }
 """The class of each corrector, by name. A config may also name a class of one's own like this."""
 

