@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
+from lm_eval.api.model import LM
+
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import nearest, require
-from outrider.base.optional import require_installed
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -16,9 +17,6 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.generation import generate_together
 from outrider.plugins.registry import make
-
-require_installed("outrider.extras.serving.lm_eval", "lm_eval")
-from lm_eval.api.model import LM
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """What tasks call the most tokens of an answer; the first that is set counts."""
