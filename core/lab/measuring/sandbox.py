@@ -1,36 +1,53 @@
 """Runs code that a model wrote, in a process of its own, with limits.
 
-The code has limited time and memory, and can't write to files. On most Linux systems it has no
-network (namespaces) and can't create, rename or delete files (Landlock); `isolation` says what
-holds on this system. It can read whatever its user can. If a model may be hostile, run Outrider
-itself in a container.
+What of the system confines it is the matter of `confinement`; `isolation` says what is left within
+its reach on this system. If a model may be hostile, run Outrider itself in a container.
 """
 
 import json
 import math
 import os
 import secrets
-import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from outrider.base.errors import require
+from outrider.lab.measuring.confinement import alone, confined
 
 SECONDS = 10.0
 """The time that code may take, on the clock and on the processor."""
 
 MEMORY = 1 << 30
-"""The bytes of memory that code may use. macOS does not enforce such a limit."""
+"""The bytes of memory that code may use, all its processes together. Enforced on Linux alone."""
+
+PROCESSES = 16
+"""The processes that code may have, itself and what confines it included. On Linux alone."""
 
 FILES = 32
 """The files that code may have open."""
 
-RUNNER = Path(__file__).parent / "sandboxed.py"
+WATCHED = 0.05
+"""The seconds between two looks at what all its processes use."""
+
+REACHES = {
+    "read your files": "open({mine!r}).close()",
+    "change your files": "import os; os.mkdir({mine!r} + '.made')",
+    "reach the network": (  # what connects without a connection asks for a route, and sends nothing
+        "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
+    ),
+    "connect to services of this machine": (
+        "import socket; socket.socket(socket.AF_UNIX).connect({service!r})"
+    ),
+    "send signals to your processes": "import os; os.kill({process}, 0)",
+}
+"""By what code may be able to do, code that does it or fails."""
 
 
 def passes(code: str, seconds: float = SECONDS) -> bool:
@@ -63,38 +80,28 @@ def require_sandbox() -> None:
 
 
 @cache
-def without_network() -> tuple[str, ...]:
-    """Returns the command that starts another without network; empty if the system has none.
-
-    It uses Linux's namespaces, which need no special rights, though a system may deny them.
-    Processes that the command leaves behind end with it.
-    """
-    program = shutil.which("unshare")
-    if program is None:
-        return ()
-    command = (program, "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child")
-    idle = [*command, sys.executable, "-I", "-S", "-c", ""]
-    probe = subprocess.run(idle, check=False, capture_output=True)
-    return command if probe.returncode == 0 else ()
-
-
-@cache
-def can_change_files() -> bool:
-    """Returns whether code can create, rename and delete files on this system."""
-    return passes("import os; os.mkdir('made')")
-
-
 def isolation() -> str:
     """Returns what code can reach in the sandbox on this system, in words."""
-    network = "without network" if without_network() else "WITH NETWORK"
-    files = "IT CAN REMOVE YOUR FILES" if can_change_files() else "it can't change files"
-    return f"{network}, and {files}"
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as server:
+        mine, service = Path(folder) / "mine", Path(folder) / "service"
+        mine.touch()
+        server.bind(str(service))
+        server.listen()
+        facts = {"mine": str(mine), "service": str(service), "process": os.getpid()}
+        reached = [what for what, code in REACHES.items() if passes(code.format(**facts))]
+    if confined() == tuple(alone()):
+        reached.append("leave processes behind")
+        reached += ["do what root can"] * (os.geteuid() == 0)
+    if not reached:
+        return "nothing of this machine is within its reach"
+    return f"it can {', '.join(reached)}"
 
 
 def _run(job: str, pipe: int, folder: str, seconds: float) -> None:
-    """Runs a job to its end, or to the end of its time."""
+    """Runs a job to its end, to the end of its time, or until its processes use too much."""
+    end = time.monotonic() + seconds
     process = subprocess.Popen(
-        [*without_network(), sys.executable, "-I", "-S", "-B", str(RUNNER)],
+        confined(),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -103,14 +110,33 @@ def _run(job: str, pipe: int, folder: str, seconds: float) -> None:
         pass_fds=[pipe],
         start_new_session=True,
     )
+    sent: bytes | None = job.encode()
     try:
-        process.communicate(job.encode(), timeout=seconds)
-    except subprocess.TimeoutExpired:
-        pass
+        while (left := end - time.monotonic()) > 0 and _within_totals(process.pid):
+            try:
+                process.communicate(sent, timeout=min(left, WATCHED))
+                return
+            except subprocess.TimeoutExpired:
+                sent = None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def _within_totals(root: int) -> bool:
+    """Returns whether a process and those that descend from it are few, and use little memory.
+
+    The rlimits of a process hold for it alone, and root may have any number of processes.
+    """
+    found, used = [root], 0
+    for process in found:  # which grows
+        with suppress(OSError, ValueError):
+            folder = Path("/proc") / str(process)
+            for children in folder.glob("task/*/children"):
+                found += map(int, children.read_text().split())
+            used += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return len(found) <= PROCESSES and used <= MEMORY
 
 
 def _limits(seconds: float) -> list[tuple[int, int]]:

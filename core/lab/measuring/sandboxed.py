@@ -18,6 +18,12 @@ WRITING = 1 << 1 | sum(1 << right for right in range(4, 13))
 TRUNCATING, FIRST_TO_TRUNCATE = 1 << 14, 3
 """Its right to truncate files, and the first version that has it."""
 
+TCP, FIRST_WITH_TCP = 1 << 0 | 1 << 1, 4
+"""Its rights to bind and to connect, and the first version that has them."""
+
+OUTSIDE, FIRST_WITH_OUTSIDE = 1 << 0 | 1 << 1, 6
+"""Abstract sockets and signals of processes outside, and the first version that bars them."""
+
 
 def main() -> None:
     """Runs the code that stdin holds, and writes the token to the pipe if it ends by itself."""
@@ -31,12 +37,18 @@ def main() -> None:
 
 
 def deny_changes() -> None:
-    """Denies this process every change of files from now on, if the kernel has Landlock."""
+    """Denies this process every change of files from now on, if the kernel has Landlock.
+
+    Newer kernels deny TCP and signals to other processes too, which counts without namespaces.
+    """
     library = ctypes.CDLL(None)
     version = library.syscall(CREATE_RULESET, None, 0, 1)
     if version < 1:
         return
-    rights = ctypes.c_uint64(WRITING | TRUNCATING * (version >= FIRST_TO_TRUNCATE))
+    files = WRITING | TRUNCATING * (version >= FIRST_TO_TRUNCATE)
+    denied = [files, TCP * (version >= FIRST_WITH_TCP), OUTSIDE * (version >= FIRST_WITH_OUTSIDE)]
+    # A kernel takes zeros at the end of a structure that it knows a shorter form of.
+    rights = (ctypes.c_uint64 * len(denied))(*denied)
     rules = library.syscall(CREATE_RULESET, ctypes.byref(rights), ctypes.sizeof(rights), 0)
     library.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     library.syscall(RESTRICT_SELF, rules, 0)

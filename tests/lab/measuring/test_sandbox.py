@@ -1,16 +1,18 @@
 """Code in the sandbox passes only if it ends by itself, within its limits."""
 
-import fcntl
+import socket
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.lab.measuring import sandbox
-from outrider.lab.measuring.sandbox import can_change_files, passes, without_network
+from outrider.lab.measuring import confinement, sandbox
+from outrider.lab.measuring.sandbox import passes
 
 
 @pytest.mark.parametrize(
@@ -39,52 +41,78 @@ def test_code_that_does_not_end_is_ended(code: str) -> None:
     assert not passes(code, seconds=0.3)
 
 
-def test_processes_of_the_code_end_with_the_code(tmp_path: Path) -> None:
-    """What the code has forked holds a lock as long as it lives."""
-    path = tmp_path / "locked"
-    path.touch()
-    code = (
-        f"import fcntl, os, time\nfile = open({str(path)!r})\nfcntl.flock(file, fcntl.LOCK_EX)\n"
-        "if os.fork() == 0:\n    time.sleep(60)\n"
+def test_all_processes_of_the_code_share_its_limits() -> None:
+    started = (
+        "import os, time\nfor _ in range({}):\n    if os.fork() == 0:\n{}        time.sleep(9)\n"
     )
-    assert passes(code)
-    with path.open() as file:
-        for _ in range(100):
-            with suppress(BlockingIOError):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
-            time.sleep(0.05)
+    assert passes(started.format(4, ""))
+    assert not passes(started.format(40, "") + "time.sleep(9)", seconds=5)
+    if sys.platform == "linux":  # each has less than the limit, and all together more
+        filled = "        filled = b'x' * (300 << 20)\n"
+        began = time.monotonic()
+        assert not passes(started.format(5, filled) + "time.sleep(9)", seconds=9)
+        assert time.monotonic() - began < 9
+
+
+LINES = {
+    "bubblewrap": "nothing of this machine is within its reach",
+    "namespaces": "it can read your files, connect to services of this machine",
+    "alone": "it can read your files, ",
+}
+"""By way of confining, how the line begins that says what is within reach."""
+
+
+@pytest.fixture(params=confinement.ways())
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Confines in each of the ways that this system has."""
+    command = confinement.ways()[request.param]
+    monkeypatch.setattr(sandbox, "confined", lambda: command)
+    sandbox.isolation.cache_clear()
+    yield request.param
+    sandbox.isolation.cache_clear()
+
+
+def test_processes_of_the_code_end_with_the_code(way: str, tmp_path: Path) -> None:
+    sleep = f"[sys.executable, '-c', 'import time; time.sleep(60)', {str(tmp_path)!r}]"
+    code = f"import os, sys\nif os.fork() == 0:\n    os.execv(sys.executable, {sleep})\n"
+    assert passes(code + "import time; time.sleep(.3)")
+    for _ in range(100):
+        if not any(str(tmp_path).encode() in command for command in commands()):
+            return
+        time.sleep(0.05)
     pytest.fail("it outlived the code")
 
 
+def commands() -> Iterator[bytes]:
+    """Yields the command lines of all processes."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield path.read_bytes()
+
+
 @pytest.mark.parametrize("change", ["remove({!r})", "truncate({!r}, 0)", "rename({!r}, 'other')"])
-def test_files_are_protected_where_the_system_can(tmp_path: Path, change: str) -> None:
+def test_files_are_protected(tmp_path: Path, change: str, way: str) -> None:
     path = tmp_path / "mine"
     path.write_text("text")
     changed = passes("import os; os." + change.format(str(path)))
-    assert changed == can_change_files()
     assert (path.exists() and path.read_text() == "text") == (not changed)
+    assert changed == ("change your files" in sandbox.isolation())
 
 
-def test_the_kind_of_isolation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "without_network", lambda: ("unshare",))
-    monkeypatch.setattr(sandbox, "can_change_files", lambda: False)
-    assert sandbox.isolation() == "without network, and it can't change files"
-    monkeypatch.setattr(sandbox, "without_network", lambda: ())
-    monkeypatch.setattr(sandbox, "can_change_files", lambda: True)
-    assert sandbox.isolation() == "WITH NETWORK, and IT CAN REMOVE YOUR FILES"
-
-
-def test_the_network_is_cut_off_where_the_system_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    connect = (
-        "import socket\n"
-        "server = socket.create_server(('127.0.0.1', 0))\n"
-        "socket.create_connection(server.getsockname(), 1)\n"
-    )
-    assert passes(connect) == (without_network() == ())
-    monkeypatch.setattr(sandbox, "without_network", lambda: ())
-    assert passes(connect)  # it is the namespace that takes it
+def test_what_code_can_reach_is_said(way: str) -> None:
+    line = sandbox.isolation()
+    assert line.startswith(LINES[way])
+    assert ("leave processes behind" in line) == (way == "alone")
+    assert passes("import json, random, re, unittest")
     assert not passes("import time; time.sleep(60)", seconds=0.3)
+
+
+def test_a_machine_keeps_its_name(way: str) -> None:
+    if way == "alone":
+        return  # where root can
+    name = socket.gethostname()
+    passes("import socket; socket.sethostname('renamed')")
+    assert socket.gethostname() == name
 
 
 def test_a_system_without_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,12 +121,14 @@ def test_a_system_without_limits_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
         passes("")
 
 
-def test_a_system_that_denies_namespaces_is_found_out(
+def test_a_system_that_denies_confinement_is_found_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    denied = tmp_path / "unshare"
-    denied.write_text("#!/bin/sh\nexit 1\n")
-    denied.chmod(0o755)
+    for name in ("bwrap", "unshare"):
+        denied = tmp_path / name
+        denied.write_text("#!/bin/sh\nexit 1\n")
+        denied.chmod(0o755)
     for path in (tmp_path, tmp_path / "empty"):
         monkeypatch.setenv("PATH", str(path))
-        assert sandbox.without_network.__wrapped__() == ()
+        assert list(confinement.ways()) == ["alone"]
+        assert confinement.confined.__wrapped__()[0] == sys.executable
