@@ -21,7 +21,11 @@ from outrider.drafters.parts.networks.correctors.corrector import (
     Corrector,
     CorrectorConfig,
 )
-from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, LayerCaches
+from outrider.drafters.parts.networks.decoder_layers import (
+    ConvolvedLayer,
+    DecoderLayer,
+    LayerCaches,
+)
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
@@ -64,8 +68,12 @@ class DFlashNetwork(TrainedNetwork):
         width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.hidden_norm: RMSNorm = RMSNorm(width, eps)
-        layers = [DecoderLayer(config.sizes, normed=True) for _ in config.windows]
-        self.layers: Any = nn.ModuleList(layers)
+        self.layers: Any = nn.ModuleList(
+            ConvolvedLayer(config.sizes, config.block)
+            if config.convolved
+            else DecoderLayer(config.sizes, normed=True)
+            for _ in config.windows
+        )
         self.norm: RMSNorm = RMSNorm(width, eps)
         self._embedding = weights.embedding(target).detach()
         rows = vocabulary.rows(weights.head(target)).detach()
@@ -194,8 +202,10 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         block = [context.tokens[-1], *[config.mask] * (size - 1)]
         tokens = torch.tensor([block], device=device)
         positions = torch.arange(known, known + size, device=device)[None]
-        everything = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
-        states = network(tokens, positions, everything, self._caches)
+        sees = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
+        if config.causal:
+            sees = sees.tril(known)
+        states = network(tokens, positions, sees, self._caches)
         self._caches.crop(known)
         places = states[:, 0 if config.from_anchor else 1 :]
         if network.corrector is None:

@@ -38,6 +38,7 @@ class DFlashObjective(Objective):
     soft: whether to learn the target's distributions; if not, its tokens, as published.
     corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
         a block don't depend on each other. It is shown the text's own tokens.
+    causal, convolved: the fields of `DFlashConfig`. JetSpec (2606.18394) is `causal` and `soft`.
 
     Raises `ConfigError` in `learner` if a number is out of range.
     """
@@ -52,6 +53,8 @@ class DFlashObjective(Objective):
     corrector: str | None = None
     rank: Count = 256
     candidates: Count = 16
+    causal: bool = False
+    convolved: bool = False
 
     def learner(self, setup: Setup) -> Learner:
         target = setup.target
@@ -62,6 +65,8 @@ class DFlashObjective(Objective):
             decoders=self.decoders,
             inner=self.inner,
             corrector=CorrectorConfig.of(self.corrector, self.rank, self.candidates),
+            causal=self.causal,
+            convolved=self.convolved,
         )
         network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
         head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
@@ -116,7 +121,7 @@ def block_states(
     positions = torch.arange(length, device=device)[None].expand(len(starts), -1)
     caches = LayerCaches(len(network.layers))
     fused = network.read([batch.states[name] for name in network.reads], positions, caches)
-    reach = block_reach(starts, length, size)
+    reach = block_reach(starts, length, size, causal=network.config.causal)
     states: Tensor = network(tokens.flatten(1), block_positions.flatten(1), reach, caches)
     rows = torch.arange(len(starts), device=device)[:, None]
     text = fused[rows, (starts - 1).clamp(min=0)] * (starts > 0)[..., None]
@@ -141,14 +146,16 @@ def sample_anchors(
 
 
 def block_reach(
-    starts: Int[Tensor, "texts blocks"], length: int, size: int
+    starts: Int[Tensor, "texts blocks"], length: int, size: int, *, causal: bool = False
 ) -> Bool[Tensor, "texts 1 rows all"]:
     """Returns what each row of the blocks attends to: the text before its block, and its block.
 
     length: the tokens of a text. size: the tokens of a block.
+    causal: whether a row sees only those before it in its block.
     """
     text = torch.arange(length, device=starts.device)
     before = text < starts.repeat_interleave(size, dim=1)[..., None]
     number = torch.arange(starts.shape[1], device=starts.device).repeat_interleave(size)
-    block = (number[:, None] == number).expand(len(starts), -1, -1)
-    return torch.cat([before, block], dim=-1)[:, None]
+    block = number[:, None] == number
+    block = block.tril() if causal else block
+    return torch.cat([before, block.expand(len(starts), -1, -1)], dim=-1)[:, None]

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from outrider.drafters.parts.networks.convolution import LocalConvolution
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
@@ -63,6 +64,36 @@ class DecoderLayer(_Layer):
         return layer_output(
             self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
         )
+
+
+@final
+class ConvolvedLayer(_Layer):
+    """A layer of DFlash2: both of its parts stand between convolutions of the block.
+
+    block: the number of tokens in a block.
+    """
+
+    def __init__(self, config: LayerConfig, block: int) -> None:
+        super().__init__(config, normed=True)
+        self.attention_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
+        self.mlp_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch tokens hidden"],
+        positions: Int[Tensor, "batch tokens"],
+        sees: Bool[Tensor, "batch 1 tokens all"] | None,
+        cache: KeysAndValues,
+    ) -> Float[Tensor, "batch tokens hidden"]:
+        """Returns the layer's output for whole blocks. sees, cache: as for `Attention`."""
+
+        def attended(inputs: Tensor) -> Tensor:
+            out: Tensor = self.self_attn(inputs, positions, sees, cache)
+            return out
+
+        x = x + self.attention_conv(self.input_layernorm(x), attended)
+        out: Tensor = x + self.mlp_conv(self.post_attention_layernorm(x), self.mlp)
+        return out
 
 
 @final

@@ -35,6 +35,8 @@ OWN = (
     "target_layer_ids",
     "mask_token_id",
     "block_size",
+    "causal_block",
+    "convolved",
     "corrector",
     "num_anchors",  # of training
     "input_embedding_scale",
@@ -69,6 +71,8 @@ class DFlashConfig:
     from_anchor: whether the last token of the text has a prediction too: that of the next one.
     scale: the factor that embeddings are multiplied by.
     corrector: what makes the tokens of a block depend on each other; None for nothing.
+    causal: whether a token of a block sees only those before it there (JetSpec, 2606.18394).
+    convolved: whether its layers are DFlash2's, see `ConvolvedLayer`.
     """
 
     sizes: LayerConfig
@@ -80,6 +84,8 @@ class DFlashConfig:
     from_anchor: bool = False
     scale: float = 1.0
     corrector: CorrectorConfig | None = None
+    causal: bool = False
+    convolved: bool = False
 
     @classmethod
     def like(
@@ -90,20 +96,20 @@ class DFlashConfig:
         block: int = 8,
         decoders: int = 1,
         inner: int | None = None,
-        corrector: CorrectorConfig | None = None,
+        **options: Any,
     ) -> "DFlashConfig":
         """Returns a config with the sizes of the target's own layers.
 
         decoders: the number of decoder layers.
         inner: the width of the feed-forward layers. Defaults to the target's.
-        corrector: see `DFlashConfig`.
+        options: more fields.
         """
         sizes = LayerConfig.like(target.model.config.get_text_config())
         if inner is not None:
             sizes = replace(sizes, intermediate_size=inner)
         windows = (None,) * decoders
         mask = speculators.mask_token(target)
-        return cls(sizes, mask, tuple(layers), block, windows, corrector=corrector)
+        return cls(sizes, mask, tuple(layers), block, windows, **options)
 
     @classmethod
     def read(cls, folder: Path) -> "DFlashConfig":
@@ -141,6 +147,8 @@ class DFlashConfig:
             from_anchor=bool(entry("sample_from_anchor")),
             scale=float(entry("input_embedding_scale") or 1.0),
             corrector=_corrector(folder, stored),
+            causal=bool(stored.get("causal_block")),
+            convolved=bool(stored.get("convolved")),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -154,25 +162,25 @@ class DFlashConfig:
             kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
-        corrector = {} if self.corrector is None else {"corrector": asdict(self.corrector)}
+        more: dict[str, Any] = {"causal_block": self.causal, "convolved": self.convolved}
+        more["corrector"] = None if self.corrector is None else asdict(self.corrector)
+        more = {name: value for name, value in more.items() if value}
         if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
             own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
             own["target_layer_ids"] = [layer - 1 for layer in self.layers]
-            return decoder | {"block_size": self.block, NESTED: own} | corrector
+            return decoder | more | {"block_size": self.block, NESTED: own}
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
-        return (
-            config
-            | corrector
-            | {
-                "aux_hidden_state_layer_ids": list(self.layers),
-                "block_size": self.block,
-                "mask_token_id": self.mask,
-                "input_embedding_scale": self.scale,
-                "sample_from_anchor": self.from_anchor,
-                # vLLM takes False for causal masks everywhere.
-                "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
-            }
-        )
+        return {
+            **config,
+            **more,
+            "aux_hidden_state_layer_ids": list(self.layers),
+            "block_size": self.block,
+            "mask_token_id": self.mask,
+            "input_embedding_scale": self.scale,
+            "sample_from_anchor": self.from_anchor,
+            # vLLM takes False for causal masks everywhere.
+            "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
+        }
 
     @property
     def drafted(self) -> int:

@@ -37,12 +37,20 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
     assert blocks.sample_anchors(own, 99)[0].shape == (3, 8)
 
 
-@pytest.mark.parametrize("soft", [True, False])
+@pytest.mark.parametrize("more", [{"soft": False}, {}, {"causal": True}, {"convolved": True}])
 def test_the_loss_is_that_of_drafts(
-    soft: bool, target: Any, examples: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: dict[str, bool],
+    target: Any,
+    examples: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    soft = more.get("soft", True)
     known = Vocabulary(31, torch.arange(0, 31, 2) if soft else None)
-    learned = make_learner("dflash", target, known, 0, OPTIONS | {"soft": soft})
+    learned = make_learner("dflash", target, known, 0, OPTIONS | more)
+    for name, weight in learned.network.named_parameters():
+        if "conv" in name:
+            torch.nn.init.normal_(weight, std=0.3)
     assert set(learned.reads) == {HIDDEN, "hidden_states.1", "hidden_states.4"}
     learned.save_checkpoint(tmp_path)
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
