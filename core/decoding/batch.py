@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from time import perf_counter
 from typing import final
 
 from jaxtyping import Float
@@ -12,6 +11,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
 from outrider.decoding.batch_target import batched
 from outrider.decoding.blame import named_errors
+from outrider.decoding.clock import now
 from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, propose, remember
 from outrider.decoding.run import ActiveText, Run
@@ -69,11 +69,11 @@ class Batch:
 
     def _read(self, index: int, room: int) -> int:
         """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
-        session, began, left = self._reading[index].session, perf_counter(), room
+        session, began, left = self._reading[index].session, now(), room
         while left and (count := self._serving.read_ahead(session, left)):
             left -= count
         self._read_tokens[index] = room - left
-        self._read_seconds += perf_counter() - began
+        self._read_seconds += now() - began
         return left
 
     def end(self, index: int) -> None:
@@ -95,12 +95,12 @@ class Batch:
         A target may read parts of prompts in the same pass. So the time of both is divided in
         proportion to the tokens; what falls to a text before its first round is counted there.
         """
-        began = perf_counter()
+        began = now()
         scores = self._serving.score_together(
             [self.writing[index].session for index in proposals],
             [proposal.to_score for proposal in proposals.values()],
         )
-        seconds = self._read_seconds + perf_counter() - began
+        seconds = self._read_seconds + now() - began
         tokens = Counter(self._read_tokens)
         tokens.update({index: len(part.to_score) + 1 for index, part in proposals.items()})
         for index, count in tokens.items():

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import perf_counter
 from typing import final
 
 from jaxtyping import Float
@@ -19,6 +18,7 @@ from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.blame import named_errors
+from outrider.decoding.clock import now
 from outrider.decoding.handed_over import (
     checked_depth,
     checked_ends,
@@ -59,7 +59,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     Raises:
         DrafterError: the drafter failed, or wrote a draft of another kind than it declares.
     """
-    began = perf_counter()
+    began = now()
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = partial(goes_on, text.policy)
@@ -85,7 +85,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     if probes and not text.drafter.asks:
         name = type(text.drafter).__name__
         raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
-    return Proposal(context, draft, probes, perf_counter() - began)
+    return Proposal(context, draft, probes, now() - began)
 
 
 def _guide(text: ActiveText) -> Guide | None:
@@ -118,7 +118,7 @@ def finish(
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """
-    began = perf_counter()
+    began = now()
     checked_scores(run.target, logits, len(proposal.to_score) + 1)
     draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
@@ -139,7 +139,7 @@ def finish(
         if text.drafter.observes:
             text.drafter.observe(proposal.context, draft, own_logits, verdict)
     drafted, tested, accepted = _counts(draft, verdict, emission)
-    seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": perf_counter() - began}
+    seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": now() - began}
     round = Round(
         tokens=emission.tokens,
         origins=emission.origins,

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
 from typing import Literal, final
 
 import torch
@@ -15,6 +14,7 @@ from outrider.decoding.batch_target import Path, PathScorer, batched
 from outrider.decoding.beams.draft import BeamDrafter, fit
 from outrider.decoding.beams.search import Rules, State, advance, begin
 from outrider.decoding.blame import named_errors
+from outrider.decoding.clock import now
 from outrider.decoding.handed_over import encoded
 from outrider.plugins.registry import make
 
@@ -129,13 +129,13 @@ class _Search:
 
     def round(self, state: State) -> State:
         """Returns the state after all the steps that one target call allows."""
-        began = perf_counter()
+        began = now()
         depth = min(self.gamma, self.longest - len(state.running[0]) - 1)
         drafted = self.beam_drafter.run_ahead(state, depth)
         paths = list(dict.fromkeys([*state.running, *(path for step in drafted for path in step)]))
-        drafted_at = perf_counter()
+        drafted_at = now()
         logits_after = dict(zip(paths, self.score(paths), strict=True))
-        scored_at = perf_counter()
+        scored_at = now()
         steps = 0
         while not state.over and all(path in logits_after for path in state.running):
             logits = torch.stack([logits_after[path] for path in state.running]).cpu()
@@ -145,7 +145,7 @@ class _Search:
         self.rounds.append(steps)
         self.seconds["draft"] += drafted_at - began
         self.seconds["score"] += scored_at - drafted_at
-        self.seconds["search"] += perf_counter() - scored_at
+        self.seconds["search"] += now() - scored_at
         return state
 
 
