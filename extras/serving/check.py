@@ -17,8 +17,8 @@ from outrider.verifiers.token import Token
 class Writer(Protocol):
     """Anything that completes a prompt, as `outrider.extras.serving.server.Server` does."""
 
-    def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
-        """Returns the greedy text after a prompt."""
+    def complete(self, ids: Sequence[int], max_new_tokens: int, temperature: float = 0.0) -> Answer:
+        """Returns the text after a prompt, greedy by default."""
 
 
 @final
@@ -48,6 +48,19 @@ def ask(
     with ThreadPoolExecutor(clients) as pool:
         answers = pool.map(lambda ids: writer.complete(ids, max_new_tokens), prompts)
         return [answer.tokens for answer in answers]
+
+
+def ask_mixed(
+    writer: Writer, prompts: Sequence[Sequence[int]], clients: int, max_new_tokens: int
+) -> list[list[int]]:
+    """Returns the greedy texts after the prompts while every other client samples one of its own.
+
+    In one batch with them, sampled texts must leave greedy ones as they are.
+    """
+    jobs = [(ids, temperature) for ids in prompts for temperature in (1.0, 0.0)]
+    with ThreadPoolExecutor(clients) as pool:
+        answers = list(pool.map(lambda job: writer.complete(job[0], max_new_tokens, job[1]), jobs))
+    return [answer.tokens for answer in answers[1::2]]
 
 
 def lab_counts(

@@ -1,16 +1,15 @@
-"""`outrider serve-check`: runs drafters in vLLM, and compares texts and counts with the lab's."""
+"""`outrider serve-check`: drafters in vLLM: their texts and counts, and the distribution."""
 
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
@@ -18,24 +17,23 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.extras.bench.entrants import weights_location
-from outrider.extras.serving.check import Difference, ask, differences, lab_counts
+from outrider.extras.serving import serve_report
+from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.command import PROMPTS
+from outrider.extras.serving.audit.expected import FromTarget
+from outrider.extras.serving.check import ask, ask_mixed, differences, lab_counts
 from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings
-from outrider.extras.serving.server import Drafted, Server, version_in
+from outrider.extras.serving.serve_report import Comparison
+from outrider.extras.serving.server import Server, version_in
 from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
 from outrider.plugins.config import build, option_configs, plain_values
 from outrider.plugins.schema import plain_settings
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A drafter's counts in the lab and in vLLM, and its texts that differ from vLLM's own."""
-
-    lab: Drafted
-    vllm: Drafted
-    differences: list[Difference]
+AUDITED_TOKENS = 24
+"""The length of the texts of an audit."""
 
 
 @final
@@ -71,7 +69,8 @@ def serve_check(config: ServeCheck) -> None:
     """Prints the table, and writes `serve-check.json` and profiles in Hydra's run dir.
 
     Raises:
-        OutriderError: a text differs from what vLLM writes without drafts, other than at a tie.
+        OutriderError: a text differs from what vLLM writes without drafts, other than at a tie, or
+            an audit finds that sampled texts have another distribution than the target's.
     """
     _check(config)
     python, settings = Path(config.vllm).expanduser(), plain_settings(config)
@@ -96,7 +95,7 @@ def serve_check(config: ServeCheck) -> None:
     launcher = Launcher(python, weights_location(settings), folder, options)
     comparisons = _compare(config, target, prompts, drafters, launcher=launcher, vllm=vllm)
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
-    results().print(_table(comparisons, len(prompts), title))
+    results().print(serve_report.table(comparisons, len(prompts), title))
     conditions = {
         "engine": f"vllm {version}",
         "concurrency": config.clients,
@@ -107,17 +106,14 @@ def serve_check(config: ServeCheck) -> None:
     for name, comparison in comparisons.items():
         write_profile(name, comparison.vllm, settings, conditions, folder=folder)
     path = folder / "serve-check.json"
-    content = json.dumps(_report(settings, comparisons), indent=1) + "\n"
+    content = json.dumps(serve_report.content(settings, comparisons), indent=1) + "\n"
     write_whole(path, content)
     print_json(content)
     remarks(stderr=False).print(plain(path), soft_wrap=True)
-    wrong = sum(
-        not difference.tie
-        for comparison in comparisons.values()
-        for difference in comparison.differences
-    )
-    if wrong:
-        raise OutriderError(f"{wrong} texts are not those that vLLM writes without drafts")
+    for line in serve_report.audit_lines(comparisons):
+        results().print(plain(line), soft_wrap=True)
+    if fault := serve_report.fault(comparisons):
+        raise OutriderError(fault)
 
 
 def _check(config: ServeCheck) -> None:
@@ -157,9 +153,25 @@ def _compare(
                 with launcher.start(name, environment, speculative) as server:
                     texts = ask(server, prompts, config.clients, config.max_new_tokens)
                     counts = server.drafted()
-                differing = differences(texts, expected, prompts, target)
-                results[name] = Comparison(counts_in_lab[name], counts, differing)
+                    mixed = ask_mixed(server, prompts, config.clients, config.max_new_tokens)
+                    audit = _audited(server, target, prompts, config)
+                results[name] = Comparison(
+                    counts_in_lab[name],
+                    counts,
+                    differences(texts, expected, prompts, target),
+                    differences(mixed, expected, prompts, target),
+                    audit,
+                )
     return results
+
+
+def _audited(
+    server: Server, target: Target, prompts: Sequence[list[int]], config: ServeCheck
+) -> Result | None:
+    if not config.audit:
+        return None
+    asked = [Request(tuple(ids), AUDITED_TOKENS) for ids in prompts[:PROMPTS]]
+    return Auditor(OpenAIClient(server.url), asked, FromTarget(target)).run(config.audit)
 
 
 @contextmanager
@@ -176,41 +188,3 @@ def _steps(total: int) -> Iterator[Any]:
             progress.advance(task)
 
         yield step
-
-
-def _table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Table:
-    table = Table(title=title)
-    table.add_column("")
-    for heading in ("", "drafts", "drafted", "accepted", "rate", "alike", "ties"):
-        table.add_column(heading, justify="right")
-    for name, comparison in comparisons.items():
-        alike = f"{texts - len(comparison.differences)} of {texts}"
-        ties = str(sum(difference.tie for difference in comparison.differences))
-        table.add_row(plain(name), "lab", *_cells(comparison.lab), "", "")
-        table.add_row("", "vLLM", *_cells(comparison.vllm), alike, ties)
-    return table
-
-
-def _cells(counts: Drafted) -> tuple[str, str, str, str]:
-    rate = f"{counts.accepted / counts.drafted:.3f}" if counts.drafted else "-"
-    return str(counts.drafts), str(counts.drafted), str(counts.accepted), rate
-
-
-def _report(settings: dict[str, Any], comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
-    """Returns the content of `serve-check.json`."""
-    drafters = {
-        name: {
-            "lab": asdict(comparison.lab),
-            "vllm": asdict(comparison.vllm),
-            "differences": [
-                {
-                    "prompt": difference.prompt,
-                    "place": difference.position,
-                    "gap": difference.gap,
-                }
-                for difference in comparison.differences
-            ],
-        }
-        for name, comparison in comparisons.items()
-    }
-    return {"settings": settings, "drafters": drafters}

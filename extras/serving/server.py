@@ -113,6 +113,11 @@ class Server:
         self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
 
+    @property
+    def url(self) -> str:
+        """Returns the address that it answers at."""
+        return f"http://127.0.0.1:{self._port}"
+
     def __enter__(self) -> "Server":
         with self._log.open("wb") as log:
             # In a process group of its own: the server starts processes that may outlive it.
@@ -139,8 +144,8 @@ class Server:
     ) -> None:
         self.close()
 
-    def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
-        """Returns the greedy text after a prompt, through the OpenAI-compatible API.
+    def complete(self, ids: Sequence[int], max_new_tokens: int, temperature: float = 0.0) -> Answer:
+        """Returns the text after a prompt, through the OpenAI-compatible API; greedy by default.
 
         Raises:
             ServerError: the server is gone, or refused the request.
@@ -149,7 +154,7 @@ class Server:
             "model": "model",
             "prompt": list(ids),
             "max_tokens": max_new_tokens,
-            "temperature": 0,
+            "temperature": temperature,
             "return_token_ids": True,
         }
         began = time.perf_counter()
@@ -188,14 +193,13 @@ class Server:
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
-            health = f"http://127.0.0.1:{self._port}/health"
-            with suppress(OSError), LOOPBACK.open(health, timeout=5):
+            with suppress(OSError), LOOPBACK.open(f"{self.url}/health", timeout=5):
                 return
             time.sleep(0.5)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
 
     def _ask(self, path: str, body: bytes | None = None) -> str:
-        request = Request(f"http://127.0.0.1:{self._port}{path}", data=body)
+        request = Request(self.url + path, data=body)
         request.add_header("Content-Type", "application/json")
         try:
             with LOOPBACK.open(request, timeout=self._patience) as reply:

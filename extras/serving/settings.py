@@ -22,6 +22,7 @@ class ServeCheck(Decoding):
     options: list[Any]
     clients: Count
     turns: Count
+    audit: Annotated[int, AtLeast(0)]
 
 
 @final

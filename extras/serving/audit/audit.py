@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from outrider.extras.serving.audit import plan, promises
-from outrider.extras.serving.audit.client import Choice, Client, Counted, Request
+from outrider.extras.serving.audit.client import Choice, Client, Counted, EngineError, Request
 from outrider.extras.serving.audit.expected import Expected
 from outrider.extras.serving.audit.martingale import (
     Bet,
@@ -113,13 +113,24 @@ class Auditor:
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
         """Returns the result, as soon as a fault is found or `limit` requests have been sent.
 
+        An engine that fails once it has answered is broken.
+
         report: is called with the number of requests sent, after each batch.
+
+        Raises:
+            OutriderError: the engine never answered, or refuses a request.
         """
         client, cycle = Counted(self.client), 0
         while client.sent + plan.size(self.prompts) <= limit and not self._is_broken():
             for batch in plan.batches(self.prompts, cycle):
                 asked = [ask.request for ask in batch]
-                answers = client.ask(asked)
+                try:
+                    answers = client.ask(asked)
+                except EngineError as error:
+                    if not self._texts:
+                        raise
+                    self._faults[batch[0].name] = f"the engine failed: {error}"
+                    return self._result(client.sent)
                 self._read(batch, answers)
                 if self.baseline is not None:
                     self._compare(batch, answers, self.baseline.ask(asked))

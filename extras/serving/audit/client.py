@@ -17,6 +17,12 @@ from outrider.contract.sampling import Sampling
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """The names of this machine, whose prompts no proxy gets to see."""
 
+FAILED = 500
+"""From this status on a server says that it failed; below, that it refuses a request."""
+
+ALL = -1
+"""What servers call a top-k that keeps all tokens."""
+
 Token = int | str
 """A token as an engine names it: by its id, or else by its characters."""
 
@@ -57,6 +63,10 @@ class Choice:
     likeliest: tuple[Mapping[Token, float], ...] = ()
 
 
+class EngineError(OutriderError):
+    """The engine failed, or is gone."""
+
+
 class Client(ABC):
     """Asks an engine for texts."""
 
@@ -65,7 +75,8 @@ class Client(ABC):
         """Returns the texts of each request; several requests are in the engine at one time.
 
         Raises:
-            OutriderError: the engine is gone, or refused a request.
+            EngineError: the engine failed, or is gone.
+            OutriderError: it refused a request.
         """
 
 
@@ -115,14 +126,14 @@ class OpenAIClient(Client):
             "model": self._model,
             "max_tokens": request.max_tokens,
             "temperature": sampling.temperature,
+            # Said even where they change nothing: llama.cpp has other defaults.
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k or ALL,
+            "min_p": sampling.min_p,
             "n": request.n,
             "return_token_ids": True,
             **request.penalties,
         }
-        if sampling.top_p < 1:
-            body["top_p"] = sampling.top_p
-        if sampling.top_k:
-            body["top_k"] = sampling.top_k
         if request.seed is not None:
             body["seed"] = request.seed
         if request.stop:
@@ -132,7 +143,7 @@ class OpenAIClient(Client):
             body["messages"] = [{"role": role, "content": content} for role, content in messages]
             body |= {"logprobs": True, "top_logprobs": self._logprobs}
             reply = self._call("/chat/completions", body)
-            return [_chat_choice(choice) for choice in reply["choices"]]
+            return [_choice(choice) for choice in reply["choices"]]
         prompt = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
         reply = self._call("/completions", body | {"prompt": prompt, "logprobs": self._logprobs})
         return [_choice(choice) for choice in reply["choices"]]
@@ -147,19 +158,24 @@ class OpenAIClient(Client):
                 return content
         except HTTPError as error:
             detail = " ".join(error.read().decode(errors="replace").split())
-            raise OutriderError(f"{self._url}{path}: {error.code} {detail}") from error
+            kind = EngineError if error.code >= FAILED else OutriderError
+            raise kind(f"{self._url}{path}: {error.code} {detail}") from error
         except (OSError, ValueError) as error:
-            raise OutriderError(f"{self._url}{path}: {error}: expected a server") from error
+            raise EngineError(f"{self._url}{path}: {error}: expected a server") from error
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
-    """Returns a text of a completion. Its tokens are known by ids where the server tells them."""
+    """Returns a text. Its tokens are known by ids where the server tells them."""
+    message = choice.get("message") or choice
+    text = message.get("content") or message.get("text") or ""
     found = choice.get("logprobs") or {}
+    if "content" in found:  # of a chat; llama.cpp's completions have it too
+        return _from_entries(text, choice, found["content"] or [])
     names = tuple(choice.get("token_ids") or found.get("tokens") or ())
     likeliest = found.get("top_logprobs") or ()
     logprobs = found.get("token_logprobs")
     return Choice(
-        text=choice["text"],
+        text=text,
         tokens=names,
         logprobs=None if logprobs is None else tuple(logprobs),
         likeliest=tuple(
@@ -169,20 +185,23 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
     )
 
 
-def _chat_choice(choice: Mapping[str, Any]) -> Choice:
-    content = (choice.get("logprobs") or {}).get("content") or []
-    names = tuple(choice.get("token_ids") or [entry["token"] for entry in content])
+def _from_entries(
+    text: str, choice: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
+) -> Choice:
+    """Returns a text whose tokens are listed one by one; llama.cpp gives each an `id`."""
+    ids = choice.get("token_ids") or ()
+    names = tuple(ids or [entry.get("id", entry["token"]) for entry in entries])
     return Choice(
-        text=choice["message"]["content"] or "",
+        text=text,
         tokens=names,
-        logprobs=tuple(entry["logprob"] for entry in content) or None,
+        logprobs=tuple(entry["logprob"] for entry in entries) or None,
         likeliest=tuple(
             _named(
-                {top["token"]: top["logprob"] for top in entry["top_logprobs"]},
+                {top.get("id", top["token"]): top["logprob"] for top in entry["top_logprobs"]},
                 entry["token"],
                 token,
             )
-            for entry, token in zip(content, names, strict=False)
+            for entry, token in zip(entries, names, strict=False)
         ),
     )
 

@@ -37,7 +37,8 @@ def audit(settings: Audit) -> None:
         task = progress.add_task("requests", total=settings.requests)
         result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
     folder = Path(HydraConfig.get().runtime.output_dir)
-    content = json.dumps(_report(settings, result), indent=1) + "\n"
+    sources = {"url": settings.url, "baseline": settings.baseline}
+    content = json.dumps(sources | report(result), indent=1) + "\n"
     write_whole(folder / "audit.json", content)
     page = Console(record=True, width=120, file=StringIO())
     page.print(plain(result.line), _table(result))
@@ -94,10 +95,9 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _report(settings: Audit, result: Result) -> dict[str, Any]:
-    """Returns the content of `audit.json`."""
+def report(result: Result) -> dict[str, Any]:
+    """Returns a result as it is written into a file."""
     facts = asdict(result)
     for finding in facts["findings"]:
         finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
-    sources = {"url": settings.url, "baseline": settings.baseline, "line": result.line}
-    return sources | facts
+    return {"line": result.line} | facts

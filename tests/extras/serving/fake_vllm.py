@@ -1,7 +1,8 @@
 """Stands in for the python of an environment with vLLM, and answers over HTTP from a script.
 
 The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list;
-`drafted`, the texts with drafts if they differ; `start`, a line to die with instead of starting.
+`drafted`, the texts with drafts if they differ; `beside_sampled`, those once a request has
+sampled; `start`, a line to die with instead of starting.
 """
 
 import json
@@ -18,6 +19,7 @@ DRAFTS = "--speculative-config" in sys.argv
 
 class Handler(BaseHTTPRequestHandler):
     drafts = 0
+    sampling = False  # from the first request that samples
     lock = threading.Lock()
 
     def do_GET(self) -> None:
@@ -36,7 +38,9 @@ class Handler(BaseHTTPRequestHandler):
             for engine in (0, 1)
             for place, count in enumerate((float(Handler.drafts), 0.0))
         ]
-        self._reply(200, {"/metrics": "\n".join(lines), "/health": ""}[self.path])
+        models = json.dumps({"data": [{"id": "model"}]})
+        pages = {"/metrics": "\n".join(lines), "/health": "", "/v1/models": models}
+        self._reply(200, pages[self.path])
 
     def do_POST(self) -> None:
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -47,8 +51,11 @@ class Handler(BaseHTTPRequestHandler):
             return
         with Handler.lock:
             Handler.drafts += 1
-        text = text[: question["max_tokens"]]
-        self._reply(200, json.dumps({"choices": [{"token_ids": text}]}))
+        if DRAFTS and question["temperature"] == 0 and Handler.sampling:
+            text = SCRIPT.get("beside_sampled", texts).get(json.dumps(question["prompt"]))
+        Handler.sampling = Handler.sampling or question["temperature"] > 0
+        choice = {"token_ids": text[: question["max_tokens"]], "text": ""}
+        self._reply(200, json.dumps({"choices": [choice] * question.get("n", 1)}))
 
     def _reply(self, status: int, text: str) -> None:
         self.send_response(status)

@@ -18,18 +18,18 @@ TOKENS = 6
 def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Callable[..., Any]:
     """Runs the command against a server that answers as the target would.
 
-    changed: what the server adds to one token when it drafts.
+    changed: what the server adds to one token when it drafts. what: in which texts.
     """
     target = make("target", str(folder))
 
-    def go(*arguments: str, changed: int | None = None, **more: Any) -> Any:
+    def go(*arguments: str, changed: int | None = None, what: str = "drafted", **more: Any) -> Any:
         lines = [json.loads(line) for line in data.read_text().splitlines()]
         prompts = [target.encode_turns([line["turns"][0]], chat=False) for line in lines]
         keys = [json.dumps(ids) for ids in prompts]
         texts = [generate(target, ids, "none", max_new_tokens=TOKENS).tokens for ids in prompts]
         if changed is not None:
             changed_text = [*texts[0][:2], (texts[0][2] + changed) % target.vocab_size]
-            more["drafted"] = dict(zip(keys, [changed_text, *texts[1:]], strict=True))
+            more[what] = dict(zip(keys, [changed_text, *texts[1:]], strict=True))
         python = vllm(dict(zip(keys, texts, strict=True)), **more)
         status, out, err = run(
             "serve-check",
@@ -40,6 +40,7 @@ def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Ca
             "chat=false",
             f"max_new_tokens={TOKENS}",
             f"vllm={python}",
+            "audit=0",
             f"hydra.run.dir={tmp_path / 'out'}",
             *arguments,
         )
@@ -76,11 +77,31 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
 def test_a_differing_text_fails_the_check(checked: Any, tmp_path: Path) -> None:
     status, out, err = checked("drafters=[bigram]", changed=3)
     assert status == 1
-    assert "1 texts are not those that vLLM writes without drafts" in err
+    assert (
+        "2 texts are not those that vLLM writes without drafts" in err
+    )  # alone and beside sampled ones
     assert "2 of 3" in out
     facts = json.loads((tmp_path / "out" / "serve-check.json").read_text())
     (difference,) = facts["drafters"]["bigram"]["differences"]
     assert (difference["prompt"], difference["place"]) == (0, 2) and difference["gap"] > 1e-3
+
+
+def test_greedy_texts_are_compared_beside_sampled_ones(checked: Any, tmp_path: Path) -> None:
+    status, _, err = checked("drafters=[bigram]", "clients=1", changed=3, what="beside_sampled")
+    assert status == 1
+    assert "1 texts are not those that vLLM writes without drafts" in err
+    (facts,) = json.loads((tmp_path / "out" / "serve-check.json").read_text())["drafters"].values()
+    assert facts["differences"] == []
+    assert [found["place"] for found in facts["beside_sampled"]] == [2]
+
+
+def test_sampled_texts_are_audited(checked: Any, tmp_path: Path) -> None:
+    status, out, err = checked("drafters=[bigram]", "audit=200")
+    assert status == 1  # the stand-in writes its greedy texts at every temperature
+    assert "bigram: broken: temperature" in out + err
+    (facts,) = json.loads((tmp_path / "out" / "serve-check.json").read_text())["drafters"].values()
+    assert facts["audit"]["verdict"] == "broken"
+    assert facts["audit"]["requests"] <= 200
 
 
 def test_a_server_that_does_not_start(checked: Any) -> None:

@@ -1,10 +1,14 @@
 """An audit finds each fault of an engine, and none where there is none."""
 
+from collections.abc import Sequence
+from typing import final
+
 import pytest
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
+from outrider import OutriderError
 from outrider.extras.serving.audit.audit import Auditor, Result
-from outrider.extras.serving.audit.client import Counted, Request
+from outrider.extras.serving.audit.client import Choice, Client, Counted, EngineError, Request
 from outrider.extras.serving.audit.expected import FromLogprobs, FromTarget
 from outrider.targets.tabular import TabularTarget
 
@@ -38,6 +42,36 @@ def test_every_request_counts_towards_the_limit(limit: int) -> None:
     asked = Counted(FaultyEngine(TARGET))
     result = Auditor(asked, PROMPTS, FromTarget(TARGET)).run(limit)
     assert result.requests == asked.sent <= limit
+
+
+@final
+class Dying(Client):
+    """Dies of its last request."""
+
+    def __init__(self, answers: int, error: type[OutriderError]) -> None:
+        self.engine, self.left, self.error = FaultyEngine(TARGET), answers, error
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error("gone")
+        return self.engine.ask(requests)
+
+
+def test_an_engine_that_fails_once_it_has_answered_is_broken() -> None:
+    result = Auditor(Dying(1, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
+    assert result.line.startswith(
+        "broken: temperature 0.7, top-k 5, top-p 0.9, alone: the engine failed: gone"
+    )
+    assert result.requests == 2
+
+
+@pytest.mark.parametrize(("answers", "error"), [(0, EngineError), (1, OutriderError)])
+def test_an_engine_that_never_answers_or_refuses_is_not_judged(
+    answers: int, error: type[OutriderError]
+) -> None:
+    with pytest.raises(error, match="gone"):
+        Auditor(Dying(answers, error), PROMPTS, FromTarget(TARGET)).run(60)
 
 
 def test_texts_are_compared_with_those_without_drafts() -> None:

@@ -22,7 +22,7 @@ def answer(engine: FaultyEngine, body: dict[str, Any]) -> dict[str, Any]:
     request = Request(
         prompt=(len(prompt) % 8,),
         max_tokens=body["max_tokens"],
-        sampling=Sampling(body["temperature"], body.get("top_k", 0), body.get("top_p", 1.0)),
+        sampling=Sampling(body["temperature"], max(0, body["top_k"]), body["top_p"]),
         seed=body.get("seed"),
         n=body["n"],
         stop=tuple(stop for stop in body.get("stop", ()) if stop in LETTERS),

@@ -1,0 +1,74 @@
+"""Audits vLLM on SmolLM2's exact distribution: its own n-gram drafts before and after the mend.
+
+python evidence/vllm_audit.py --python .venv-vllm/bin/python
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from outrider.data import sources as data
+from outrider.extras.serving.audit import plan
+from outrider.extras.serving.audit.audit import Auditor
+from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.expected import FromTarget
+from outrider.extras.serving.server import Server
+from outrider.plugins.registry import make
+
+NGRAMS = {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1}
+CUSTOM = {"method": "custom_class", "model": "outrider.extras.serving.vllm.OutriderProposer"}
+BIGRAM = {"OUTRIDER_DRAFTER": json.dumps({"_target_": "outrider.drafters.ngram.bigram"})}
+UNMENDED = {"VLLM_PLUGINS": "none"}
+ENGINES: dict[str, tuple[dict[str, str], dict[str, object] | None]] = {
+    "no drafts": ({}, None),
+    "n-grams, not mended": (UNMENDED, NGRAMS),
+    "n-grams, mended": ({}, NGRAMS),
+    "bigram, not mended": (UNMENDED | BIGRAM, CUSTOM),
+    "bigram, mended": (BIGRAM, CUSTOM),
+}
+OPTIONS = ["--dtype", "float32", "--max-model-len", "2048", "--enforce-eager"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
+    parser.add_argument("--requests", type=int, default=2000)
+    parser.add_argument("--tokens", type=int, default=24)
+    parser.add_argument("--gamma", type=int, default=3)
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
+    parser.add_argument("--kinds", nargs="+", choices=[*plan.KINDS], help="default: all")
+    parser.add_argument("--logs", type=Path, help="a folder for what the servers print")
+    options = parser.parse_args()
+    for kind in set(plan.KINDS) - set(options.kinds or plan.KINDS):
+        del plan.KINDS[kind]
+    target = make("target", "smollm2")
+    prompts = [
+        Request(tuple(target.encode(prompt.turns[0])), options.tokens) for prompt in data.demo(2)
+    ]
+    for name in options.engines:
+        environment, speculative = ENGINES[name]
+        if speculative is not None:
+            speculative = speculative | {"num_speculative_tokens": options.gamma}
+        with tempfile.TemporaryDirectory() as folder:
+            server = Server(
+                options.python,
+                str(target.model.config._name_or_path),
+                (options.logs or Path(folder)) / f"{name}.log",
+                speculative=speculative,
+                environment={"VLLM_CPU_KVCACHE_SPACE": "1"} | environment,
+                options=OPTIONS,
+            )
+            with server:
+                auditor = Auditor(OpenAIClient(server.url), prompts, FromTarget(target))
+                result = auditor.run(options.requests)
+                print(f"{name}: {result.line}; {result.requests} requests")
+                if "failed" not in result.line:
+                    print(f"    {server.drafted()}")
+        for finding in result.findings:
+            print(f"    {finding.name}: e^{finding.growth:.1f} {finding.fault or ''}", flush=True)
+        print(f"    the control: e^{result.control:.1f}; ties: {result.ties}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""vLLM 0.32 on CPUs gets a right function in the place of a wrong one, and no other vLLM does."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from outrider.extras.serving.mend import expand_batch_to_tokens, mend
+
+
+def wrong(*arguments: Any, **settings: Any) -> None:
+    """Fills nothing, like vLLM's own."""
+
+
+@pytest.fixture
+def sampler(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
+    """The module of an engine of this version, on a CPU or not."""
+    version, on_cpu = request.param
+    names = ("vllm", "vllm.platforms", "vllm.v1", "vllm.v1.sample")
+    sample = [ModuleType(name) for name in (*names, "vllm.v1.sample.rejection_sampler")]
+    for module in sample:
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    engine, platforms, _, package, found = sample
+    engine.__version__ = version  # type: ignore[attr-defined]
+    platforms.current_platform = ModuleType("cpu")  # type: ignore[attr-defined]
+    platforms.current_platform.is_cpu = lambda: on_cpu
+    package.rejection_sampler = found  # type: ignore[attr-defined]
+    found.expand_batch_to_tokens = wrong  # type: ignore[attr-defined]
+    return found
+
+
+@pytest.mark.parametrize("sampler", [("0.32.0", True)], indirect=True)
+def test_the_function_is_replaced(sampler: Any) -> None:
+    mend()
+    assert sampler.expand_batch_to_tokens is expand_batch_to_tokens
+
+
+@pytest.mark.parametrize("sampler", [("0.33.0", True), ("0.32.0", False)], indirect=True)
+def test_other_engines_are_left_alone(sampler: Any) -> None:
+    mend()
+    assert sampler.expand_batch_to_tokens is wrong
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32])
+def test_each_token_gets_the_setting_of_its_request(dtype: torch.dtype) -> None:
+    settings = torch.tensor([2, 0, 3, 5], dtype=dtype)
+    ends = torch.tensor([2, 5, 5, 6], dtype=torch.int32)  # the third request has no draft
+    expanded = expand_batch_to_tokens(settings, ends, 6, replace_from=0, replace_to=1)
+    assert expanded.tolist() == [2, 2, 1, 1, 1, 5]
+    assert expanded.dtype == dtype
+    assert expand_batch_to_tokens(settings, ends, 6).tolist() == [2, 2, 0, 0, 0, 5]
