@@ -3,11 +3,12 @@
 import re
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache, partial
 from typing import Any
 
 from outrider.base.errors import ConfigError
 from outrider.cli.quoting import quote_prompt
-from outrider.cli.usage import read_settings
+from outrider.cli.usage import Settings, read_settings
 from outrider.plugins.command import Command
 from outrider.plugins.roles import ROLES
 
@@ -43,14 +44,15 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
     flags: list[str] = []
     overrides: list[str] = []
     words = iter(arguments)
+    known = cache(partial(read_settings, command.name))
     for word in words:
         name, equals, _ = word.partition("=")
         if not word.startswith("-"):
-            overrides += _override(command, word)
+            overrides += _override(command, word, known())
         elif name in CONFIG_NAME:
             raise ConfigError(f"{name}: the command names its config: outrider {command.name}")
         elif name not in (*FLAGS, *FLAGS_WITH_VALUE):
-            raise ConfigError(_no_flag(command, name))
+            raise ConfigError(_no_flag(command, name, known()))
         else:
             flags.append(word)
             if name in FLAGS_WITH_VALUE and not equals:
@@ -76,10 +78,9 @@ def _quoted(match: re.Match[str]) -> str:
     return f'"{match[1]}"'
 
 
-def _override(command: Command, word: str) -> list[str]:
+def _override(command: Command, word: str, known: Settings) -> list[str]:
     """Returns a setting as Hydra takes it; nothing for a part that is none anyway."""
     name, equals, value = word.partition("=")
-    known = read_settings(command.name)
     if name.lstrip("+") == SWEEPER_PARAMS:
         raise ConfigError(f"{name}: expected in a file, or as SETTING=1,2 after --multirun")
     if not equals and not word.startswith("~"):
@@ -102,8 +103,7 @@ def _optional(command: Command) -> set[str]:
     return set() if kind is None else {it.name for it in fields(kind) if it.default is None}
 
 
-def _no_flag(command: Command, flag: str) -> str:
-    known = read_settings(command.name)
+def _no_flag(command: Command, flag: str, known: Settings) -> str:
     name = flag.lstrip("-").replace("-", "_")
     if name in {*known.groups, *known.values}:
         return f"{flag}: settings are written without dashes: {name}=..."

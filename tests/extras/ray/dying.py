@@ -1,4 +1,7 @@
-"""A policy whose process is killed once, in the middle of a job of a sweep."""
+"""A policy whose process is killed once, in the middle of a job of a sweep.
+
+Run as a program, it is outrider, whose workers find this module and the folder `died`.
+"""
 
 import os
 import shutil
@@ -8,6 +11,7 @@ from pathlib import Path
 from hydra.core.hydra_config import HydraConfig
 
 from outrider import Policy
+from outrider.cli import main as cli
 
 ROUNDS = 12
 """It is killed in its twelfth round, when some questions are finished."""
@@ -29,3 +33,8 @@ class Dying(Policy):
             shutil.copytree(HydraConfig.get().runtime.output_dir, mark)
             os.kill(os.getpid(), signal.SIGKILL)
         return gamma
+
+
+if __name__ == "__main__":
+    os.environ |= {"PYTHONPATH": str(Path(__file__).parent), "DYING": str(Path("died").resolve())}
+    cli.main()
