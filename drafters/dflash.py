@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.bounds import AtLeast, checked
+from outrider.base.bounds import AtLeast, Share, checked
+from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -31,6 +32,7 @@ from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.parts.trees.shapes import NextLogits
 
 
 @final
@@ -41,7 +43,8 @@ class DFlashNetwork(TrainedNetwork):
     block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
     DFlash. The embeddings are the target's, and so is the head by default.
 
-    block, corrector: the size of blocks, and the kind of corrector, if there is no config.
+    block, corrector, confident: the size of blocks, the kind of corrector, and whether it has a
+        confidence head, if there is no config.
     config: Defaults to one layer with the sizes of the target's own.
     head: an output matrix for its vocabulary. Defaults to the target's.
     """
@@ -55,13 +58,14 @@ class DFlashNetwork(TrainedNetwork):
         *,
         block: int = 8,
         corrector: str | None = None,
+        confident: bool = False,
         config: DFlashConfig | None = None,
         head: Float[Tensor, "known width"] | None = None,
     ) -> None:
         super().__init__()
         if config is None:
             kind = CorrectorConfig.of(corrector)
-            config = DFlashConfig.like(target, block=block, corrector=kind)
+            config = DFlashConfig.like(target, block=block, corrector=kind, confident=confident)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
         self.reads: tuple[str, ...] = state_names(config.layers)
@@ -83,6 +87,7 @@ class DFlashNetwork(TrainedNetwork):
         if config.corrector is not None:
             backbone = Backbone(width, config.drafted, vocabulary, self._embedding)
             self.corrector = config.corrector.make(backbone)
+        self.confidence: nn.Linear | None = nn.Linear(2 * width, 1) if config.confident else None
 
     def fused(
         self, features: Sequence[Float[Tensor, "batch tokens width"]]
@@ -132,6 +137,21 @@ class DFlashNetwork(TrainedNetwork):
         """Returns the logits of the token at each state, over the network's vocabulary."""
         return self._head(states)
 
+    def foreseen(
+        self, states: Float[Tensor, "*batch w"], before: Int[Tensor, "*batch"]
+    ) -> Float[Tensor, "*batch"]:
+        """Returns the logits of how likely the token at each state is to be accepted.
+
+        This is DSpark's confidence head (2607.05147), with the target's embedding of the token
+        before the state in place of a Markov head's, so that it goes with every corrector.
+
+        before: the token before each state.
+        """
+        assert self.confidence is not None, "the network has no confidence head"
+        read = torch.cat([states, embedding(before, self._embedding)], dim=-1)
+        logits: Tensor = self.confidence(read)
+        return logits[..., 0]
+
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = DFlashConfig.read(folder)
@@ -165,9 +185,13 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     block: the size of blocks with random weights; trained weights have their own.
     corrector: likewise, what makes the tokens of a block depend on each other: a name in
         `outrider.drafters.parts.networks.correctors.corrector.CORRECTORS`. Defaults to nothing.
+    confidence: how likely a token and all those before it must be to be accepted for the draft to
+        have it, as far as the network's confidence head can tell. Defaults to no such limit. The
+        head foresees a token before it is drawn, from the text and from those already drawn.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` if the weights don't fit the target; it names the tensor.
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor. Likewise if there
+    is a limit, and a tree or no confidence head.
     """
 
     @checked("drafter")
@@ -176,16 +200,25 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         path: str,
         block: Annotated[int, AtLeast(2)] = 8,
         corrector: str | None = None,
+        confidence: Share | None = None,
         tree: Any = None,
     ) -> None:
         CorrectorConfig.of(corrector)  # refuses an unknown one
-        super().__init__(DFlashNetwork, path, tree, block=block, corrector=corrector)
+        require(confidence is None or tree is None, "drafter.tree", tree, "none with a confidence")
+        self._confidence = confidence
+        options = {"block": block, "corrector": corrector, "confident": confidence is not None}
+        super().__init__(DFlashNetwork, path, tree, **options)
         layers = LOWEST
         if path != weights.UNTRAINED:
             layers = DFlashConfig.read(weights.folder("dflash", path)).layers
         self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
+        if self._confidence is not None and self._network.confidence is None:
+            raise ConfigError(
+                f"drafter.confidence={self._confidence}: expected null, since the network at"
+                f" {self._path} has no confidence head"
+            )
         self._caches = LayerCaches(len(self._network.layers))
         self._text = Tokens([])
 
@@ -208,18 +241,45 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         states = network(tokens, positions, sees, self._caches)
         self._caches.crop(known)
         places = states[:, 0 if config.from_anchor else 1 :]
-        if network.corrector is None:
-            self._shape.grow_at_once(pen, self._spread(network.logits(places[0, : pen.gamma])))
+        # At the start of a text, nothing has been read before its last token.
+        text = [rows[None, max(known - 1, 0) : known] for rows in features]
+        next_logits = self._next_logits(block[0], places, text, pen.gamma)
+        if self._confidence is None:
+            self._shape.grow(pen, next_logits)
             return
-        last = slice(max(known - 1, 0), known)
-        text = network.fused([rows[None, last] for rows in features]).sum(1)  # none: zeros
-        correction = network.corrector(Block(places, network.logits(places), text))
+        path, survival = [block[0]], 1.0
+        while pen.open:
+            before = torch.tensor([path[-1]], device=device)
+            survival *= float(network.foreseen(places[:, len(path) - 1], before).sigmoid())
+            if survival < self._confidence:
+                return
+            path.append(pen.draw(next_logits([path[1:]])[0]))
+
+    def _next_logits(
+        self,
+        token: int,
+        places: Float[Tensor, "1 places w"],
+        text: Sequence[Float[Tensor, "1 token width"]],
+        count: int,
+    ) -> NextLogits:
+        """Returns what maps the paths of a draft to the logits of the next token.
+
+        token: the last one of the text. places: the states that predict.
+        text: the target's states at the token before, if there is one.
+        count: how many places are needed, if none depends on the others.
+        """
+        network = self._network
+        if network.corrector is None:
+            logits = self._spread(network.logits(places[0, :count]))
+            return lambda paths: logits[len(paths[0])].expand(len(paths), -1)
+        block = Block(places, network.logits(places), network.fused(text).sum(1))
+        correction = network.corrector(block)
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            before = torch.tensor([[context.tokens[-1], *path] for path in paths], device=device)
+            before = torch.tensor([[token, *path] for path in paths], device=places.device)
             return self._spread(correction(before, before.shape[1] - 1)[:, 0])
 
-        self._shape.grow(pen, next_logits)
+        return next_logits
 
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
         """Reads what is new in a text, except its last token."""

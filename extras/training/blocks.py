@@ -7,6 +7,7 @@ from typing import Annotated, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.dflash import DFlashNetwork
@@ -39,6 +40,8 @@ class DFlashObjective(Objective):
     corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
         a block don't depend on each other. It is shown the text's own tokens.
     causal, convolved: the fields of `DFlashConfig`. JetSpec (2606.18394) is `causal` and `soft`.
+    confident: whether there is a confidence head, which learns the acceptance at each place by
+        cross entropy (DSpark, 2607.05147), without its calibration.
 
     Raises `ConfigError` in `learner` if a number is out of range.
     """
@@ -55,6 +58,7 @@ class DFlashObjective(Objective):
     candidates: Count = 16
     causal: bool = False
     convolved: bool = False
+    confident: bool = False
 
     def learner(self, setup: Setup) -> Learner:
         target = setup.target
@@ -67,6 +71,7 @@ class DFlashObjective(Objective):
             corrector=CorrectorConfig.of(self.corrector, self.rank, self.candidates),
             causal=self.causal,
             convolved=self.convolved,
+            confident=self.confident,
         )
         network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
         head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
@@ -88,19 +93,26 @@ class DFlashObjective(Objective):
             target_states = batch.states[HIDDEN][rows, before][picked]
             tokens = batch.ids.roll(-1, 1)[rows, before][picked]
 
-            def mean(logits: Tensor) -> Tensor:
-                terms = head_loss.terms(logits, target_states, tokens)
+            def mean(terms: Tensor) -> Tensor:
                 return (factors * terms).sum() / factors.sum()
 
             corrector = network.corrector
             if corrector is None:
-                return mean(network.logits(states[picked]))
-            block = Block(states.flatten(0, 1), network.logits(states).flatten(0, 1), text)
-            logits = corrector(block)(batch.ids[rows, before].flatten(0, 1), 0)
-            picked = picked.flatten(0, 1)
-            total = mean(logits[picked])
-            if corrector.base:
-                total = total + corrector.base * mean(block.logits[picked])
+                logits = network.logits(states[picked])
+                total = mean(head_loss.terms(logits, target_states, tokens))
+            else:
+                block = Block(states.flatten(0, 1), network.logits(states).flatten(0, 1), text)
+                of_places = picked.flatten(0, 1)
+                logits = corrector(block)(batch.ids[rows, before].flatten(0, 1), 0)[of_places]
+                total = mean(head_loss.terms(logits, target_states, tokens))
+                if corrector.base:
+                    plain = head_loss.terms(block.logits[of_places], target_states, tokens)
+                    total = total + corrector.base * mean(plain)
+            if self.confident:
+                foreseen = network.foreseen(states[picked], batch.ids[rows, before][picked])
+                accepted = head_loss.acceptance(logits, target_states).to(foreseen.dtype)
+                terms = binary_cross_entropy_with_logits(foreseen, accepted, reduction="none")
+                total = total + mean(terms)
             return total
 
         save_checkpoint = partial(network.save_checkpoint, target=target)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.losses import cross_entropy, forward_kl
+from outrider.extras.training.losses import cross_entropy, forward_kl, total_variation
 from outrider.extras.training.states import Batch
 
 LOW = -1e4
@@ -63,6 +63,14 @@ class HeadLoss:
         numbers = self.vocabulary.numbers(tokens)
         is_excluded = excluded.gather(-1, numbers[:, None])[:, 0]
         return cross_entropy(logits, numbers).masked_fill(is_excluded, 0.0)
+
+    @torch.no_grad()
+    def acceptance(
+        self, logits: Float[Tensor, "rows known"], target_states: Float[Tensor, "rows width"]
+    ) -> Float[Tensor, "rows"]:
+        """Returns sum_x min(p, q) of each row, over the tokens of the vocabulary."""
+        target = linear(target_states, self.vocabulary.rows(self.matrix))
+        return 1 - total_variation(logits, target)
 
 
 def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:

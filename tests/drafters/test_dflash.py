@@ -313,3 +313,43 @@ def test_other_networks_are_refused(
 def test_a_block_has_room_for_a_draft() -> None:
     with pytest.raises(ConfigError, match=r"drafter\.block=1: expected a whole number"):
         DFlash("untrained", block=1)
+
+
+class TestConfidence:
+    """The confidence head ends drafts that are unlikely to be accepted."""
+
+    @parametrize_with_checks([partial(DFlash, "untrained", block=4, confidence=0.3)])
+    def test_conformance(self, make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+        check(make)
+
+    @pytest.mark.parametrize("corrector", [None, "markov"])
+    def test_a_draft_ends_where_its_survival_is_too_low(
+        self, corrector: str | None, target: Any
+    ) -> None:
+        whole = DFlash("untrained", corrector=corrector, confidence=0.0)
+        whole.bind(target)
+        context = context_after(whole, target, TEXT)
+        draft = play_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        network = held(whole, DFlashNetwork)
+        states: list[Any] = []
+        network.register_forward_hook(lambda _, given, out: states.append(out))
+        play_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        before = torch.tensor([TEXT[-1], *draft.tokens[:-1]])
+        survival = network.foreseen(states[0][0, 1:], before).sigmoid().cumprod(0).tolist()
+        for kept in range(1, 7):
+            limit = (survival[kept - 1] + survival[kept]) / 2
+            short = DFlash("untrained", corrector=corrector, confidence=limit)
+            short.bind(target)
+            shorter = play_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
+            assert shorter.tokens == draft.tokens[:kept]
+
+    def test_a_network_without_a_head_is_refused(
+        self, model: Any, target: Any, tmp_path: Path
+    ) -> None:
+        path = write(tmp_path, z_lab(), tensors_of(model))
+        with pytest.raises(ConfigError, match=r"confidence=0\.5: expected null, since the network"):
+            DFlash(path, confidence=0.5).bind(target)
+
+    def test_a_tree_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"drafter\.tree='2x2': expected none with"):
+            DFlash("untrained", confidence=0.5, tree="2x2")

@@ -36,6 +36,7 @@ OWN = (
     "mask_token_id",
     "block_size",
     "causal_block",
+    "confident",
     "convolved",
     "corrector",
     "num_anchors",  # of training
@@ -73,6 +74,7 @@ class DFlashConfig:
     corrector: what makes the tokens of a block depend on each other; None for nothing.
     causal: whether a token of a block sees only those before it there (JetSpec, 2606.18394).
     convolved: whether its layers are DFlash2's, see `ConvolvedLayer`.
+    confident: whether it has DSpark's confidence head.
     """
 
     sizes: LayerConfig
@@ -86,6 +88,7 @@ class DFlashConfig:
     corrector: CorrectorConfig | None = None
     causal: bool = False
     convolved: bool = False
+    confident: bool = False
 
     @classmethod
     def like(
@@ -149,6 +152,7 @@ class DFlashConfig:
             corrector=_corrector(folder, stored),
             causal=bool(stored.get("causal_block")),
             convolved=bool(stored.get("convolved")),
+            confident=bool(stored.get("confident")),
         )
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -163,6 +167,7 @@ class DFlashConfig:
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
         more: dict[str, Any] = {"causal_block": self.causal, "convolved": self.convolved}
+        more["confident"] = self.confident
         more["corrector"] = None if self.corrector is None else asdict(self.corrector)
         more = {name: value for name, value in more.items() if value}
         if sizes and self.reach == TOKEN:  # which only z-lab's layout can say

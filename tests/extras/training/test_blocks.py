@@ -161,6 +161,46 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     torch.testing.assert_close(torch.stack(draft.probs), probs.double(), rtol=0.03, atol=3e-3)
 
 
+@pytest.mark.parametrize("corrector", [None, "selector"])
+def test_a_confidence_head_learns_the_acceptance(
+    corrector: str | None, target: Any, examples: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    options = OPTIONS | {"corrector": corrector, "rank": 8, "candidates": 6}
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    anchors = blocks.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    plain, learned = (
+        make_learner("dflash", target, Vocabulary(31), 0, options | {"confident": confident})
+        for confident in (False, True)
+    )
+    network: Any = learned.network
+    plain.network.load_state_dict(network.state_dict(), strict=False)
+    head = target.model.get_output_embeddings().weight.detach()
+    states, text = blocks.block_states(network, batch, anchors[0])
+    places = anchors[0][..., None] + torch.arange(3)
+    total = weight = 0.0
+    for row, number, step in itertools.product(range(6), range(3), range(3)):
+        token = int(anchors[0][row, number]) + 1 + step
+        if not anchors[1][row, number] or token >= batch.ids.shape[1] or not batch.own[row, token]:
+            continue
+        own = states[row, number][None]
+        logits = network.logits(own)
+        if corrector is not None:
+            before = batch.ids[row, places[row, number].clamp(max=batch.ids.shape[1] - 1)][None]
+            correction = network.corrector(Block(own, logits, text[3 * row + number][None]))
+            logits = correction(before, 0)
+        p = (batch.states[HIDDEN][row, token - 1] @ head.T).softmax(-1)
+        accepted = float(torch.minimum(p, logits[0, step].softmax(-1)).sum().detach())
+        foreseen = network.foreseen(own[0, step], batch.ids[row, token - 1]).sigmoid()
+        term = accepted * foreseen.log() + (1 - accepted) * (1 - foreseen).log()
+        total, weight = total - 0.5**step * float(term.detach()), weight + 0.5**step
+    more = learned.loss(batch).item() - plain.loss(batch).item()
+    assert more == pytest.approx(total / weight, rel=1e-3)
+    learned.save_checkpoint(tmp_path)
+    drafter = make("drafter", "dflash", path=str(tmp_path), confidence=0.1)
+    drafter.bind(target)
+
+
 def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
     learned = make_learner("dflash", target, Vocabulary(31), 0, OPTIONS)
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
