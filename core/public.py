@@ -3,7 +3,6 @@
 __all__ = [
     "AllOf",
     "BatchTarget",
-    "Beams",
     "Budget",
     "Chance",
     "Command",
@@ -35,7 +34,6 @@ __all__ = [
     "Verdict",
     "Verifier",
     "VerifierExample",
-    "beam_search",
     "build",
     "compose",
     "decode",
@@ -69,7 +67,6 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
 from outrider.decoding.batch_target import BatchTarget
-from outrider.decoding.beams.speculation import Beams, beam_search
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command

@@ -14,9 +14,9 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafters.parts.networks.attention_weights import attention_weights, shows_attention
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
-from outrider.targets.passes.attention_weights import attention_weights, shows_attention
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, lru_cache, wraps
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
 
 from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
@@ -75,12 +76,19 @@ class Above:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class OneOf:
-    """A name among some that are listed elsewhere; `Literal` lists them in the annotation."""
+    """A name among some that are listed elsewhere; `Literal` lists them in the annotation.
 
-    names: Iterable[str]
+    listed: the names, or the place of them, "module:name", which is imported on first use.
+    """
+
+    listed: Iterable[str] | str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(resolve_name(self.listed) if isinstance(self.listed, str) else self.listed)
 
     def __contains__(self, value: object) -> bool:
-        return value in tuple(self.names)
+        return value in self.names
 
     def __str__(self) -> str:
         return f"one of {', '.join(self.names)}"

@@ -3,11 +3,10 @@
 What each one means stands in the YAML, which `--help` shows.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, Like, NonNegative, Seconds, Share, Within
+from outrider.base.bounds import AtLeast, Count, OneOf, Seconds, Within
 
 Part = Any
 """The config of a part, which `outrider.plugins.config.build` makes the part of."""
@@ -18,13 +17,21 @@ Parts = Any
 Score = Literal["rouge2", "pass1"]
 """A key of `outrider.lab.measuring.quality.SCORES`."""
 
+Rate = Annotated[str, OneOf("outrider.lab.runs.table:COLUMNS")]
+"""A figure of a comparison."""
 
-TABLE1 = "table1"
-"""The layout that is a table; any other is a figure, the place of a function that draws it."""
 
-Layout = Annotated[
-    str, Like(f"{TABLE1}|.*:.*", f"{TABLE1}, or the place of a figure, module:function")
-]
+@final
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A part of the prompts: "2/8" is every eighth from the second on."""
+
+    def __contains__(self, value: str) -> bool:
+        number, _, count = value.partition("/")
+        return number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
+
+    def __str__(self) -> str:
+        return 'a part of the prompts such as "2/8"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,29 +63,13 @@ class Generate(Decoding):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Beams:
-    target: Part
-    drafter: Part
-    prompt: Any
-    width: Count
-    draft_width: Count | None
-    gamma: Count
-    max_new_tokens: Count
-    length_penalty: float
-    early_stopping: bool | Literal["never"]
-    num_return_sequences: Count
-    chat: bool
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
 class Compare(Decoding):
     data: Part
     drafters: Parts
     verifiers: Parts
     policies: Parts
     protocol: Literal["overlap", "decode", "both"]
-    shard: str | None
+    shard: Annotated[str, Shard()] | None
     turns: Count | None
     batch: Count
     together: Count
@@ -89,8 +80,8 @@ class Compare(Decoding):
     pairs: bool
     by_task: bool
     draft_timeout: Seconds | None
-    sort: str | None
-    objective: str | None
+    sort: Rate | None
+    objective: Rate | None
     reports: Parts
     live: bool
     cache: bool
@@ -110,15 +101,3 @@ class Check:
     recipe: Part = None
     report: Part = None
     thorough: bool
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Theory:
-    alpha: Share | Annotated[Sequence[Share], AtLeast(1)]
-    gamma: Annotated[int, AtLeast(0)] | Annotated[Sequence[Annotated[int, AtLeast(0)]], AtLeast(1)]
-    c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
-    c_hat: NonNegative | None
-    profile: str | None
-    layout: Layout | None
-    out: str | None

@@ -4,8 +4,8 @@
 for every text, and what belongs to one. `rounds` is what the loop does in each round: propose,
 score, verify, commit. `kinds` checks that a draft is of the kind that its drafter declares, and
 `handed_over` what else parts say and return. `text_stream` turns tokens into characters,
-`generation` is the one call from a prompt to a text, and `beams/` is beam search.
+`generation` is the one call from a prompt to a text.
 
-The loop knows the roles of the contract and no plugin. `generation` and `beams/` also take names,
-which they look up in `outrider.plugins.registry`. Start with `decode`, then `rounds`.
+The loop knows the roles of the contract and no plugin. `generation` also takes names, which it
+looks up in `outrider.plugins.registry`. Start with `decode`, then `rounds`.
 """

@@ -81,13 +81,6 @@ def register_commands(register: Callable[[Command], None]) -> None:
             settings=f"{SETTINGS}:Generate",
         ),
         Command(
-            "beams",
-            "faster beam search",
-            f"{COMMANDS}.beams:beams",
-            json=True,
-            settings=f"{SETTINGS}:Beams",
-        ),
-        Command(
             "compare",
             "drafters side by side",
             f"{COMMANDS}.compare:compare",
@@ -101,14 +94,6 @@ def register_commands(register: Callable[[Command], None]) -> None:
             f"{COMMANDS}.demo:demo",
             json=True,
             settings=f"{SETTINGS}:Compare",
-        ),
-        Command(
-            "theory",
-            "the papers' predictions",
-            f"{COMMANDS}.theory:theory",
-            json=True,
-            settings=f"{SETTINGS}:Theory",
-            extra="view",  # for its figures alone
         ),
         Command(
             "check",

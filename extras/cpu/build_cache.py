@@ -14,8 +14,8 @@ from filelock import Timeout
 
 from outrider.base.folders import replacing, write_whole
 from outrider.base.locks import hold
-from outrider.base.private import make_private, private, read_private
 from outrider.extras.cpu.compiler import SECONDS, BuildError, compile_library
+from outrider.extras.cpu.private import make_private, private, read_private
 
 RETRY = 3600
 """After this many seconds a compiler that failed is tried again."""

@@ -109,7 +109,7 @@ def _encoder(call: Call) -> str | None:
 
 def _beams(call: Call) -> str | None:
     beams = call.config.num_beams or 1
-    return f"num_beams={beams}: expected 1 (there is outrider.beam_search)" if beams > 1 else None
+    return f"num_beams={beams}: expected 1 (there is outrider.extras.beams)" if beams > 1 else None
 
 
 def _cache(call: Call) -> str | None:

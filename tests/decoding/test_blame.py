@@ -16,10 +16,10 @@ from outrider import (
     Session,
     Verdict,
     Verifier,
-    beam_search,
     generate,
     generate_together,
 )
+from outrider.extras.beams.speculation import beam_search
 from outrider.targets.tabular import TabularTarget
 
 SIZE = 6

@@ -10,8 +10,8 @@ from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from outrider import ConfigError, Context, Sampling, decode
 from outrider.drafters.none import NoDraft
+from outrider.drafters.parts.networks import attention_weights
 from outrider.drafters.self_sparse import POOL, SelfSparse
-from outrider.targets.passes import attention_weights
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, play_draft

@@ -13,6 +13,7 @@ from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.drafters.early_exit import EarlyExit
+from outrider.extras.beams.speculation import beam_search
 from outrider.lab.measuring.reference import reference
 from outrider.targets.defaults import own_defaults
 from outrider.targets.transformers import TransformersTarget
@@ -160,7 +161,7 @@ def test_defaults_in_force_are_part_of_the_fingerprint(llama: Any, words: Any) -
 def test_beams_refuse_defaults_in_force(llama: Any, words: Any) -> None:
     target = TransformersTarget(_model(llama, {"repetition_penalty": 1.1}), words)
     with pytest.raises(ConfigError, match=r"target\.generation_config=ignore"):
-        outrider.beam_search(target, PROMPTS[0], "none", width=2)
+        beam_search(target, PROMPTS[0], "none", width=2)
 
 
 def test_commands_obey_or_ignore_the_folder(

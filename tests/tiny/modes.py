@@ -13,7 +13,6 @@ from outrider import (
     Drafter,
     SampledChance,
     Sampling,
-    beam_search,
     decode,
     decode_together,
     generate_together,
@@ -25,6 +24,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget

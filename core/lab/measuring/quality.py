@@ -8,7 +8,7 @@ from contextlib import redirect_stderr
 from functools import cache
 from typing import Any
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError
 from outrider.data.prompts import CodeTest, Prompt
 from outrider.lab.measuring.sandbox import passes, require_sandbox
 
@@ -41,7 +41,8 @@ def read_quality(setting: Any, prompts: Sequence[Prompt]) -> tuple[str, ...]:
     names = [] if setting is None else [setting] if isinstance(setting, str) else list(setting)
     for name in names:
         turns = (scores_of(prompt, 1, [name]) for prompt in prompts)
-        require(any(turns), "quality", name, f"prompts with {NEEDED[name]}")
+        if not any(turns):
+            raise ConfigError(f"quality={name!r}: expected prompts with {NEEDED[name]}")
     return tuple(names)
 
 

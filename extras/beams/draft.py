@@ -17,8 +17,8 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.decoding.batch_target import Path
-from outrider.decoding.beams.search import State
 from outrider.decoding.rounds import call_drafter
+from outrider.extras.beams.search import State
 
 AVAILABLE = frozenset({"model", "tokenizer"})
 """What a drafter of beams may need. There are no features: the target has not read the beams."""

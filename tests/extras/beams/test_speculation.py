@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-import outrider
 from outrider import ConfigError
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.beams.speculation import beam_search
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -64,7 +64,7 @@ def test_the_beams_are_transformers_own(llama: Any, width: int, number: int) -> 
         (SmallLM(layers=2), width + 2),
         (Random(), 2 * width),
     ):
-        result = outrider.beam_search(
+        result = beam_search(
             TransformersTarget(model),
             prompt,
             drafter,
@@ -84,7 +84,7 @@ def test_the_beams_are_transformers_own(llama: Any, width: int, number: int) -> 
 def test_a_drafter_like_the_target_saves_all_that_can_be_saved(llama: Any) -> None:
     model = llama(eos_token_id=None)
     for gamma, calls in ((1, 12), (3, 6), (5, 4), (23, 1)):
-        result = outrider.beam_search(
+        result = beam_search(
             TransformersTarget(model),
             [5, 6],
             SmallLM(model=model),
@@ -98,9 +98,9 @@ def test_a_drafter_like_the_target_saves_all_that_can_be_saved(llama: Any) -> No
 
 def test_a_drafter_without_a_clue_saves_nothing(llama: Any) -> None:
     target = TransformersTarget(llama(eos_token_id=None))
-    result = outrider.beam_search(target, [5, 6], "none", width=3, max_new_tokens=15)
+    result = beam_search(target, [5, 6], "none", width=3, max_new_tokens=15)
     assert (result.steps, result.saved) == (15, 0)
-    blind = outrider.beam_search(target, [5, 6], Random(), width=3, max_new_tokens=15)
+    blind = beam_search(target, [5, 6], Random(), width=3, max_new_tokens=15)
     assert (blind.tokens, blind.steps) == (result.tokens, 15)
     assert blind.saved <= 1
 
@@ -116,7 +116,7 @@ def test_one_call_of_the_target_a_round(llama: Any, monkeypatch: pytest.MonkeyPa
     counted.__signature__ = __import__("inspect").signature(forward)  # type: ignore[attr-defined]
     target = TransformersTarget(model)  # whose self-test is not counted
     monkeypatch.setattr(model, "forward", counted)
-    result = outrider.beam_search(
+    result = beam_search(
         target,
         [5, 6, 7],
         SmallLM(model=llama()),
@@ -130,8 +130,8 @@ def test_one_call_of_the_target_a_round(llama: Any, monkeypatch: pytest.MonkeyPa
 
 def test_a_target_without_a_model_has_beams_too() -> None:
     target = TabularTarget(5, order=2, seed=1)
-    result = outrider.beam_search(target, [0, 1], "none", width=3, max_new_tokens=9)
-    again = outrider.beam_search(target, [0, 1], "bigram", width=3, max_new_tokens=9)
+    result = beam_search(target, [0, 1], "none", width=3, max_new_tokens=9)
+    again = beam_search(target, [0, 1], "bigram", width=3, max_new_tokens=9)
     assert again.tokens == result.tokens
     assert again.scores == pytest.approx(result.scores, abs=1e-6)
     assert result.texts == ("",)
@@ -139,7 +139,7 @@ def test_a_target_without_a_model_has_beams_too() -> None:
 
 def test_the_context_window_bounds_the_beams(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=16, eos_token_id=None))
-    result = outrider.beam_search(target, [5] * 10, "bigram", width=2, max_new_tokens=50)
+    result = beam_search(target, [5] * 10, "bigram", width=2, max_new_tokens=50)
     assert len(result.tokens[0]) == 6
 
 
@@ -157,7 +157,7 @@ def test_the_context_window_bounds_the_beams(llama: Any) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], line: str) -> None:
     with pytest.raises(ConfigError, match=f"^{line}"):
-        outrider.beam_search(TabularTarget(5), [0], **({"drafter": "none"} | options))
+        beam_search(TabularTarget(5), [0], **({"drafter": "none"} | options))
 
 
 def test_the_command_prints_the_beams_and_the_saved_calls(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from outrider.base import private
-from outrider.base.private import make_private, read_private
+from outrider.extras.cpu.private import make_private, read_private
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o702])

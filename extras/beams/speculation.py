@@ -11,11 +11,11 @@ from outrider.base.errors import require
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target, check_finite
 from outrider.decoding.batch_target import Path, PathScorer, batched
-from outrider.decoding.beams.draft import BeamDrafter, fit
-from outrider.decoding.beams.search import Rules, State, advance, begin
 from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import now
 from outrider.decoding.handed_over import encoded
+from outrider.extras.beams.draft import BeamDrafter, fit
+from outrider.extras.beams.search import Rules, State, advance, begin
 from outrider.plugins.registry import make
 
 
@@ -66,7 +66,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
 ) -> Beams:
     """Returns the beams that transformers' beam search finds, in fewer target calls.
 
-    >>> outrider.beam_search("smollm2", "Name three rivers.", width=4, draft_width=6, gamma=3).texts
+    >>> beam_search("smollm2", "Name three rivers.", width=4, draft_width=6, gamma=3).texts
 
     The drafter runs its own beams for gamma steps. The target scores all of them in one pass, and
     the search advances as long as its running beams are among those scored (2211.17192, A.4). The

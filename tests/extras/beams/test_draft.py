@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from outrider import ConfigError, Context, Drafter, DrafterError, Pen
-from outrider.decoding.beams.draft import BeamDrafter, fit, log_probs
-from outrider.decoding.beams.search import begin
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.beams.draft import BeamDrafter, fit, log_probs
+from outrider.extras.beams.search import begin
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.decoding.beams.search import Rules, State, advance, begin
+from outrider.extras.beams.search import Rules, State, advance, begin
 from outrider.targets.tabular import TabularTarget
 
 TARGET = TabularTarget(3, order=2, seed=3)

@@ -8,9 +8,9 @@ from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.cli.settings import Beams
 from outrider.data.prompts import prompt_text
-from outrider.decoding.beams.speculation import beam_search
+from outrider.extras.beams.settings import Beams
+from outrider.extras.beams.speculation import beam_search
 from outrider.plugins.config import build
 
 

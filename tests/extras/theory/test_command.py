@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from outrider import theory as formulas
-from outrider.cli.commands.theory import predictions
+from outrider.extras.theory.command import predictions
 from outrider.extras.view.theory_figures import ALPHAS, FIGURES, TRACED, figure
 from outrider.theory import Values
 

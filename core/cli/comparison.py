@@ -1,0 +1,51 @@
+"""What `outrider compare` prints of a run, and the figure that a sweeper makes larger."""
+
+from outrider.base.errors import require
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.settings import Compare
+from outrider.lab.measuring.quality import SCORES
+from outrider.lab.runs.conclusion import finding_of
+from outrider.lab.runs.export import comparison
+from outrider.lab.runs.planning import plan_lines
+from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import by_rate, columns_of, pair_table, table, task_table
+from outrider.lab.statistics.pairs import is_control
+
+BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
+"""The rates that are printed by task, in this order."""
+
+
+def print_comparison(summary: Summary, settings: Compare) -> None:
+    """Prints the table, what it showed, and the further tables that the settings ask for."""
+    title = (
+        f"{len(summary.prompts)} prompts, {settings.max_new_tokens} tokens each,"
+        f" gamma {settings.gamma}, temperature {settings.sampling.temperature:g}"
+    )
+    print_json(comparison(summary))
+    console = results()
+    rows = summary.rows if settings.sort is None else by_rate(summary.rows, settings.sort)
+    console.print(table({"": rows}, title))
+    if sentences := finding_of(summary):
+        console.print(" ".join(sentences), markup=False, highlight=False)
+    if settings.pairs and summary.pairs and summary.prompts[1:]:
+        remarks(stderr=False).print(pair_table(summary.pairs))
+    if settings.by_task and any(row.tasks for row in summary.rows):
+        shown = columns_of(summary.rows)
+        for rate in (rate for rate in BY_TASK if rate in shown):
+            console.print(task_table(summary.rows, rate))
+    for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
+        console.print(plain(line), soft_wrap=True)
+
+
+def best(summary: Summary, rate: str) -> float:
+    """Returns a rate of the drafter that is best at it; plain decoding counts only if it is alone.
+
+    Raises:
+        ConfigError: no drafter has this rate.
+    """
+    configs = summary.run.facts["drafters"]
+    drafted = [row for row in summary.rows if not is_control(row.drafter, configs[row.drafter])]
+    rates = [row.rates[rate] for row in drafted or summary.rows]
+    known = [interval.value for interval in rates if interval is not None]
+    require(bool(known), "objective", rate, "a rate that this run measures")
+    return max(known)

@@ -1,0 +1,71 @@
+"""What `run.json` says of a run of `outrider compare`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+
+from outrider.cli.settings import Compare
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.variants import Variant
+from outrider.lab.runs.identity import identity, provenance
+from outrider.plugins.schema import plain_settings
+from outrider.targets.passes.engine import engine_of
+
+LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
+"""The settings that `run.json` does not repeat among its settings."""
+
+SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective", "reports")
+"""The settings that decide what is printed or reported, and nothing else."""
+
+
+def run_facts(
+    settings: Compare,
+    configs: Mapping[str, Mapping[str, Any]],
+    variants: Mapping[str, Variant],
+    target: Target,
+    prompts: Sequence[Prompt],
+) -> dict[str, Any]:
+    """Returns the content of `run.json`, which has to be the same when the run is resumed.
+
+    configs: by variant, the configs of its `drafter`, `verifier` and `policy`, as plain values.
+    """
+    start = {"runs_by": _engines(target, variants)}
+    kept = {
+        name: value
+        for name, value in plain_settings(settings).items()
+        if name not in (*LISTS, *SHOWN)
+    }
+    arguments = HydraConfig.get().overrides.task
+    remember = [name for name, variant in variants.items() if variant.drafter.remembers]
+    themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
+    return {
+        "settings": kept,
+        "drafters": configs,
+        "protocols": list(PROTOCOLS[settings.protocol]),
+        "reference": settings.reference,
+        "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
+        **({"remember": remember} if remember else {}),
+        **({"target_itself": themselves} if themselves else {}),
+        "questions": [
+            [prompt.id, turn, text[:300]]
+            for prompt in prompts
+            for turn, text in enumerate(prompt.turns, start=1)
+        ],
+        "identity": identity(target, configs),
+        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
+    }
+
+
+def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:
+    """Returns what computes the passes of the target, and of each drafter's models, in words."""
+    models = {"target": [target.model]} | {
+        name: [*variant.drafter.models] for name, variant in variants.items()
+    }
+    return {
+        name: "; ".join(dict.fromkeys(engine_of(model).runs_by(model) for model in some))
+        for name, some in models.items()
+        if some and None not in some
+    }

@@ -1,0 +1,106 @@
+"""What a run of `outrider compare` is made of: its settings, built."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+from outrider.base.errors import ConfigError
+from outrider.base.terminal import plain, remarks
+from outrider.cli.run_facts import run_facts
+from outrider.cli.settings import Compare
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.lab.measuring.compare import fit
+from outrider.lab.measuring.quality import read_quality
+from outrider.lab.measuring.sandbox import isolation
+from outrider.lab.measuring.variants import Settings, Variant
+from outrider.lab.statistics.pairs import check_reference
+from outrider.plugins.config import build, option_configs, plain_values
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunInputs:
+    """What is measured, and how.
+
+    writing: how every text is written.
+    facts: the content of `run.json`, which has to be the same when the run is resumed.
+    """
+
+    target: Target
+    prompts: Sequence[Prompt]
+    variants: Mapping[str, Variant]
+    writing: Settings
+    facts: Mapping[str, Any]
+
+
+def run_inputs(settings: Compare) -> RunInputs:
+    """Returns what the settings describe. What is cheap to refuse comes before any model.
+
+    Raises:
+        ConfigError: a part can't be made, or does not go with the others.
+    """
+    nodes = _variant_nodes(settings)
+    configs = {
+        name: {role: plain_values(node) for role, node in parts.items()}
+        for name, parts in nodes.items()
+    }
+    prompts = build(settings.data)
+    if settings.shard is not None:
+        number, _, count = settings.shard.partition("/")
+        prompts = prompts[int(number) - 1 :: int(count)]
+    prompts = [replace(prompt, turns=prompt.turns[: settings.turns]) for prompt in prompts]
+    check_reference(settings.reference, configs)
+    quality = read_quality(settings.quality, prompts)
+    if quality and settings.protocol == "overlap":
+        raise ConfigError(f"quality={list(quality)}: expected null with protocol=overlap")
+    if "pass1" in quality:
+        line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
+        remarks().print(plain(line), soft_wrap=True)
+    target = build(settings.target)
+    writing = Settings(
+        gamma=settings.gamma,
+        budget=settings.budget,
+        sampling=build(settings.sampling),
+        max_new_tokens=settings.max_new_tokens,
+        batch=settings.batch,
+        together=settings.together,
+        repeats=settings.repeats,
+        draft_timeout=settings.draft_timeout,
+        quality=quality,
+    )
+    # A drafter may be a whole model, so variants that differ in rule or policy share it.
+    drafters = {id(node): build(node) for node in (parts["drafter"] for parts in nodes.values())}
+    variants = {
+        name: Variant(
+            drafters[id(parts["drafter"])], build(parts["verifier"]), build(parts["policy"])
+        )
+        for name, parts in nodes.items()
+    }
+    fit(target, variants)
+    facts = run_facts(settings, configs, variants, target, prompts)
+    return RunInputs(target, prompts, variants, writing, facts)
+
+
+def _variant_nodes(settings: Compare) -> dict[str, dict[str, Any]]:
+    """Returns the parts' configs of each variant: all combinations of drafters, rules and policies.
+
+    If several rules or policies are listed, their names are part of the variant's name.
+    """
+    drafters = option_configs("drafter", settings.drafters)
+    verifiers, policies = (
+        {"": one} if several is None else option_configs(role, several)
+        for role, one, several in (
+            ("verifier", settings.verifier, settings.verifiers),
+            ("policy", settings.policy, settings.policies),
+        )
+    )
+    return {
+        "/".join(filter(None, (drafter, verifier, policy))): {
+            "drafter": drafters[drafter],
+            "verifier": verifiers[verifier],
+            "policy": policies[policy],
+        }
+        for drafter, verifier, policy in itertools.product(drafters, verifiers, policies)
+    }

@@ -1,0 +1,1 @@
+"""The papers' predictions: tables of expected tokens and speedups, and the papers' own figures."""

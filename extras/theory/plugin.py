@@ -1,0 +1,15 @@
+"""Registers the command `theory`."""
+
+from collections.abc import Callable
+
+from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import hookimpl
+
+
+@hookimpl
+def register_commands(register: Callable[[Command], None]) -> None:
+    run = "outrider.extras.theory.command:theory"
+    settings = "outrider.extras.theory.settings:Theory"
+    about = "the papers' predictions"
+    # The extra is for its figures alone.
+    register(Command("theory", about, run, json=True, settings=settings, extra="view"))
