@@ -134,7 +134,7 @@ class NGram(Drafter):
         if self._running is not None:
             self._running.follow(context.tokens)
         counts = self._table or self._running
-        assert counts is not None, "bind comes first"
+        assert counts is not None, "the drafter was not bound: it has no counts"
         memory = self._order - 1
         history = context.tokens[-memory:] if memory else []
 

@@ -9,8 +9,8 @@ from outrider.base.bounds import Above, Count, Share, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
+from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 
 
 @final
@@ -113,7 +113,7 @@ class Suffix(RememberingDrafter["Past"]):
 
 
 @final
-class Past(Memory):
+class Past(TextMemory):
     """The texts that ended, in one automaton, up to so many tokens.
 
     size: the tokens of these texts; they are only counted if there is a limit.

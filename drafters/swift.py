@@ -15,7 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.shared_cache import require_readable_cache
-from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
+from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import depth, some_layers
@@ -150,7 +150,7 @@ class Swift(RememberingDrafter["Past"]):
 
 
 @final
-class Past(Memory):
+class Past(TextMemory):
     """What was learned from earlier texts.
 
     skipped: the layers to skip; None before the first text.

@@ -12,7 +12,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.verifier import Verdict
-from outrider.drafters.parts.texts.memory import Memory, RememberingDrafter
+from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
@@ -98,7 +98,7 @@ class TokenRecycling(RememberingDrafter["Past"]):
 
 
 @final
-class Past(Memory):
+class Past(TextMemory):
     """The table as it was at the end of earlier texts."""
 
     def __init__(self) -> None:

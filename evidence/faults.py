@@ -183,7 +183,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
     ),
     (
         "core/decoding/kinds.py",
-        "departure",
+        "violation",
         "every draft is of its kind",
         lambda _: lambda *_: None,
     ),

@@ -19,7 +19,7 @@ import numpy as np
 
 from outrider.lab.statistics.intervals import Floats, Statistic, ratio
 from outrider.lab.statistics.pairs import LEVEL
-from outrider.lab.statistics.permutation_test import exchange_ps, holm
+from outrider.lab.statistics.permutation_test import holm, permutation_p_values
 
 DRAFTERS, PROMPTS, EFFECTS = (2, 6, 12, 24), (8, 24, 80, 240), (0.0, 0.05, 0.2, 0.5)
 RATES, FEWEST_EXCHANGES = 3, 10_000
@@ -80,7 +80,7 @@ def experiments(drafters: int, prompts: int, effect: float, count: int) -> dict[
         rates = speedups(random, drafters, prompts, effect)
         values = [float(rate.value) for rate in rates]
         tests = [(rates[one], rates[other]) for one, other in everyone]
-        ps = exchange_ps(tests, tests=len(tests), seed=number)
+        ps = permutation_p_values(tests, tests=len(tests), seed=number)
         coarse = [max(p, 1 / FEWEST_EXCHANGES) for p in ps]
         own = [index for index, (one, _) in enumerate(everyone) if one == 0]
         families = {

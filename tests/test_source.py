@@ -29,7 +29,7 @@ from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, play_draft, play_drafts
+from outrider.testing.tiny_targets import context_after, write_draft, write_drafts
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, encoder=True)
@@ -108,7 +108,7 @@ def test_the_kit_shows_the_source() -> None:
 def looked_up(source: list[int], text: list[int], **options: Any) -> list[int]:
     drafter = PromptLookup(**options)
     context = Context(Tokens([0, *text]), Tokens(source))
-    return list(play_draft(drafter, TARGET, context, gamma=3, sampling=Sampling()).tokens)
+    return list(write_draft(drafter, TARGET, context, gamma=3, sampling=Sampling()).tokens)
 
 
 def test_prompt_lookup_looks_in_the_source_too() -> None:
@@ -134,7 +134,7 @@ def test_a_small_t5_drafts_with_an_encoder_of_its_own(t5: Any) -> None:
         calls.clear()
         for length in (1, 3, 2):  # on, and back
             context = Context(Tokens(own[:length]), Tokens(source))
-            draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling())
+            draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling())
             assert list(draft.tokens) == own[length : length + 3]
         assert calls == [1]
 
@@ -156,7 +156,7 @@ def test_a_small_t5_drafts_trees_whose_distributions_are_those_of_their_paths(
     source, text = [5, 6, 7, 1], [0, 4, 9]
     for seed in range(4):
         context = Context(Tokens(text), Tokens(source))
-        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         assert len(draft) > 3
         for node, parent in enumerate(draft.parents):
             path = [draft.tokens[step] for step in draft.path(parent)]
@@ -175,7 +175,7 @@ def test_a_small_t5_drafts_trees_whose_distributions_are_those_of_their_paths(
 def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -> None:
     target = TransformersTarget(t5().double())
     ids = [0, 4, 9, 3, 8]
-    play = partial(play_drafts, target=target, gamma=1, sampling=SAMPLED)
+    play = partial(write_drafts, target=target, gamma=1, sampling=SAMPLED)
     for sources in ([[5, 6, 1]] * 3, [[5, 6, 1], [7, 1], [5, 6, 1]]):
         drafter = SmallLM(t5(seed=3).double())
         drafter.bind(target)
@@ -183,7 +183,7 @@ def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -
         for draft, context in zip(play(drafter, contexts=contexts), contexts, strict=True):
             fresh = SmallLM(t5(seed=3).double())
             fresh.bind(target)
-            alone = play_draft(fresh, target, context, gamma=1, sampling=SAMPLED)
+            alone = write_draft(fresh, target, context, gamma=1, sampling=SAMPLED)
             torch.testing.assert_close(draft.probs[0], alone.probs[0], rtol=1e-5, atol=1e-6)
 
 

@@ -4,7 +4,7 @@ from outrider.base.errors import require
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.measuring.quality import SCORES
-from outrider.lab.runs.conclusion import finding_of
+from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.summary import Summary
@@ -25,7 +25,7 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
     console = results()
     rows = summary.rows if settings.sort is None else by_rate(summary.rows, settings.sort)
     console.print(table({"": rows}, title))
-    if sentences := finding_of(summary):
+    if sentences := conclusion_of(summary):
         console.print(" ".join(sentences), markup=False, highlight=False)
     if settings.pairs and summary.pairs and summary.prompts[1:]:
         remarks(stderr=False).print(pair_table(summary.pairs))

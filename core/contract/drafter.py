@@ -40,7 +40,7 @@ class Drafter(ABC):
     models: the models of transformers that it runs, once it is bound; reports say by what engine.
     is_target: whether it is the target itself, once it is bound, in weights that lose nothing. All
         is then accepted by construction, which reports say.
-    examples: what it writes after some texts. The conformance kit plays them.
+    examples: what it writes after some texts. The conformance kit runs them.
     """
 
     needs: frozenset[str] = frozenset()
@@ -145,7 +145,7 @@ class Drafter(ABC):
 class DrafterExample:
     """What a drafter writes after a text.
 
-    It is played at temperature 0, or at temperature 1 if it has `probs`. The target counts up:
+    It is run at temperature 0, or at temperature 1 if it has `probs`. The target counts up:
     after token 3 it finds 4 the likeliest, then 5, and so on around its vocabulary.
 
     text: the ids before the draft; the prompt, if there are `rounds`.

@@ -15,7 +15,7 @@ class Policy(ABC):
     Its answers never depend on a token that is not in the draft: to draw a token, look at it and
     then leave it out would bias the text.
 
-    examples: how long its drafts are in some rounds. The conformance kit plays them.
+    examples: how long its drafts are in some rounds. The conformance kit runs them.
     texts_before: how many texts it has learned from in earlier runs, if it keeps what it learns.
     """
 

@@ -79,7 +79,7 @@ class Verifier(ABC):
     budget: how far a lossy rule may take the distribution of each token from the target's. None,
         the default, promises nothing; the conformance kit holds a rule to what it promises.
     coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
-    examples: what it accepts of some drafts. The conformance kit plays them.
+    examples: what it accepts of some drafts. The conformance kit runs them.
     """
 
     takes: frozenset[str] = frozenset({"chain"})

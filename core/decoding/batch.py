@@ -1,4 +1,4 @@
-"""Batch: texts in progress together, of which each is followed by the next prompt when it ends."""
+"""Continuous batching: when a text ends, the next prompt takes its place."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ ROUNDING = 0.1
 """The most that rounding may separate two distributions after the same text, in total variation."""
 
 
-def departure(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | None:
+def violation(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | None:
     """Returns in words why a draft is not of a kind, None if it is.
 
     A token without siblings may be drawn or written, except in a "deterministic" draft, which

@@ -26,7 +26,7 @@ from outrider.decoding.handed_over import (
     checked_verdict,
     goes_on,
 )
-from outrider.decoding.kinds import departure
+from outrider.decoding.kinds import violation
 from outrider.decoding.run import ActiveText, Run
 from outrider.decoding.time_limit import TimeUp, time_limit
 from outrider.decoding.token_logprobs import token_logprobs
@@ -78,7 +78,7 @@ def propose(run: Run, text: ActiveText) -> Proposal:
     context = text.context
     call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
     draft = sheet.finish()
-    if reason := departure(draft, text.drafter.kind):
+    if reason := violation(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
         raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
     probes = sheet.probes()

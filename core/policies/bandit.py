@@ -6,7 +6,7 @@ from typing import ClassVar, final
 from outrider.base.bounds import NonNegative, checked
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.memory import Memory
+from outrider.policies.saved_state import SavedState
 
 
 @final
@@ -49,7 +49,7 @@ class Bandit(Policy):
         self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
         self._arm = 1
         self._first = True
-        self._memory = Memory(self, state)
+        self._memory = SavedState(self, state)
         for arm, pulls, gains in self._memory.load({"_learned": []})["_learned"]:
             self._pulls[arm], self._gains[arm] = pulls, gains
 

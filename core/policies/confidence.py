@@ -6,8 +6,8 @@ from outrider.base.bounds import Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.memory import Memory
 from outrider.policies.nodes import NodeValues, some_branch_holds, tested_nodes
+from outrider.policies.saved_state import SavedState
 
 WINDOW = 1000
 """The number of latest tested tokens that the threshold is fitted to."""
@@ -54,7 +54,7 @@ class Confidence(Policy):
     def __init__(
         self, threshold: Share = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
-        self._memory = Memory(self, state)
+        self._memory = SavedState(self, state)
         learned = self._memory.load({"threshold": threshold, "_seen": []})
         self.threshold: float = learned["threshold"]
         self._refit = refit

@@ -8,7 +8,7 @@ from outrider import theory
 from outrider.base.bounds import Count, Share, checked
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.policies.memory import Memory
+from outrider.policies.saved_state import SavedState
 
 WINDOW = 256
 """The number of latest rounds whose times count."""
@@ -41,7 +41,7 @@ class Goodput(Policy):
         probe: Count = 16,
         state: str | None = None,
     ) -> None:
-        self._memory = Memory(self, state)
+        self._memory = SavedState(self, state)
         learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
         self.alpha: float = learned["alpha"]
         self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds

@@ -6,7 +6,7 @@ from outrider import theory
 from outrider.base.bounds import Above, NonNegative, Share, checked
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.memory import Memory
+from outrider.policies.saved_state import SavedState
 
 
 @final
@@ -42,7 +42,7 @@ class Optimal(Policy):
         state: str | None = None,
     ) -> None:
         self._c = c
-        self._memory = Memory(self, state)
+        self._memory = SavedState(self, state)
         learned = self._memory.load(
             {
                 "_accepted": alpha * weight,

@@ -1,4 +1,4 @@
-"""Cases: drafts of many shapes that a rule is played on, enumerated once for all rules."""
+"""Cases: drafts of many shapes that a rule is run on, enumerated once for all rules."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

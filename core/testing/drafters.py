@@ -15,7 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.decoding.decode import decode
-from outrider.decoding.kinds import departure
+from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import (
     NARROW,
@@ -45,10 +45,10 @@ from outrider.testing.tiny_targets import (
     context_after,
     draft_after,
     opened,
-    play_draft,
-    play_drafts,
     same_draft,
     unbound_target,
+    write_draft,
+    write_drafts,
 )
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -74,8 +74,8 @@ def check_siblings_are_of_the_declared_kind(make: Make) -> None:
     for context, sampling in itertools.product(contexts, (SAMPLED, NARROW, Sampling())):
         # Tokens that are drawn twice show whether equal texts go on equally.
         for seed in range(12 if drafter.trees else 1):
-            draft = play_draft(drafter, target, context, gamma=3, sampling=sampling, seed=seed)
-            reason = departure(draft, drafter.kind, SAME)
+            draft = write_draft(drafter, target, context, gamma=3, sampling=sampling, seed=seed)
+            reason = violation(draft, drafter.kind, SAME)
             assert reason is None, f"says kind={drafter.kind!r}, but {reason}"
 
 
@@ -174,7 +174,7 @@ def check_leaves_the_context_alone(make: Make) -> None:
         ids, source, features = original.tokens[:], list(original.source or ()), original.features
         before = {name: rows.clone() for name, rows in features.items()}
         context = replace(original, tokens=Tokens(ids), source=original.source and Tokens(source))
-        play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
         assert ids == original.tokens, f"changed the context from {original.tokens[:]} to {ids}"
         assert source == list(original.source or ()), f"changed the source to {source}"
         for name, rows in before.items():
@@ -213,7 +213,7 @@ def check_batched_drafts_equal_single_ones(make: Make) -> None:
         for sampling in (SAMPLED, Sampling()):
             drafter, target = opened(make)
             contexts = [context_after(drafter, target, tokens) for tokens in texts]
-            drafts = play_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
+            drafts = write_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):
                 alone = draft_after(drafter, target, tokens, gamma, sampling=sampling, seed=seed)
                 assert same_draft(draft, alone), (

@@ -120,4 +120,4 @@ def _assert_reads_alike(model: Any, plain: Any) -> None:
     cached.drop(2)
     rows += [cached.feed(TEXT[4:5], 1), cached.feed(TEXT[5:], len(TEXT) - 5)]
     right = plain(torch.tensor([TEXT]), use_cache=False).logits[0]
-    assert not differ(torch.cat(rows), right), "it has other logits than the modules"
+    assert not differ(torch.cat(rows), right), "the engine has other logits than the modules"

@@ -1,4 +1,4 @@
-"""Checks of the examples that a part gives: each is played, and has to come out as it says."""
+"""Checks of the examples that a part gives: each is run, and its outcome must match."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence

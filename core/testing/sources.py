@@ -24,7 +24,7 @@ def check_prompts_are_conversations(make: Make) -> str | None:
 
 def check_prompts_are_the_same_again(make: Make) -> None:
     """A source returns the same prompts in the same order each time: runs can be resumed."""
-    assert make() == make(), "it returned other prompts the second time"
+    assert make() == make(), "the source returned other prompts the second time"
 
 
 CHECKS = (check_prompts_are_conversations, check_prompts_are_the_same_again)

@@ -104,7 +104,7 @@ def context_after(
     return Context(Tokens(tokens), None, session.features(), len(before))
 
 
-def play_drafts(
+def write_drafts(
     drafter: Drafter,
     target: Target,
     contexts: Sequence[Context],
@@ -133,7 +133,7 @@ def play_drafts(
     return [pen.sheet.finish() for pen in pens]
 
 
-def play_draft(
+def write_draft(
     drafter: Drafter,
     target: Target,
     context: Context,
@@ -143,7 +143,7 @@ def play_draft(
     seed: int = 0,
 ) -> Draft:
     """Returns the draft that `drafter` writes after `context`."""
-    return play_drafts(drafter, target, [context], gamma=gamma, sampling=sampling, seed=seed)[0]
+    return write_drafts(drafter, target, [context], gamma=gamma, sampling=sampling, seed=seed)[0]
 
 
 def draft_after(
@@ -158,7 +158,7 @@ def draft_after(
 ) -> Draft:
     """Returns the draft that `drafter` writes after a prompt and a text."""
     context = context_after(drafter, target, prompt, text)
-    return play_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
+    return write_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
 
 
 def same_draft(one: Draft, other: Draft) -> bool:

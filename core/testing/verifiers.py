@@ -21,7 +21,7 @@ from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import assert_is_path
 from outrider.testing.examples import check_its_examples_of_verdicts_hold
-from outrider.testing.tiny_targets import SAMPLED, play_draft
+from outrider.testing.tiny_targets import SAMPLED, write_draft
 from outrider.testing.verifier_distributions import (
     GREEDY,
     TOLERANCE,
@@ -69,7 +69,7 @@ def check_leaves_distributions_alone(make: Make) -> None:
     verifier, target = make(), TabularTarget(VOCAB)
     for name, drafter in drafters(verifier, target):
         for seed in range(30):
-            draft = play_draft(
+            draft = write_draft(
                 drafter, target, Context(Tokens([0])), gamma=2, sampling=SAMPLED, seed=seed
             )
             shown = _shown(verifier, [0])
@@ -215,7 +215,7 @@ def _verdict(
 ) -> tuple[Draft, Verdict]:
     """Returns a draft and the verdict on it."""
     context = Context(Tokens([0, 1]))
-    draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+    draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
     shown = _shown(verifier, [0, 1])
     scores = Scores(target.open([0, 1]).score(draft), SAMPLED, shown=shown)
     return draft, verifier.verify(draft, scores, SampledChance.seeded(seed))

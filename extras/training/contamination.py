@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.contract.target import Target
-from outrider.extras.training.writing import Text
+from outrider.extras.training.generated_texts import Text
 
 FILE = "prompts.sha256"
 

@@ -17,8 +17,8 @@ from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
+from outrider.extras.training.generated_texts import Text, Writing, write_texts
 from outrider.extras.training.identity import check_same, identity
-from outrider.extras.training.writing import Text, Writing, write_texts
 from outrider.plugins.recipe import Job
 from outrider.targets.passes.cached_model import refuse_encoder
 

@@ -15,12 +15,12 @@ from outrider.drafters.parts.networks.vocabulary import frequent
 from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
 from outrider.extras.training.corpus import TextRecipe
+from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.learner import Setup, make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import compute_states
-from outrider.extras.training.writing import Text
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.plugins.recipe import Job

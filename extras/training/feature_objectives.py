@@ -14,9 +14,9 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
-from outrider.extras.training.glancing import glancing_loss
+from outrider.extras.training.falcon_glancing import glancing_loss
+from outrider.extras.training.initialisation import start_eagle
 from outrider.extras.training.learner import Learner, Objective, Setup
-from outrider.extras.training.starts import start_eagle
 from outrider.extras.training.unrolled import Unrolling, unrolled_loss
 from outrider.targets.passes.cached_model import HIDDEN
 

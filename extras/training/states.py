@@ -18,7 +18,7 @@ from torch import Tensor
 from outrider.base.folders import claimed, replacing
 from outrider.base.terminal import plain
 from outrider.contract.target import Target
-from outrider.extras.training.writing import Text
+from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.cached_model import state_number
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

@@ -10,8 +10,8 @@ from outrider.base.errors import ConfigError, require
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.extras.training.corpus import Split, TextRecipe
-from outrider.extras.training.fitted import write_fitted
-from outrider.extras.training.writing import Text
+from outrider.extras.training.generated_texts import Text
+from outrider.extras.training.one_step import write_fitted
 from outrider.plugins.recipe import Job
 
 

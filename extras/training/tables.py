@@ -10,7 +10,7 @@ from outrider.drafters.ngram import NGram
 from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.corpus import TextRecipe
-from outrider.extras.training.fitted import write_fitted
+from outrider.extras.training.one_step import write_fitted
 from outrider.plugins.recipe import Job
 
 

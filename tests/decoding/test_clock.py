@@ -9,8 +9,8 @@ import torch
 from outrider import Context, Drafter, Pen, Verdict, Verifier
 from outrider.contract.draft import Draft
 from outrider.decoding import clock
-from outrider.decoding.beams.speculation import beam_search
 from outrider.decoding.decode import decode, decode_together
+from outrider.extras.beams.speculation import beam_search
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 

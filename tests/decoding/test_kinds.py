@@ -8,7 +8,7 @@ import torch
 from outrider import Chance, Draft, Pen, SampledChance, Sampling
 from outrider.contract.draft import KINDS, ROOT
 from outrider.contract.sheet import Sheet
-from outrider.decoding.kinds import departure
+from outrider.decoding.kinds import violation
 from outrider.testing.enumerated import EnumeratedChance
 
 SAMPLED = Sampling(temperature=1.0)
@@ -98,7 +98,7 @@ def drafts(write: Callable[[Pen], None], sampling: Sampling = SAMPLED) -> list[D
 )
 def test_the_kinds_of_a_draft(write: Callable[[Pen], None], kinds: set[str]) -> None:
     for draft in drafts(write):
-        assert {kind for kind in KINDS if departure(draft, kind) is None} == kinds
+        assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_the_kinds_of_a_draft_at_temperature_zero(
     write: Callable[[Pen], None], kinds: set[str]
 ) -> None:
     (draft,) = drafts(write, Sampling())
-    assert {kind for kind in KINDS if departure(draft, kind) is None} == kinds
+    assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_kinds_of_a_draft_at_temperature_zero(
 )
 def test_a_departure_in_words(write: Callable[[Pen], None], kind: str, reason: str) -> None:
     for draft in drafts(write):
-        assert departure(draft, kind) == reason
+        assert violation(draft, kind) == reason
 
 
 @pytest.mark.parametrize("second", ["drawn", "written"])
@@ -146,10 +146,10 @@ def test_paths_that_share_their_start_go_on_with_one_distribution(second: str) -
 
     for draft in drafts(unequal):
         same_start = draft.tokens[0] == draft.tokens[1]
-        assert (departure(draft, "paths") is not None) == same_start
+        assert (violation(draft, "paths") is not None) == same_start
         if same_start:
             reason = "tokens 2 and 3 follow the same text with different distributions"
-            assert departure(draft, "paths") == reason
+            assert violation(draft, "paths") == reason
 
 
 def test_paths_may_differ_by_the_rounding_of_a_network() -> None:
@@ -159,14 +159,14 @@ def test_paths_may_differ_by_the_rounding_of_a_network() -> None:
         pen.draw(A * 1.01, after=other)
 
     draft = max(drafts(rounded), key=lambda draft: draft.tokens[:2] == (0, 0))
-    assert departure(draft, "paths") is None
-    assert departure(draft, "paths", 1e-6) is not None
+    assert violation(draft, "paths") is None
+    assert violation(draft, "paths", 1e-6) is not None
 
 
 def test_without_the_pens_record_siblings_are_not_independent() -> None:
     probs = A.softmax(-1)
     draft = Draft((0, 1), (ROOT, ROOT), (probs, probs))
-    assert departure(draft, "iid") == "tokens 0 and 1 come from separate calls of the pen"
+    assert violation(draft, "iid") == "tokens 0 and 1 come from separate calls of the pen"
 
 
 def test_the_record_names_the_first_node_of_each_call() -> None:

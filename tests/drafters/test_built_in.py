@@ -11,7 +11,7 @@ from outrider.drafters.parts.networks.weights import built_in, is_smollm2
 from outrider.extras.training.contamination import FILE, fingerprint
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
 
 FAMILIES = ("medusa", "mlp_speculator", "eagle", "eagle3", "small_lm", "bigram")
@@ -52,7 +52,7 @@ def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: A
     for settings in ({}, {"model": "smollm2"}, {"layers": 2}):
         drafter = make("drafter", "small_lm", **settings)
         drafter.bind(smollm2)
-        drafts.append(play_draft(drafter, smollm2, prefix, gamma=2, sampling=Sampling()).tokens)
+        drafts.append(write_draft(drafter, smollm2, prefix, gamma=2, sampling=Sampling()).tokens)
     assert drafts[0] == drafts[1] != drafts[2]
 
 

@@ -18,7 +18,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -159,7 +159,7 @@ def test_a_draft_is_that_of_the_published_model(
     drafter.bind(target)
     for length, gamma in ((6, 9), (9, 3), (9, 1), (4, 4), (7, 5)):  # on, again, back, elsewhere
         text = TEXT[:length]
-        draft = play_draft(
+        draft = write_draft(
             drafter,
             target,
             context_after(drafter, target, text),
@@ -179,7 +179,7 @@ def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) 
     drafter.bind(target)
     for length in (3, 9):
         context = context_after(drafter, target, TEXT[:length])
-        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
         right = probs_behind(model, target, TEXT[:length], 4, scale=1.5)[1:]
         for probs, exact in zip(draft.probs, right, strict=True):
             torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
@@ -199,7 +199,7 @@ def test_windows_of_the_speculators_library_end_with_the_text(
     drafter.bind(target)
     for length in (3, 9):
         context = context_after(drafter, target, TEXT[:length])
-        draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+        draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
         reach = "text_both_ways" if both_ways else "text"
         right = probs_behind(model, target, TEXT[:length], 4, reach=reach)
         assert len(draft) == BLOCK  # the last token of the text predicts the first one
@@ -220,7 +220,7 @@ def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
     network.register_forward_hook(lambda *_: passes.append(1))
     for length in (5, 8, 9):
         context = context_after(drafter, target, TEXT[:length])
-        play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
+        write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
     assert rows == [4, 3, 1]
     assert len(passes) == 3
 
@@ -239,7 +239,7 @@ def test_a_network_may_have_a_head_for_some_tokens_only(
     tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
     drafter = DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors))
     drafter.bind(target)
-    draft = play_draft(
+    draft = write_draft(
         drafter, target, context_after(drafter, target, TEXT), gamma=4, sampling=SAMPLED
     )
     target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))

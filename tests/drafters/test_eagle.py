@@ -18,7 +18,7 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft, tiny_target
+from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 from outrider.verifiers.token import Token
 
 TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3", [[0], [1], [0, 0]])
@@ -143,7 +143,7 @@ def test_a_small_vocabulary_writes_nothing_else(tmp_path: Path) -> None:
     drafter = Eagle(str(tmp_path))
     drafter.bind(target)
     for seed in range(20):
-        draft = play_draft(
+        draft = write_draft(
             drafter,
             target,
             context_after(drafter, target, [0, 1, 2]),
@@ -163,7 +163,7 @@ def test_a_chain_is_a_tree_of_one_path() -> None:
     for drafter in (chain, tree):
         drafter.bind(target)
         context = context_after(drafter, target, [0, 1, 2, 3])
-        drafts.append(play_draft(drafter, target, context, sampling=Sampling(), **SAMPLED))
+        drafts.append(write_draft(drafter, target, context, sampling=Sampling(), **SAMPLED))
     assert len(drafts[0]) == 3 and drafts[0].tokens == drafts[1].tokens
     for one, other in zip(drafts[0].logits, drafts[1].logits, strict=True):
         torch.testing.assert_close(one, other)

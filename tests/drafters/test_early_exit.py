@@ -22,7 +22,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft, play_drafts, same_draft
+from outrider.testing.tiny_targets import context_after, same_draft, write_draft, write_drafts
 from outrider.verifiers.token import Token
 from outrider.verifiers.without_replacement import WithoutReplacement
 
@@ -66,7 +66,7 @@ def test_without_an_adapter_drafts_are_those_of_the_first_layers(
         for drafter in (layers, exits):
             reads.clear()
             drafts.append(
-                play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+                write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
             )
         assert drafts[0].tokens == drafts[1].tokens
         for own, right in zip(drafts[1].probs, drafts[0].probs, strict=True):
@@ -126,7 +126,7 @@ def test_the_adapter_is_a_layer_without_feed_forward(llama: Any, tree: str | Non
     text = list(TEXT)
     for seed in range(4):
         context = context_after(drafter, target, text)
-        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         for node, probs in enumerate(draft.probs):
             parent = draft.parents[node]
             path = [draft.tokens[step] for step in draft.path(parent)]
@@ -147,7 +147,7 @@ def test_an_adapter_on_packed_weights(llama: Any, optimize: str, dtype: torch.dt
     adapter = Adapter.untrained(TransformersTarget(right), Vocabulary(31), layers=2)
     adapter.load_state_dict(held(drafter, Adapter).state_dict())
     context = context_after(drafter, target, TEXT)
-    draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
+    draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
     for depth, probs in enumerate(draft.probs):
         expected = adapted(right, adapter, [*TEXT, *draft.tokens[:depth]])
         torch.testing.assert_close(
@@ -164,9 +164,9 @@ def test_many_positions_of_a_text_are_drafted_for_at_once(llama: Any, path: str 
     contexts = [
         Context(Tokens(TEXT, length), None, whole.features) for length in range(2, len(TEXT))
     ]
-    together = play_drafts(drafter, target, contexts, gamma=3, sampling=SAMPLED)
+    together = write_drafts(drafter, target, contexts, gamma=3, sampling=SAMPLED)
     for seed, (context, draft) in enumerate(zip(contexts, together, strict=True)):
-        alone = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        alone = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         assert draft.tokens == alone.tokens
         for own, right in zip(draft.probs, alone.probs, strict=True):
             torch.testing.assert_close(own, right, rtol=1e-9, atol=1e-12)
@@ -183,13 +183,13 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(llama: Any, part: str)
         "keys": adapter.self_attn.v_proj,
     }
     first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
-    expected = play_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
+    expected = write_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
     for last in range(3):
         drafter = new.open()
-        play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
+        write_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
         with interrupted(parts[part], after=last):
-            play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+            write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        again = write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
         assert same_draft(again, expected)
 
 

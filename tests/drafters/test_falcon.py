@@ -16,11 +16,11 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.falcon import Falcon, FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.glancing import _random_runs
+from outrider.extras.training.falcon_glancing import _random_runs
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 SHAPES = ((1, None), (2, None), (3, None), (2, "2x1"), (2, "top:2x2x1"), (2, "dynamic:4"))
@@ -63,7 +63,7 @@ def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> 
     drafter.bind(target)
     for length in (len(TEXT) - 2, len(TEXT)):  # the second time only what is new is read
         context = context_after(drafter, target, TEXT[:length])
-        draft = play_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
+        draft = write_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
     assert len(draft) == 5
     network = FalconNetwork.load("untrained", target, block=block)
     for probs, right in zip(
@@ -77,7 +77,7 @@ def test_no_draft_is_made_before_the_first_block(target: Any) -> None:
     drafter = Falcon(path="untrained", block=4)
     drafter.bind(target)
     context = context_after(drafter, target, TEXT[:4])
-    assert len(play_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
+    assert len(write_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
 
 
 def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
@@ -85,7 +85,7 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
     new = Falcon("untrained")
     new.bind(target)
     context = context_after(new, target, TEXT)
-    play = partial(play_draft, target=target, gamma=4, sampling=Sampling(temperature=1.0))
+    play = partial(write_draft, target=target, gamma=4, sampling=Sampling(temperature=1.0))
     expected = play(new, context=context)
     for last in range(3):
         drafter = Falcon("untrained")

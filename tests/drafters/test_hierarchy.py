@@ -20,7 +20,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.tiny_targets import VOCAB_SIZE, play_draft, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target, write_draft
 
 SAMPLED = Sampling(temperature=1.0)
 
@@ -71,10 +71,10 @@ def test_the_distribution_recorded_is_the_small_models() -> None:
     alone.bind(target)
     for seed in range(10):
         context = Context(Tokens([0, 1, 0]))
-        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed)
         for depth, probs in enumerate(draft.probs):
             after = Context(Tokens([0, 1, 0, *draft.tokens[:depth]]))
-            exact = play_draft(alone, target, after, gamma=1, sampling=SAMPLED).probs[0]
+            exact = write_draft(alone, target, after, gamma=1, sampling=SAMPLED).probs[0]
             assert probs is not None and exact is not None
             torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
 
@@ -107,7 +107,7 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
             return inner(*rest)
 
         monkeypatch.setattr(small, "scores", scores)
-        play_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
+        write_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
         passes.append(len(count))
     assert passes == [8, 2]
 
@@ -142,5 +142,5 @@ def test_no_more_is_guessed_than_fits_into_the_draft() -> None:
     target = tiny_target(VOCAB_SIZE)
     drafter = Hierarchy(Counting(), ahead=3, layers=1)
     drafter.bind(target)
-    play_draft(drafter, target, Context(Tokens([0, 1])), gamma=2, sampling=SAMPLED)
+    write_draft(drafter, target, Context(Tokens([0, 1])), gamma=2, sampling=SAMPLED)
     assert asked[0] == 1  # the small model writes the token after the guesses

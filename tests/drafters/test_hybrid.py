@@ -32,7 +32,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.tiny_targets import VOCAB_SIZE, play_draft, tiny_target
+from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target, write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.traversal import Traversal
 
@@ -62,7 +62,7 @@ def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
     for part in (drafter, alone):
         part.bind(target)
     drafts = [
-        play_draft(part, target, Context(Tokens(text)), gamma=3, sampling=sampling, seed=5)
+        write_draft(part, target, Context(Tokens(text)), gamma=3, sampling=sampling, seed=5)
         for part in (drafter, alone)
     ]
     assert drafts[0].tokens == drafts[1].tokens

@@ -15,7 +15,7 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.hydra import Hydra, HydraNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 
 CONFIG = {"hydra_num_heads": 3, "hydra_num_layers": 2, "hydra_head_arch": "mlp"}
 CONFIG |= {"grounded_heads": True, "hidden_size": 16, "vocab_size": 31}
@@ -55,7 +55,7 @@ def test_the_heads_are_those_of_the_published_weights(published: Any, tmp_path: 
     drafter, text = Hydra(str(folder)), [3, 9, 4]
     drafter.bind(target)
     context = context_after(drafter, target, text)
-    draft = play_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
+    draft = write_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
     assert len(draft) == 3
     words = target.model.get_input_embeddings().weight
     inputs = [context.features["hidden_states"][1], words[4]]
@@ -80,7 +80,7 @@ def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
     drafter = Hydra("untrained")
     drafter.bind(target)
     context = context_after(drafter, target, [3, 9, 4])
-    draft = play_draft(drafter, target, context, gamma=2, sampling=Sampling(temperature=1.0))
+    draft = write_draft(drafter, target, context, gamma=2, sampling=Sampling(temperature=1.0))
     own = target.model.lm_head(context.features["hidden_states"][1]).double().softmax(-1).detach()
     for probs in draft.probs:
         torch.testing.assert_close(probs, own, rtol=1e-4, atol=1e-5)

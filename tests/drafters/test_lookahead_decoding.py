@@ -19,7 +19,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.traversal import Traversal
@@ -118,22 +118,22 @@ def test_the_pool_becomes_a_tree_with_shared_beginnings() -> None:
     drafter = LookaheadDecoding(window=2, ngram=3)
     target = TabularTarget(6)
     context = Context(Tokens([1, 2]))
-    play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
+    write_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
     pool(drafter).update({4: [(0, 1), (0, 2), (3, 1)]})
-    draft = play_draft(drafter, target, Context(Tokens([1, 2, 4])), gamma=2, sampling=SAMPLED)
+    draft = write_draft(drafter, target, Context(Tokens([1, 2, 4])), gamma=2, sampling=SAMPLED)
     assert draft.tokens == (3, 1, 0, 2, 1)
     assert draft.parents == (-1, 0, -1, 2, 2)
     assert pool(drafter)  # a longer text goes on
-    play_draft(drafter, target, Context(Tokens([5])), gamma=2, sampling=SAMPLED)
+    write_draft(drafter, target, Context(Tokens([5])), gamma=2, sampling=SAMPLED)
     assert not pool(drafter)  # another one does not
 
 
 def test_the_same_prompt_again_is_another_text() -> None:
     drafter, target = LookaheadDecoding(window=2, ngram=3), TabularTarget(6)
     prompt = Context(Tokens([1, 2, 4]))
-    play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED)
+    write_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED)
     pool(drafter).update({4: [(0, 1)]})  # as after a round
-    assert not len(play_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED))
+    assert not len(write_draft(drafter, target, prompt, gamma=2, sampling=SAMPLED))
 
 
 def test_a_pool_keeps_the_newest() -> None:

@@ -15,7 +15,7 @@ from outrider.drafters.ngram import NGram, bigram, unigram
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -45,7 +45,7 @@ def target(words: Any) -> TabularTarget:
 def probs(drafter: NGram, target: TabularTarget, history: list[int]) -> list[Any]:
     drafter.bind(target)
     context = Context(Tokens(history))
-    return list(play_draft(drafter, target, context, gamma=2, sampling=SAMPLED).probs)
+    return list(write_draft(drafter, target, context, gamma=2, sampling=SAMPLED).probs)
 
 
 def test_a_text_file_is_counted(tmp_path: Path, target: TabularTarget, words: Any) -> None:

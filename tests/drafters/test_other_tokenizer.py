@@ -29,7 +29,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.tiny_targets import SAMPLED, play_draft
+from outrider.testing.tiny_targets import SAMPLED, write_draft
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 
@@ -117,7 +117,7 @@ def test_recorded_is_the_drafters_distribution_over_the_shared_tokens() -> None:
     context = Context(Tokens([2]))
     for top_k in (0, 2):
         sampling = Sampling(temperature=0.5, top_k=top_k)
-        probs = play_draft(drafter, scored, context, gamma=1, sampling=sampling).probs[0]
+        probs = write_draft(drafter, scored, context, gamma=1, sampling=sampling).probs[0]
         assert probs is not None
         weights = {token: float(own.table[5, column] / 0.5) for token, column in shared.items()}
         kept = sorted(weights, key=weights.__getitem__)[-top_k:]
@@ -193,7 +193,7 @@ def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
     text = [3, 2]
     for seed in range(4):
         context = Context(Tokens(list(text)))
-        draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
         assert len(draft) > 1
         for node, parent in enumerate(draft.parents):
             path = [both.own_ids[draft.tokens[step]] for step in draft.path(parent)]
@@ -234,7 +234,7 @@ def test_a_text_is_cut_into_the_targets_tokens() -> None:
     for first in range(1, 7):
         for second in range(1, 7):
             text = Tokens([first, second])
-            draft = play_draft(drafter, target, Context(text), gamma=3, sampling=SAMPLED)
+            draft = write_draft(drafter, target, Context(text), gamma=3, sampling=SAMPLED)
             written, has_ended = greedy_text(OwnText(both).follow(text) or [], 8)
             tokens = both.target.continued(both.text_before(text, 2), written) or []
             known = both.target.join(draft.tokens)
@@ -253,7 +253,7 @@ def parroted(own: Any, spoken: str, target: Any, before: str, gamma: int = 4) ->
     drafter = SmallLM(parrot(own, ids), vocabulary="text")
     drafter.bind(scored)
     text = Tokens(target(before, add_special_tokens=False)["input_ids"])
-    draft = play_draft(drafter, scored, Context(text), gamma=gamma, sampling=SAMPLED)
+    draft = write_draft(drafter, scored, Context(text), gamma=gamma, sampling=SAMPLED)
     return target.convert_ids_to_tokens(list(draft.tokens))
 
 
@@ -283,7 +283,7 @@ def test_nothing_is_drafted_within_a_character() -> None:
         drafter = with_model(target, vocabulary)
         for text, has_draft in (([1], True), ([1, 4], False), ([1, 4, 5], False)):
             context = Context(Tokens(text))
-            draft = play_draft(drafter, target, context, gamma=6, sampling=SAMPLED)
+            draft = write_draft(drafter, target, context, gamma=6, sampling=SAMPLED)
             assert (len(draft) > 0) == has_draft, (vocabulary, text)
 
 
@@ -298,13 +298,13 @@ def test_the_drafter_drafts_while_its_own_window_lasts(
     depths = []
     for length in (1, 9, 10, 12):
         context = Context(Tokens([2] * length))  # " a", which is a token of the model's too
-        draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
         depths.append(len(draft))
     if vocabulary == "shared":
         assert depths == [4, 4, 3, 1]
     monkeypatch.setattr(CachedText, "follow", None)  # a longer text is not even read
     longer = Context(Tokens([2] * 13))
-    assert len(play_draft(drafter, target, longer, gamma=4, sampling=SAMPLED)) == 0
+    assert len(write_draft(drafter, target, longer, gamma=4, sampling=SAMPLED)) == 0
 
 
 def test_without_a_token_in_common_only_text_is_left() -> None:
@@ -376,7 +376,7 @@ def test_the_drafter_of_the_docs_is_exact() -> None:
     drafter = names["Foreign"](own.model, own.tokenizer)
     drafter.bind(target)
     assert_exact(Setup(target, drafter, Token(), [1, 2], gamma=1, sampling=SAMPLED), 2)
-    draft = play_draft(drafter, target, Context(Tokens([1, 2])), gamma=4, sampling=SAMPLED)
+    draft = write_draft(drafter, target, Context(Tokens([1, 2])), gamma=4, sampling=SAMPLED)
     alike = with_model(target, "shared")
     context = Context(Tokens([1, 2]))
-    assert draft.tokens == play_draft(alike, target, context, gamma=4, sampling=SAMPLED).tokens
+    assert draft.tokens == write_draft(alike, target, context, gamma=4, sampling=SAMPLED).tokens

@@ -14,7 +14,7 @@ from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 SAMPLED = Sampling(temperature=1.0)
 MASK = 7
@@ -51,7 +51,7 @@ def test_one_pass_drafts_the_tokens_of_a_pass_for_each_place(
     for seed in range(4):
         passes.clear()
         context = Context(Tokens(list(text)))
-        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         assert len(passes) == 1
         expected = place_by_place(model, text, 3)
         for node, probs in enumerate(draft.probs):
@@ -71,7 +71,7 @@ def test_a_folder_of_amds_kind(llama: Any, words: Any, model: Any, tmp_path: Pat
     target, drafter = TransformersTarget(llama(), words), Pard(str(tmp_path))
     drafter.bind(target)
     context = Context(Tokens([3, 4, 5]))
-    draft = play_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+    draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
     expected = place_by_place(model, [3, 4, 5], 4)
     for probs, exact in zip(draft.probs, expected, strict=True):
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
@@ -83,7 +83,7 @@ def test_a_folder_without_tables_has_a_mask_of_its_own(llama: Any, tmp_path: Pat
     save_student(model, tmp_path, torch.float32, mask=mask)
     drafter = Pard(str(tmp_path))
     drafter.bind(target)
-    draft = play_draft(drafter, target, Context(Tokens([3, 4])), gamma=3, sampling=SAMPLED)
+    draft = write_draft(drafter, target, Context(Tokens([3, 4])), gamma=3, sampling=SAMPLED)
     for module in ("input", "output"):
         table = getattr(target.model, f"get_{module}_embeddings")()
         getattr(model, f"set_{module}_embeddings")(table)
@@ -102,7 +102,7 @@ def test_a_draft_ends_with_the_window(llama: Any) -> None:
     drafter.bind(target)
     for length, count in ((3, 4), (5, 2), (6, 1), (7, 0)):
         context = Context(Tokens([3] * length))
-        draft = play_draft(drafter, target, context, gamma=5, sampling=SAMPLED)
+        draft = write_draft(drafter, target, context, gamma=5, sampling=SAMPLED)
         assert len(draft) == count
 
 

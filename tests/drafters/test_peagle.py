@@ -20,7 +20,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.peagle import PEagle, PEagleNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
@@ -138,7 +138,7 @@ def test_a_draft_is_that_of_the_published_network(
     for length, gamma in ((6, 4), (9, 3), (9, 1), (4, 4), (7, 2)):  # on, again, back, elsewhere
         text = TEXT[:length]
         context = context_after(drafter, target, text)
-        draft = play_draft(drafter, target, context, gamma=gamma, sampling=SAMPLED, seed=length)
+        draft = write_draft(drafter, target, context, gamma=gamma, sampling=SAMPLED, seed=length)
         right = network.probs_behind(target, text, gamma)
         assert len(draft) == gamma
         for probs, exact in zip(draft.probs, right, strict=True):

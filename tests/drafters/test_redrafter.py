@@ -16,7 +16,7 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.redrafter import ReDrafter, ReDrafterNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 
 TEXT = [3, 9, 4]
 
@@ -76,7 +76,7 @@ def test_the_head_is_that_of_the_published_weights(published: Any) -> None:
     drafter = ReDrafter(str(folder))
     drafter.bind(target)
     context = context_after(drafter, target, TEXT)
-    draft = play_draft(drafter, target, context, gamma=6, sampling=Sampling(temperature=1.0))
+    draft = write_draft(drafter, target, context, gamma=6, sampling=Sampling(temperature=1.0))
     assert len(draft) == 6
     words, state = target.model.get_input_embeddings().weight, context.features["hidden_states"][1]
     for node, probs in enumerate(draft.probs):
@@ -94,7 +94,7 @@ def test_the_dynamic_tree_holds_the_beams_of_a_beam_search(published: Any) -> No
     drafter, width = ReDrafter(str(folder), tree="dynamic:3"), 3
     drafter.bind(target)
     context = context_after(drafter, target, TEXT)
-    draft = play_draft(drafter, target, context, gamma=6, sampling=Sampling())
+    draft = write_draft(drafter, target, context, gamma=6, sampling=Sampling())
     words, state = target.model.get_input_embeddings().weight, context.features["hidden_states"][1]
     beams: list[tuple[float, list[int]]] = [(0.0, [])]
     paths = [[draft.tokens[step] for step in draft.path(node)] for node in range(len(draft))]

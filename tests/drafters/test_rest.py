@@ -12,7 +12,7 @@ from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 TARGET = TabularTarget(20)
 TEXTS = [[1, 2, 3, 4, 5], [9, 2, 3, 4, 6], [8, 2, 3, 7], [2, 3, 4, 5]]
@@ -46,7 +46,7 @@ def draft(path: str, text: list[int], gamma: int = 3, **settings: Any) -> Draft:
     drafter = Rest(path, **settings)
     drafter.bind(TARGET)
     context = Context(Tokens(text))
-    return play_draft(drafter, TARGET, context, gamma=gamma, sampling=Sampling())
+    return write_draft(drafter, TARGET, context, gamma=gamma, sampling=Sampling())
 
 
 @parametrize_with_checks([partial(OnStage, Path("store")), partial(Rest, "untrained")])

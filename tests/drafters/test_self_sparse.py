@@ -14,7 +14,7 @@ from outrider.drafters.parts.networks import attention_weights
 from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token
 
 WARM = Sampling(temperature=1.0)
@@ -39,7 +39,7 @@ def target(deep_llama: Any) -> Any:
 
 def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> Any:
     drafter.bind(target)
-    draft = play_draft(drafter, target, context, gamma=2, sampling=WARM)
+    draft = write_draft(drafter, target, context, gamma=2, sampling=WARM)
     return draft.probs[0].float()
 
 

@@ -21,7 +21,7 @@ from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import play_draft, play_drafts
+from outrider.testing.tiny_targets import write_draft, write_drafts
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}
@@ -104,7 +104,7 @@ def test_a_used_drafter_drafts_as_a_new_one(llama: Any) -> None:
         new = SmallLM(llama(seed=3))
         new.bind(target)
         probs = [
-            play_draft(
+            write_draft(
                 drafter,
                 target,
                 Context(Tokens(list(text))),
@@ -139,7 +139,7 @@ def test_only_new_tokens_are_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) ->
     text = list(range(20))
     for new in (0, 1, 5):
         text += [3] * new
-        play_draft(drafter, target, Context(Tokens(text)), gamma=3, sampling=Sampling())
+        write_draft(drafter, target, Context(Tokens(text)), gamma=3, sampling=Sampling())
     assert fed[0] == 20
     assert max(fed[1:]) <= 5
 
@@ -154,7 +154,7 @@ def test_the_positions_of_one_text_are_drafted_in_a_single_pass(
     text = list(range(20))
     for first, last in ((8, 14), (14, 20), (3, 9)):
         contexts = [Context(Tokens(text, length)) for length in range(first, last + 1)]
-        play_drafts(drafter, target, contexts, gamma=1, sampling=Sampling(temperature=1.0))
+        write_drafts(drafter, target, contexts, gamma=1, sampling=Sampling(temperature=1.0))
     assert len(fed) == 3
     assert fed[1] == 7  # what the second call had to add, and its first position again
 
@@ -166,7 +166,7 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(
 ) -> None:
     """Whichever pass breaks off, between whichever layers, the next draft is a new drafter's."""
     target, model = TransformersTarget(llama().double()), llama(seed=3).double()
-    draft = partial(play_draft, target=target, gamma=3, sampling=Sampling(temperature=1.0))
+    draft = partial(write_draft, target=target, gamma=3, sampling=Sampling(temperature=1.0))
     text = [3, 4, 5, 6]
     new = SmallLM(model, tree=tree)
     new.bind(target)
@@ -193,7 +193,7 @@ def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: st
     sampling = Sampling(temperature=1.0)
     text = [3, 4, 5]
     for seed in range(6):
-        draft = play_draft(
+        draft = write_draft(
             drafter, target, Context(Tokens(list(text))), gamma=3, sampling=sampling, seed=seed
         )
         for node, parent in enumerate(draft.parents):
@@ -240,7 +240,7 @@ def test_embeddings_may_be_padded_to_another_size(
         bound = TransformersTarget(target, words)
         drafter = SmallLM(model)
         drafter.bind(bound)
-        draft = play_draft(
+        draft = write_draft(
             drafter, bound, Context(Tokens([3])), gamma=2, sampling=Sampling(temperature=1.0)
         )
         assert [probs.shape[0] for probs in draft.probs if probs is not None] == [
@@ -267,7 +267,7 @@ def test_a_model_that_reads_no_tree_writes_chains_only(name: str) -> None:
     for texts in (contexts, *([context] for context in contexts)):
         drafter = SmallLM(build(ENTRIES[name]))
         drafter.bind(target)
-        drafts += play_drafts(drafter, target, texts, gamma=1, sampling=drawn)
+        drafts += write_drafts(drafter, target, texts, gamma=1, sampling=drawn)
     for together, alone in zip(drafts[:3], drafts[3:], strict=True):
         assert together.probs[0] is not None and alone.probs[0] is not None
         assert torch.allclose(together.probs[0], alone.probs[0], atol=1e-4)

@@ -10,14 +10,14 @@ from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.suffix import Past, Suffix
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 TARGET = TabularTarget(20)
 
 
 def draft(drafter: Suffix, text: list[int], source: list[int] | None = None) -> tuple[int, ...]:
     context = Context(Tokens(text), None if source is None else Tokens(source))
-    return play_draft(drafter, TARGET, context, gamma=6, sampling=Sampling()).tokens
+    return write_draft(drafter, TARGET, context, gamma=6, sampling=Sampling()).tokens
 
 
 @parametrize_with_checks([Suffix])

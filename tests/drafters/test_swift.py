@@ -16,7 +16,7 @@ from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, play_draft, same_draft
+from outrider.testing.tiny_targets import context_after, same_draft, write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -49,7 +49,7 @@ def test_the_layers_left_go_on_from_the_targets_cache(deep_llama: Any, tree: str
     text = list(TEXT)
     for seed in range(4):
         context = context_after(drafter, target, text)
-        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         for node, probs in enumerate(draft.probs):
             parent = draft.parents[node]
             path = [draft.tokens[step] for step in draft.path(parent)]
@@ -63,10 +63,10 @@ def test_only_new_tokens_are_copied(deep_llama: Any) -> None:
     target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     contexts = [context_after(drafter, target, TEXT[:length]) for length in (5, 7)]
-    play_draft(drafter, target, contexts[0], gamma=3, sampling=SAMPLED)
+    write_draft(drafter, target, contexts[0], gamma=3, sampling=SAMPLED)
     for rows in contexts[1].features.values():
         rows[:4] = float("nan")  # these are known
-    draft = play_draft(drafter, target, contexts[1], gamma=3, sampling=SAMPLED)
+    draft = write_draft(drafter, target, contexts[1], gamma=3, sampling=SAMPLED)
     assert all(probs is not None and probs.isfinite().all() for probs in draft.probs)
 
 
@@ -76,13 +76,13 @@ def test_a_draft_that_is_interrupted_leaves_nothing_wrong(deep_llama: Any, layer
     new = Swift()
     new.bind(target)
     first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
-    expected = play_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
+    expected = write_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
     for last in range(3):
         drafter = new.open()
-        play_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
+        write_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
         with interrupted(target.model.model.layers[layer], after=last):
-            play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        again = play_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+            write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
+        again = write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
         assert same_draft(again, expected)
 
 
@@ -143,4 +143,4 @@ def test_no_draft_is_made_without_features(deep_llama: Any) -> None:
     target, drafter = TransformersTarget(deep_llama()), Swift()
     drafter.bind(target)
     context = Context(Tokens(TEXT))
-    assert len(play_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0
+    assert len(write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0

@@ -17,7 +17,7 @@ from outrider.testing import (
     parametrize_with_checks,
     target_distribution,
 )
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.traversal import Traversal
@@ -59,7 +59,7 @@ def test_a_draft_is_a_tree_of_the_targets_likeliest_tokens() -> None:
     for row, (first, second) in enumerate(((3, 4), (5, 0), (1, 0), (0, 1))):
         logits[row, first], logits[row, second] = 2.0, 1.0
     drafter.observe(context, Draft((3, 4, 3), (-1, -1, 1), (None,) * 3), logits, Verdict((), 0))
-    draft = play_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
+    draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
     assert [draft.tokens[node] for node in draft.children(-1)] == [3, 4]
     assert {
         tuple(draft.tokens[node] for node in draft.path(leaf)) for leaf in range(len(draft))

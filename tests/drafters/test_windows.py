@@ -12,7 +12,7 @@ from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 
@@ -60,7 +60,7 @@ def test_the_last_position_is_used() -> None:
     drafter.bind(target)
     for length, drafted in ((45, 4), (47, 2), (48, 1), (49, 0)):
         text = [*PROMPT, *range(5, 14)][:length]
-        draft = play_draft(drafter, target, Context(Tokens(text)), gamma=4, sampling=Sampling())
+        draft = write_draft(drafter, target, Context(Tokens(text)), gamma=4, sampling=Sampling())
         assert len(draft) == drafted
 
 
@@ -70,5 +70,5 @@ def test_a_draft_ends_with_the_original_window_of_longrope() -> None:
     drafter.bind(target)
     for length, drafted in ((45, 4), (47, 2), (49, 0)):
         text = Tokens([*PROMPT, *range(5, 14)][:length])
-        draft = play_draft(drafter, target, Context(text), gamma=4, sampling=Sampling())
+        draft = write_draft(drafter, target, Context(text), gamma=4, sampling=Sampling())
         assert len(draft) == drafted

@@ -3,7 +3,7 @@
 import pytest
 
 from outrider import Context, Draft, Policy, Sampling, Tokens, decode
-from outrider.decoding.kinds import departure
+from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.table_drafters import (
     CHAINS,
@@ -12,7 +12,7 @@ from outrider.testing.table_drafters import (
     SeparateDrafter,
     TreeDrafter,
 )
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -24,7 +24,7 @@ def test_chains_of_each_kind() -> None:
     target = TabularTarget(3)
     for kind in CHAINS:
         drafts = [
-            play_draft(
+            write_draft(
                 ChainDrafter(target, kind), target, CONTEXT, gamma=3, sampling=SAMPLED, seed=seed
             )
             for seed in range(60)
@@ -48,8 +48,8 @@ def test_chains_of_each_kind() -> None:
 def test_trees_of_each_kind() -> None:
     target = TabularTarget(3)
     for kind in TREES:
-        draft = play_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2, sampling=SAMPLED)
-        assert departure(draft, kind) is None
+        draft = write_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2, sampling=SAMPLED)
+        assert violation(draft, kind) is None
         assert len(draft) == (4 if kind == "paths" else 6)
         first, second = draft.children(-1)
         assert kind in ("iid", "paths") or draft.tokens[first] != draft.tokens[second]
@@ -60,9 +60,9 @@ def test_siblings_of_separate_calls_never_repeat() -> None:
     target = TabularTarget(3)
     for gamma, count in ((0, 0), (1, 2)):
         drafter = SeparateDrafter(target, 2)
-        draft = play_draft(drafter, target, CONTEXT, gamma=gamma, sampling=SAMPLED)
+        draft = write_draft(drafter, target, CONTEXT, gamma=gamma, sampling=SAMPLED)
         assert draft.calls == tuple(range(count)) and len(set(draft.tokens)) == count
-        assert departure(draft, drafter.kind) is None
+        assert violation(draft, drafter.kind) is None
 
 
 @pytest.mark.parametrize("kind", TREES)

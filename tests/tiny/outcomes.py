@@ -69,7 +69,7 @@ def compared(subject: Subject, result: Result) -> tuple[str, str]:
     if result.difference > OFF:
         return "WRONG", f"logits are off by {result.difference:.2g} of their spread"
     for number, text in result.texts.items():
-        if line := departure(subject, result, number, text):
+        if line := violation(subject, result, number, text):
             return "WRONG", line
     if not result.is_shorter:
         return "WRONG", "no layer is left out: the logits are the target's"
@@ -81,7 +81,7 @@ def compared(subject: Subject, result: Result) -> tuple[str, str]:
     return "right", ""
 
 
-def departure(subject: Subject, result: Result, number: int, text: list[int]) -> str:
+def violation(subject: Subject, result: Result, number: int, text: list[int]) -> str:
     """Returns where a text leaves the right one; nothing where it does not, or there is a tie."""
     truth = subject.truths[number]
     accepted = [list(right)[: result.most] for right in truth.texts]

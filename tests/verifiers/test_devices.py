@@ -15,7 +15,7 @@ from outrider.decoding.batch_target import batched
 from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
 from tests.devices import FAR, accelerator
 
@@ -52,7 +52,7 @@ def test_a_rule_decides_as_on_the_cpu(
     for drafter in drafters(rule, target):
         for seed, sampling in ((0, SAMPLED), (1, SAMPLED), (2, GREEDY)):
             context = Context(Tokens(PROMPT))
-            draft = play_draft(drafter, target, context, gamma=2, sampling=sampling, seed=seed)
+            draft = write_draft(drafter, target, context, gamma=2, sampling=sampling, seed=seed)
             logits = target.open(PROMPT).score(draft)
             expected = rule.verify(draft, Scores(logits, sampling), SampledChance.seeded(seed))
             with accelerator():

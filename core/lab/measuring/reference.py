@@ -18,7 +18,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.decoding.rounds import call_drafter
-from outrider.lab.measuring.text_probs import LedChance
+from outrider.lab.measuring.text_probs import ForcedChance
 
 
 @final
@@ -105,18 +105,18 @@ def drafts_along(
         length = text.start + row
         following = text.ids[length : length + drafting.depths]
         chance = SampledChance.seeded(drafting.sampling.seed + row)
-        leader = _Leader(LedChance(following, chance), drafting.policy)
+        forced = _ForcingPolicy(ForcedChance(following, chance), drafting.policy)
         pen = Pen(
             Sheet(
                 sampling=drafting.sampling,
-                chance=leader.chance,
+                chance=forced.chance,
                 vocab_size=text.logits.shape[-1],
                 gamma=len(following),
-                more=leader.more,
+                more=forced.more,
             )
         )
         pairs.append((text.before(row), pen))
-        answers.append(leader.answers)
+        answers.append(forced.answers)
     # All drafts together may take as long as their limits add up to.
     seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
     call_drafter(drafter, pairs, seconds)
@@ -125,10 +125,10 @@ def drafts_along(
 
 
 @final
-class _Leader:
+class _ForcingPolicy:
     """Keeps a draft on the text, and notes where the policy would have ended it."""
 
-    def __init__(self, chance: LedChance, policy: Policy) -> None:
+    def __init__(self, chance: ForcedChance, policy: Policy) -> None:
         self.chance, self._policy = chance, policy
         self.answers: list[bool] = []
 

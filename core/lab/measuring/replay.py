@@ -1,4 +1,4 @@
-"""What decoding a text is expected to count, from what is known at each position of it."""
+"""Expected rounds, tested and accepted tokens of a text, from the acceptance at each position."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

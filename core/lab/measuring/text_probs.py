@@ -11,7 +11,7 @@ from outrider.contract.draft import Draft
 
 
 @final
-class LedChance(Chance):
+class ForcedChance(Chance):
     """Draws the next token of a given text wherever that token has any probability.
 
     text: the tokens that follow. other: what draws elsewhere.

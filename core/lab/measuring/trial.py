@@ -1,4 +1,4 @@
-"""Trial: decodes questions with every variant, and times them against plain decoding."""
+"""Decodes questions with every variant, and times them against plain decoding."""
 
 import copy
 import statistics
@@ -108,7 +108,7 @@ def _scores(
     """Returns the scores of the answer to a question, by name."""
     if not questions[number].scores:
         return {}
-    assert target.tokenizer is not None, "it has encoded the prompt"
+    assert target.tokenizer is not None, "a target without a tokenizer encoded a prompt"
     answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
     return {name: score(answer) for name, score in questions[number].scores.items()}
 

@@ -1,4 +1,4 @@
-"""Variants: what is compared, on which questions, and under which settings."""
+"""What is compared, on which questions, and under which settings."""
 
 import copy
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Finding: what a comparison showed, in a few sentences, each claim with its test."""
+"""What a comparison showed, in a few sentences, each claim with its test."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,7 +11,7 @@ NAMED = 3
 """The most drafters that a sentence names, each with its figure."""
 
 
-def finding(
+def conclusion(
     rows: Sequence[Row],
     pairs: Sequence[Pair] = (),
     over_plain: Sequence[Pair] = (),
@@ -42,9 +42,9 @@ def finding(
     return [*doubts, *sentences]
 
 
-def finding_of(summary: Summary) -> list[str]:
+def conclusion_of(summary: Summary) -> list[str]:
     """Returns the finding of one run."""
-    return finding(
+    return conclusion(
         summary.rows, summary.pairs, summary.over_plain, summary.task_pairs, summary.reference
     )
 
@@ -73,7 +73,7 @@ def _of_first(
 ) -> list[str]:
     """Returns the sentences on the drafter with the largest speedup."""
     name, speedup = first.drafter, first.rates["speedup"]
-    assert speedup is not None, "it was timed"
+    assert speedup is not None, "a row ranked by its speedup has none"
     if speedup.value <= 1:
         subject = "No drafter is" if others else f"{name} is not"
         nearest = f"{name} comes nearest, with" if others else "it has"
@@ -113,7 +113,7 @@ def _of_reference(
         if reference not in (row.drafter, row.drafter.partition("/")[0]):
             continue
         speedup = row.rates["speedup"]
-        assert speedup is not None, "it was timed"
+        assert speedup is not None, "a row ranked by its speedup has none"
         plain = next((pair for pair in over_plain if pair.one == row.drafter), None)
         sentences.append(
             f"{row.drafter}: {_figure(speedup)} times as fast as plain decoding{_tokens(row)}."
@@ -143,7 +143,7 @@ def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
         return []
     first, *rivals = variants
     name, alpha = first.drafter, first.rates["alpha"]
-    assert alpha is not None, "it is ranked by it"
+    assert alpha is not None, "a row ranked by its alpha has none"
     gaps = [gap for row in rivals if (gap := _gap(pairs, "alpha", name, row.drafter)) is not None]
     if gaps and len(gaps) == len(rivals) and all(gap.significant for gap in gaps):
         tests = f"by Holm over {gaps[0].family} pairs"
@@ -244,7 +244,7 @@ def _beside_target(first: Row, others: Sequence[Row]) -> str:
     if not first.target_itself or best is None:
         return ""
     speedup = best.rates["speedup"]
-    assert speedup is not None, "it was timed"
+    assert speedup is not None, "a row ranked by its speedup has none"
     ranks = f"Of the others {best.drafter} ranks first, {_figure(speedup)}{_tokens(best)}."
     return f"{first.drafter} is the target itself, so that it is exact by construction. {ranks}"
 

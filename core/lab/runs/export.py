@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from outrider.base.folders import write_whole
-from outrider.lab.runs.conclusion import finding_of
+from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.store import SCHEMA
 from outrider.lab.runs.summary import Summary
 
@@ -25,7 +25,7 @@ def comparison(summary: Summary) -> str:
         "over_plain": [asdict(pair) for pair in summary.over_plain],
         "by_task": [asdict(pair) for pair in summary.task_pairs],
         "reference": summary.reference,
-        "finding": finding_of(summary),
+        "finding": conclusion_of(summary),
         "prompts": summary.prompts,
         "settings": run.facts["settings"],
         "drafters": run.facts["drafters"],

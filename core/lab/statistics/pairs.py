@@ -8,7 +8,7 @@ from typing import Any, final
 
 from outrider.base.errors import nearest, require
 from outrider.lab.statistics.intervals import Interval, Statistic, difference
-from outrider.lab.statistics.permutation_test import exchange_ps, holm
+from outrider.lab.statistics.permutation_test import holm, permutation_p_values
 
 LEVEL = 0.05
 """Below this p-value, after Holm's correction, a difference counts as more than chance."""
@@ -26,7 +26,7 @@ class Pair:
     """The difference between two drafters in a rate, on the same prompts.
 
     difference: `one` minus `other`.
-    p: p-value of the two being equal (see `exchange_ps`).
+    p: p-value of the two being equal (see `permutation_p_values`).
     p_holm: the same, corrected for all tests of the family.
     prompts: how many there are.
     family: how many tests were corrected for: those of the same rate.
@@ -78,7 +78,7 @@ def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
             and (gap := difference(test.statistic, test.other_statistic)) is not None
         ]
         statistics = [(test.statistic, test.other_statistic) for test, _ in family]
-        ps = exchange_ps(statistics, tests=len(family))
+        ps = permutation_p_values(statistics, tests=len(family))
         pairs += [
             Pair(
                 rate=rate,

@@ -18,7 +18,7 @@ Exchanges = NDArray[np.uint8]
 """Which prompts are exchanged: 1 or 0 [exchanges, prompts]."""
 
 
-def exchange_ps(
+def permutation_p_values(
     pairs: Sequence[tuple[Statistic, Statistic]], *, tests: int = 1, seed: int = 0
 ) -> list[float]:
     """Returns two-sided p-values of tests that two figures over the same prompts are equal.

@@ -74,6 +74,6 @@ def _stretches(
     for (first, length), by_prompt in sorted(counts.items()):
         accepted, tested = zip(*by_prompt.values(), strict=True)
         figure = interval(ratio(accepted, tested), "logit")
-        assert figure is not None, "something was tested"
+        assert figure is not None, "a stretch without tested tokens has a figure"
         stretches.append(Stretch(first, first + length - 1, figure, sum(tested)))
     return stretches

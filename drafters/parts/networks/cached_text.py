@@ -126,7 +126,7 @@ class CachedText:
 
         paths: all of one length, at least 1. Earlier calls have taken the paths to their parents.
         """
-        assert self._cached is not None, "follow comes first"
+        assert self._cached is not None, "no text was followed: there is no cache to read from"
         return self._feed([path[-1] for path in paths], len(paths), self._tree.add(paths))
 
     def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
@@ -155,7 +155,7 @@ class CachedText:
     def _feed(
         self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
     ) -> Float[Tensor, "rows vocab"]:
-        assert self._cached is not None, "follow comes first"
+        assert self._cached is not None, "no text was followed: there is no cache to read from"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
         cached, self._cached, tokens = self._cached, None, self._known(tokens)
         logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)

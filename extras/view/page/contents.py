@@ -17,7 +17,7 @@ from outrider.extras.view.page.tasks import leaders, named, named_rows, task_tab
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg
 from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
-from outrider.lab.runs.conclusion import finding, finding_of
+from outrider.lab.runs.conclusion import conclusion, conclusion_of
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats, family
 from outrider.lab.statistics.pairs import Pair
@@ -188,13 +188,13 @@ def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
 def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[str]:
     """Returns the finding of one run, or of several, whose drafters are named with their run."""
     if len(summaries) == 1:
-        return finding_of(next(iter(summaries.values())))
+        return conclusion_of(next(iter(summaries.values())))
     over_plain = [
         replace(pair, one=named(pair.one, label))
         for label, summary in summaries.items()
         for pair in summary.over_plain
     ]
-    return finding(named_rows(summaries), pairs, over_plain)
+    return conclusion(named_rows(summaries), pairs, over_plain)
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:

@@ -20,7 +20,7 @@ from outrider.extras.bench.drafting import (
 )
 from outrider.extras.bench.measure import Run
 from outrider.extras.bench.ours import counted
-from outrider.testing.tiny_targets import context_after, play_draft, tiny_target
+from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 
 
 def run(prompt: int, repeat: int, drafts: list[float], whole: float) -> Run:
@@ -108,7 +108,7 @@ def test_a_draft_reads_the_matrices_of_its_products(drafter: Drafter, expected: 
     context = context_after(drafter, target, [0, 1, 0, 1, 0])
     sampling = Sampling(temperature=0.0)
     with torch.no_grad(), counted(drafter) as draft_bytes:
-        draft = play_draft(drafter, target, context, gamma=3, sampling=sampling)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=sampling)
     assert len(draft) == 3 and draft_bytes == [expected]
-    play_draft(drafter, target, context, gamma=3, sampling=sampling)
+    write_draft(drafter, target, context, gamma=3, sampling=sampling)
     assert draft_bytes == [expected]  # the block has ended

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.base import private
+from outrider.extras.cpu import private
 from outrider.extras.cpu.private import make_private, read_private
 
 

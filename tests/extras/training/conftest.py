@@ -8,8 +8,8 @@ import pytest
 import torch
 from rich.console import Console
 
+from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.states import compute_states
-from outrider.extras.training.writing import Text
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 

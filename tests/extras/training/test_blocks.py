@@ -17,7 +17,7 @@ from outrider.extras.training.losses import cross_entropy, forward_kl
 from outrider.extras.training.schedule import Schedule
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 OPTIONS: dict[str, Any] = {"block": 4, "decoders": 2, "layers": [1, 4], "anchors": 3, "decay": 0.5}
 
@@ -64,7 +64,7 @@ def test_the_loss_is_that_of_drafts(
         start = int(anchors[0][row, position])
         features = {name: batch.states[name][row] for name in drafter.needs if name != "model"}
         context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
-        draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
+        draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
         for step, probs in enumerate(draft.probs):
             token = start + 1 + step
             if not anchors[1][row, position] or token >= batch.ids.shape[1]:
@@ -152,7 +152,7 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     drafter.bind(target)
     features = {name: batch.states[name][0] for name in drafter.needs if name != "model"}
     context = Context(Tokens(batch.ids[0, :7].tolist()), None, features)
-    draft = play_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
+    draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
     starts = torch.full((24, 1), 6)
     states, text = blocks.block_states(learned.network, batch, starts)
     block = Block(states[:, 0], learned.network.logits(states[:, 0]), text)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.extras.training.contamination import FILE, fingerprint, write_fingerprints
-from outrider.extras.training.writing import Text
+from outrider.extras.training.generated_texts import Text
 
 
 def test_prompts_that_were_trained_on(target: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from transformers import AutoTokenizer
 from outrider import ConfigError, SampledChance, Sampling
 from outrider.data.prompts import Prompt
 from outrider.extras.training.corpus import collect_texts
-from outrider.extras.training.writing import Text, Writing, template_around_user
+from outrider.extras.training.generated_texts import Text, Writing, template_around_user
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
 WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)

@@ -11,10 +11,10 @@ from outrider import ConfigError
 from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
 from outrider.extras.training.corpus import collect_texts
+from outrider.extras.training.generated_texts import Writing
 from outrider.extras.training.identity import FILE, begin, check_same, finish, identity, unfinished
 from outrider.extras.training.progress import CHECKPOINT
 from outrider.extras.training.states import compute_states
-from outrider.extras.training.writing import Writing
 from outrider.targets.tabular import TabularTarget
 
 PROMPTS = [Prompt("1", "x", ("the cat",))]

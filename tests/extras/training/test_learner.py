@@ -12,10 +12,10 @@ from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
 from outrider.extras.training import learner
+from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import compute_states
-from outrider.extras.training.writing import Text
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token

@@ -14,7 +14,7 @@ from outrider.extras.training.losses import forward_kl
 from outrider.extras.training.masked_text import MaskedText
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 OPTIONS: dict[str, Any] = {"depth": 3, "decoders": 2, "layers": [1, 4]}
 
@@ -40,7 +40,7 @@ def test_the_loss_is_that_of_drafts(
             if not (batch.own[text, position + 2] and known.knows(best) and known.knows(token)):
                 continue
             prefix = Tokens(batch.ids[text, : position - masks + 2].tolist())
-            draft = play_draft(
+            draft = write_draft(
                 drafter,
                 target,
                 Context(prefix, None, features),

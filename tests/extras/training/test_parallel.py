@@ -13,7 +13,7 @@ from outrider.extras.training.loop import train_network
 from outrider.extras.training.masked_text import MaskedText
 from outrider.extras.training.schedule import Schedule
 from outrider.plugins.registry import make
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 OPTIONS = {"layers": 2, "depth": 3}
 
@@ -42,7 +42,7 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
         zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
     ):
         context = Context(Tokens(texts[0].ids[: position - masks + 1]))
-        draft = play_draft(
+        draft = write_draft(
             drafter, target, context, gamma=masks + 1, sampling=Sampling(temperature=1.0)
         )
         torch.testing.assert_close(draft.probs[-1], probs[row].double(), rtol=0.02, atol=2e-3)

@@ -18,7 +18,7 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.training.states import Batch
 from outrider.extras.training.unrolled import Unrolling, unrolled_loss
-from outrider.lab.measuring.text_probs import LedChance
+from outrider.lab.measuring.text_probs import ForcedChance
 from outrider.targets.passes.cached_model import HIDDEN
 
 STEPS = 3
@@ -58,7 +58,7 @@ def test_each_step_is_a_depth_of_a_draft(
     drafting = FeatureDrafting(network)
     for length in range(2, len(ids)):
         ahead = ids[length : length + STEPS]
-        chance = LedChance(ahead, SampledChance.seeded(0))
+        chance = ForcedChance(ahead, SampledChance.seeded(0))
         sampling = Sampling(temperature=1.0)
         pen = Pen(
             Sheet(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from outrider.lab.runs.conclusion import finding
+from outrider.lab.runs.conclusion import conclusion
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import Pair
 
@@ -35,7 +35,7 @@ def over_plain(one: str, p: float = 0.001) -> Pair:
 
 
 def text_of(rows: Sequence[Any], *pairs: Sequence[Pair], reference: str | None = None) -> str:
-    return " ".join(finding(rows, *pairs, reference=reference))
+    return " ".join(conclusion(rows, *pairs, reference=reference))
 
 
 PLAIN = row("none", 0, speedup=Interval(1.0, 1.0, 1.0))
@@ -170,6 +170,6 @@ def test_without_times_alpha_decides() -> None:
 
 
 def test_a_single_variant_has_no_conclusion() -> None:
-    assert finding([]) == []
-    assert finding([SLOW]) == []
-    assert finding([PLAIN, PLAIN]) == []
+    assert conclusion([]) == []
+    assert conclusion([SLOW]) == []
+    assert conclusion([PLAIN, PLAIN]) == []

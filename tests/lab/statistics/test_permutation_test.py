@@ -9,9 +9,9 @@ from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.statistics.intervals import Statistic, ratio
 from outrider.lab.statistics.permutation_test import (
     LEAST,
-    exchange_ps,
     exchanges,
     holm,
+    permutation_p_values,
     prompts_to_reach,
     smallest_p,
 )
@@ -19,7 +19,7 @@ from outrider.lab.statistics.rates import RATES
 
 
 def exchange_p(one: Statistic, other: Statistic) -> float:
-    return exchange_ps([(one, other)])[0]
+    return permutation_p_values([(one, other)])[0]
 
 
 def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
@@ -83,7 +83,7 @@ def test_a_family_of_many_tests_can_reach_a_small_p() -> None:
     one = ratio(random.normal(2, 0.1, 60), np.ones(60))
     other = ratio(random.normal(1, 0.1, 60), np.ones(60))
     equal = ratio(random.normal(2, 0.1, 60), np.ones(60))
-    small, large = exchange_ps([(one, other), (one, equal)], tests=tests)
+    small, large = permutation_p_values([(one, other), (one, equal)], tests=tests)
     assert small * tests < 0.01
     assert small == 1 / exchanges(tests)
     assert large * LEAST == pytest.approx(
@@ -95,7 +95,7 @@ def test_many_pairs_are_counted_as_each_of_them_is_alone() -> None:
     random = np.random.default_rng(1)
     rates = [ratio(random.normal(2, 0.1, n), np.ones(n)) for n in (9, 9, 9, 20, 20)]
     pairs = [(rates[0], rates[1]), (rates[3], rates[4]), (rates[2], rates[0])]
-    assert exchange_ps(pairs) == [exchange_ps([pair])[0] for pair in pairs]
+    assert permutation_p_values(pairs) == [permutation_p_values([pair])[0] for pair in pairs]
 
 
 def test_the_prompts_that_a_family_needs() -> None:

@@ -16,7 +16,7 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.engine import MODULES, engine_of
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
 
@@ -68,7 +68,7 @@ def drafts(drafter: Drafter, target: Any) -> int:
     """Returns how many tokens it drafts after a text."""
     drafter.bind(target)
     context = Context(Tokens([3, 4]))
-    return len(play_draft(drafter, target, context, gamma=3, sampling=Sampling()))
+    return len(write_draft(drafter, target, context, gamma=3, sampling=Sampling()))
 
 
 @pytest.mark.parametrize("quantize", [None, "int8", "int4"])

@@ -14,7 +14,7 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 ENTRIES = {entry.name: entry for entry in entries()}
 
@@ -45,7 +45,7 @@ def test_untrained_medusa_predicts_the_targets_token() -> None:
     session = target.open([9, 8, 7], frozenset({HIDDEN}))
     logits = session.score(Draft())[0]
     context = Context(Tokens([9, 8, 7, 6]), None, session.features())
-    draft = play_draft(drafter, target, context, gamma=1, sampling=Sampling())
+    draft = write_draft(drafter, target, context, gamma=1, sampling=Sampling())
     assert draft.logits[0] is not None
     torch.testing.assert_close(draft.logits[0], logits)
 

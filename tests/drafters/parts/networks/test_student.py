@@ -22,8 +22,8 @@ from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
     context_after,
-    play_draft,
     tiny_target,
+    write_draft,
 )
 from outrider.verifiers.token import Token
 
@@ -62,7 +62,7 @@ def test_a_student_drafts_as_its_targets_first_layers(folder: Path, target: Any)
         drafter.bind(target)
         context = context_after(drafter, target, [3, 4, 5])
         sampling = Sampling(temperature=1.0)
-        drafts.append(play_draft(drafter, target, context, gamma=3, sampling=sampling).tokens)
+        drafts.append(write_draft(drafter, target, context, gamma=3, sampling=sampling).tokens)
     assert drafts[0] == drafts[1] and len(drafts[0]) == 3
 
 

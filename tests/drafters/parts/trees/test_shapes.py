@@ -12,12 +12,12 @@ from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.sheet import Sheet
-from outrider.decoding.kinds import departure
+from outrider.decoding.kinds import violation
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.drafters.parts.trees.shapes import Static, one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.tiny_targets import play_draft
+from outrider.testing.tiny_targets import write_draft
 
 TARGET = TabularTarget(6)
 NEXT_LOGITS = TARGET.logits
@@ -48,7 +48,7 @@ def grown(form: Any, gamma: int = 4, budget: int = 64, more: Any = None, seed: i
     )
     drafter.propose(Context(Tokens([0, 1])), pen)
     draft = pen.sheet.finish()
-    assert departure(draft, drafter.kind) is None
+    assert violation(draft, drafter.kind) is None
     return draft
 
 
@@ -231,8 +231,8 @@ def test_distributions_are_asked_for_one_depth_at_a_time() -> None:
 
 def test_siblings_that_are_drawn_greedily_are_one() -> None:
     drafter = Grows("3x3")
-    draft = play_draft(drafter, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
+    draft = write_draft(drafter, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
     assert widths(draft) == [1, 1]
     likeliest = Grows("top:3x3")
-    draft = play_draft(likeliest, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
+    draft = write_draft(likeliest, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
     assert widths(draft) == [3, 5]  # the stage's budget is eight

@@ -25,7 +25,7 @@ from outrider.testing.drafters import (
     check_depends_only_on_context,
     check_output_distribution_is_the_targets,
 )
-from outrider.testing.tiny_targets import context_after, play_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 VOCAB, WIDTH, PLACES = 11, 8, 4
@@ -128,7 +128,7 @@ class TestCorrector:
         blocks: list[Block] = []
         network.corrector.register_forward_pre_hook(lambda _, given: blocks.append(given[0]))
         context = context_after(drafter, target, TEXT)
-        draft = play_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=4)
+        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=4)
         (block,) = blocks
         assert max(len(draft.path(node)) for node in range(len(draft))) > 1
         for node, logits in enumerate(draft.logits):

@@ -9,7 +9,7 @@ from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.starts import least_squares, start_eagle
+from outrider.extras.training.initialisation import least_squares, start_eagle
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 

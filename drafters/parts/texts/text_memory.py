@@ -1,4 +1,4 @@
-"""Memory: what drafters keep of texts that have ended, shared by all texts of a drafter."""
+"""TextMemory: what drafters keep of texts that have ended, shared by all texts of a drafter."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 
 
-class Memory:
+class TextMemory:
     """What is kept of texts that have ended. It does not change while a batch is being written.
 
     count: the number of these texts, which `Drafter.remembered` returns.
@@ -18,7 +18,7 @@ class Memory:
         self.count = 0
 
 
-Kept = TypeVar("Kept", bound=Memory)
+Kept = TypeVar("Kept", bound=TextMemory)
 
 
 class RememberingDrafter(Drafter, Generic[Kept]):

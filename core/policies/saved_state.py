@@ -1,4 +1,4 @@
-"""Memory: what a policy has learned, in a file that the next run reads."""
+"""SavedState: what a policy has learned, in a file that the next run reads."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from outrider.contract.policy import Policy
 
 
 @final
-class Memory:
+class SavedState:
     """The learned values of one policy, in a JSON file.
 
     policy: whose they are; the file holds them under the name of its class.
