@@ -9,7 +9,7 @@ import torch
 
 from outrider.base.errors import ConfigError, require
 from outrider.drafters.none import NoDraft
-from outrider.extras.bench.peers import PEERS, PLAIN, Counterparts, Entrant
+from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant
 from outrider.extras.models.smollm2 import folder as smollm2_folder
 from outrider.extras.models.smollm2 import smollm2
 from outrider.plugins.config import factory_of
@@ -45,11 +45,12 @@ def entrants(
     """
     drafter = dict(config["drafter"])
     label = str(drafter["_target_"]).rpartition(".")[2]
+    peers: Mapping[str, Any] = config["peers"]
     without_drafts = {**config, "drafter": NO_DRAFT, "policy": FIXED_POLICY}
-    plain_rivals = tuple(f"{peer} {PLAIN}" for peer in PEERS)
+    plain_rivals = tuple(f"{peer} {PLAIN}" for peer in peers)
     entrants = [_outrider(OUTRIDER_PLAIN, without_drafts, plain_rivals)]
     if factory_of(drafter) is not NoDraft:
-        drafted_rivals = (f"{peer} {label}" for peer in PEERS)
+        drafted_rivals = (f"{peer} {label}" for peer in peers)
         rivals = (OUTRIDER_PLAIN, *drafted_rivals, f"transformers {PLAIN}")
         drafting = _outrider(f"outrider {label}", config, rivals)
         entrants.append(replace(drafting, writes_together=True))
@@ -60,9 +61,9 @@ def entrants(
         require(is_new, "drafters", name, "a name that no other entrant has")
     precision = str(dtype).removeprefix("torch.")
     counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]), rounded)
-    for peer in PEERS:
-        if config["peers"][peer]:
-            entrants += counterparts.of(peer, config["peers"][peer])
+    for peer, setting in peers.items():
+        if setting:
+            entrants += counterparts.of(peer, setting)
     return entrants
 
 

@@ -14,9 +14,6 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.config import factory_of
 
-PEERS = ("transformers", "vllm", "economize", "flashspec")
-"""The libraries, as `peers` names them. All but transformers have an environment of their own."""
-
 VLLM_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
     "VLLM_LOGGING_LEVEL": "ERROR",
