@@ -49,7 +49,7 @@ def compare(settings: Compare) -> float | None:
         advising(lambda: advice(run_folder)),
         Screen(live=settings.live and settings.together == 1) as screen,
     ):
-        _check_memory(run_folder)
+        check_memory(run_folder)
         all_questions = _questions(settings, inputs, screen)
         tokens = json.dumps([question.tokens for question in all_questions])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
@@ -97,7 +97,7 @@ def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
         remarks().print(plain(note + hint), soft_wrap=True)
 
 
-def _check_memory(run_folder: RunFolder) -> None:
+def check_memory(run_folder: RunFolder) -> None:
     """Raises `ConfigError` if a run can't continue, since what its drafters remembered is lost."""
     facts = run_folder.facts
     if run_folder.measurements and not run_folder.run.finished and "remember" in facts:

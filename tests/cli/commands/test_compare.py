@@ -11,7 +11,7 @@ import pytest
 from tiny import forked
 
 from outrider.base.errors import ConfigError
-from outrider.cli.commands.compare import _check_memory
+from outrider.cli.commands.compare import check_memory
 from outrider.lab.runs.store import load
 
 FILES = {
@@ -28,14 +28,15 @@ FILES = {
 
 def test_a_run_whose_drafters_remember_does_not_go_on() -> None:
     """Unless it is finished, or has measured nothing yet."""
-    facts = {"remember": ["suffix"]}
     for count, finished, refused in ((1, False, True), (0, False, False), (1, True, False)):
         folder: Any = SimpleNamespace(
-            measurements=[None] * count, run=SimpleNamespace(finished=finished)
+            facts={"remember": ["suffix"]},
+            measurements=[None] * count,
+            run=SimpleNamespace(finished=finished),
         )
         expected = pytest.raises(ConfigError, match="suffix would continue without a memory")
         with expected if refused else nullcontext():
-            _check_memory(facts, folder)
+            check_memory(folder)
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, float]:

@@ -110,7 +110,7 @@ def test_a_conversation_is_written_in_the_tokenizers_template(target: Any, words
         words.chat_template = None
 
 
-def test_what_is_known_is_handed_to_the_harness(target: Any) -> None:
+def test_known_settings_are_handed_to_the_harness(target: Any) -> None:
     lm = OutriderLM(target)
     noted: dict[str, Any] = {}
     lm.cache_hook = SimpleNamespace(

@@ -99,7 +99,7 @@ def test_files_are_protected(tmp_path: Path, change: str, way: str) -> None:
     assert changed == ("change your files" in sandbox.isolation())
 
 
-def test_what_code_can_reach_is_said(way: str) -> None:
+def test_the_reach_of_code_is_said(way: str) -> None:
     line = sandbox.isolation()
     assert line.startswith(LINES[way])
     assert ("leave processes behind" in line) == (way == "alone")
