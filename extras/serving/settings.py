@@ -38,4 +38,4 @@ class Audit:
     max_new_tokens: Count
     level: Annotated[float, Within("(0, 1)")]
     tie: NonNegative
-    logprobs: Count
+    logprobs: Annotated[int, AtLeast(0)]

@@ -181,6 +181,10 @@ class Auditor:
             )
 
     def _read_logprobs(self, asked: plan.Asked, choice: Choice) -> None:
+        # Such as tokens of a draft that was accepted.
+        if missing := [place for place, top in enumerate(choice.likeliest) if not top]:
+            cause = f"none are listed for token {missing[0]} of a text"
+            self._faults.setdefault("log-probabilities", cause)
         if self.expected is None or choice.logprobs is None:
             return
         known = self.expected.logprobs(asked.request, choice)

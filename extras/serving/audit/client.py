@@ -99,7 +99,7 @@ class OpenAIClient(Client):
 
     url: its address, with or without `/v1`.
     model: the name that it serves the model by. Defaults to the first that it lists.
-    logprobs: how many of the likeliest tokens it is asked for.
+    logprobs: how many of the likeliest tokens it is asked for; 0 to ask for no log-probabilities.
     patience: the most seconds to wait for an answer.
 
     Raises `OutriderError` if it can't be reached.
@@ -141,11 +141,14 @@ class OpenAIClient(Client):
         messages = [message for message in request.prompt if isinstance(message, tuple)]
         if messages:
             body["messages"] = [{"role": role, "content": content} for role, content in messages]
-            body |= {"logprobs": True, "top_logprobs": self._logprobs}
+            if self._logprobs:
+                body |= {"logprobs": True, "top_logprobs": self._logprobs}
             reply = self._call("/chat/completions", body)
             return [_choice(choice) for choice in reply["choices"]]
-        prompt = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
-        reply = self._call("/completions", body | {"prompt": prompt, "logprobs": self._logprobs})
+        body["prompt"] = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
+        if self._logprobs:
+            body["logprobs"] = self._logprobs
+        reply = self._call("/completions", body)
         return [_choice(choice) for choice in reply["choices"]]
 
     def _call(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from outrider.base.errors import OutriderError
+from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.extras.serving.audit.audit import Auditor, Result
@@ -60,6 +60,7 @@ def _auditor(settings: Audit) -> Auditor:
         target = build(settings.target)
         expected = FromTarget(target)
     elif baseline is None:
+        require(settings.logprobs > 0, "logprobs", 0, "some, or a baseline or a target")
         expected = FromLogprobs(settings.logprobs)
     requests = []
     for prompt in list(build(settings.data))[:PROMPTS]:

@@ -127,7 +127,7 @@ class FromLogprobs(Expected):
     def rows(self, request: Request, choice: Choice) -> list[Row] | None:
         if request.sampling != Sampling(temperature=1.0) or request.penalties:
             return None
-        if len(choice.likeliest) < len(choice.tokens):
+        if len(choice.likeliest) < len(choice.tokens) or not all(choice.likeliest):
             return None
         rows: list[Row] = []
         for likeliest in choice.likeliest[: len(choice.tokens)]:

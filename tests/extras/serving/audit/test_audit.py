@@ -1,6 +1,7 @@
 """An audit finds each fault of an engine, and none where there is none."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 import pytest
@@ -42,6 +43,23 @@ def test_every_request_counts_towards_the_limit(limit: int) -> None:
     asked = Counted(FaultyEngine(TARGET))
     result = Auditor(asked, PROMPTS, FromTarget(TARGET)).run(limit)
     assert result.requests == asked.sent <= limit
+
+
+@final
+class Silent(Client):
+    """Lists no log-probabilities for its second token, as llama.cpp for those of a draft."""
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        answers = FaultyEngine(TARGET).ask(requests)
+        return [[self._silent(choice) for choice in choices] for choices in answers]
+
+    def _silent(self, choice: Choice) -> Choice:
+        return replace(choice, likeliest=(choice.likeliest[0], {}, *choice.likeliest[2:]))
+
+
+def test_tokens_without_log_probabilities_are_told() -> None:
+    line = Auditor(Silent(), PROMPTS, FromLogprobs()).run(60).line
+    assert line.startswith("broken: log-probabilities: none are listed for token 1 of a text")
 
 
 @final

@@ -16,6 +16,7 @@ class _Engine(BaseHTTPRequestHandler):
 
     answer: ClassVar[dict[str, Any]] = {}
     asked: ClassVar[dict[str, Any]] = {}
+    url: ClassVar[str]
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -51,7 +52,8 @@ def client() -> Iterator[OpenAIClient]:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
-            yield OpenAIClient(f"http://127.0.0.1:{server.server_port}", patience=5)
+            _Engine.url = f"http://127.0.0.1:{server.server_port}"
+            yield OpenAIClient(_Engine.url, patience=5)
         finally:
             server.shutdown()
             thread.join()
@@ -102,6 +104,13 @@ def test_each_form_of_an_answer_is_read(
 ) -> None:
     _Engine.answer = answer
     assert client.ask([Request("a prompt", 2)]) == [[expected]]
+
+
+def test_no_log_probabilities_are_asked_for_if_none_are_wanted(client: OpenAIClient) -> None:
+    _Engine.answer = {"text": "ab"}
+    silent = OpenAIClient(_Engine.url, model="a model", logprobs=0, patience=5)
+    assert silent.ask([Request("a prompt", 2)]) == [[Choice("ab")]]
+    assert "logprobs" not in _Engine.asked
 
 
 def test_settings_are_sent_even_where_they_change_nothing(client: OpenAIClient) -> None:
