@@ -17,7 +17,7 @@ def mend() -> None:
     fills a copy on CPUs, so that temperature, top-k and top-p of drafted positions are whatever was
     in memory (https://github.com/vllm-project/vllm/issues/55005).
     """
-    import vllm
+    import vllm  # type: ignore[import-not-found]
     from vllm.platforms import current_platform  # type: ignore[import-not-found]
 
     if not (current_platform.is_cpu() and vllm.__version__.startswith(SUPPORTED)):

@@ -1,1 +1,1 @@
-"""The papers' predictions: tables of expected tokens and speedups, and the papers' own figures."""
+"""Predictions from the papers' formulas, and the profiles of drafters that they start from."""

@@ -15,7 +15,7 @@ from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.extras.theory.settings import TABLE1, Theory
-from outrider.lab.runs.speculation_profile import read_profile
+from outrider.extras.theory.speculation_profile import read_profile
 
 HEADINGS = {
     "alpha": "alpha",

@@ -1,9 +1,9 @@
-"""Registers the command `theory`."""
+"""Registers the command `theory`, and the profiles of drafters that it reads."""
 
 from collections.abc import Callable
 
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import Register, hookimpl
 
 
 @hookimpl
@@ -13,3 +13,8 @@ def register_commands(register: Callable[[Command], None]) -> None:
     about = "the papers' predictions"
     # The extra is for its figures alone.
     register(Command("theory", about, run, json=True, settings=settings, extra="view"))
+
+
+@hookimpl
+def register_reports(register: Register) -> None:
+    register("profiles", "outrider.extras.theory.speculation_profile:Profiles")

@@ -25,7 +25,6 @@ from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.identity import load
-from outrider.lab.runs.speculation_profile import write_profiles
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import out_of_reach
@@ -78,7 +77,6 @@ def compare(settings: Compare) -> float | None:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-            write_profiles(summary, run_folder.path)
     with advising(lambda: advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
     print_comparison(summary, settings)

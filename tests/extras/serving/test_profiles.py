@@ -7,7 +7,7 @@ import pytest
 
 from outrider.extras.serving.profiles import acceptance_of, write_profile
 from outrider.extras.serving.server import Drafted
-from outrider.lab.runs.speculation_profile import read_profile
+from outrider.extras.theory.speculation_profile import read_profile
 
 COUNTS = Drafted(drafts=10, drafted=30, accepted=12, by_position=(7, 4, 1))
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider import generate
-from outrider.lab.runs.speculation_profile import read_profile
+from outrider.extras.theory.speculation_profile import read_profile
 from outrider.plugins.registry import make
 
 TOKENS = 6

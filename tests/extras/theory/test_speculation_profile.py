@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.lab.runs.speculation_profile import read_profile, write_profiles
+from outrider.extras.theory.speculation_profile import read_profile, write_profiles
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.block import Block

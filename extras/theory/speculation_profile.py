@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.lab.runs.report import Report
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.acceptance import Acceptance
@@ -103,6 +104,17 @@ def read_profile(path: Path) -> SpeculationProfile:
         raise ConfigError(f"{path}: {place}: {first['msg']}") from None
     except ValueError as error:
         raise ConfigError(f"{path}: expected JSON ({error})") from None
+
+
+@final
+class Profiles(Report):
+    """The profile of each drafter of a run, beside its measurements."""
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
+        for summary in summaries.values():
+            if summary.run.folder == folder:
+                write_profiles(summary, folder)
+        return ()
 
 
 def write_profiles(summary: Summary, folder: Path) -> list[Path]:
