@@ -1,7 +1,7 @@
 """A subject: a tiny model with the texts that transformers itself writes with it."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -61,21 +61,20 @@ class Subject:
         return (self.start or self.prompts[number]) + self.truths[number].text
 
 
-def subject(entry: Entry) -> Subject:
+def subject(entry: Entry, seeds: Iterable[int] = range(TRIES)) -> Subject:
     """Returns a model whose texts vary and have no ties, of those that some seeds give.
 
     One token becomes the end token, such that one of the shorter prompts has a shorter text.
     """
-    best: tuple[float, Any] = (-1.0, None)
-    for seed in range(TRIES):
-        model = build(entry, seed)
-        text = written(model, prompts()[0])
-        score = len(set(text)) if len(text) == room(model, prompts()[0]) else 0
-        if score > best[0]:
-            best = (score, seed)
+    best, model = -1, None
+    for seed in seeds:
+        tried = build(entry, seed)
+        text = written(tried, prompts()[0])
+        score = len(set(text)) if len(text) == room(tried, prompts()[0]) else 0
+        if score > best:
+            best, model = score, tried
         if score >= NEW // 3:
             break
-    model = build(entry, best[1])
     truths = [truth(model, prompt) for prompt in prompts()]
     end = end_token(truths)
     if end is not None:
