@@ -28,7 +28,7 @@ from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 from outrider.verifiers.without_replacement import WithoutReplacement
 
-PROMPTS = [[3, 4, 5, 3, 4], [9], [7, 8] * 9, [2, 11, 2, 11, 2], [6, 5, 4]]
+PROMPTS = [[3, 4, 5, 3, 4], [9], [7, 8] * 9]
 DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "none": (NoDraft, Token()),
     "random": (Random, Token()),
@@ -58,7 +58,7 @@ def test_a_text_in_a_batch_is_the_text_written_alone(
 ) -> None:
     make, rule = DRAFTERS[name]
     sampling = Sampling(temperature=temperature, seed=5)
-    options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 40}
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 20}
     alone = [
         [
             (round.tokens, round.draft, round.path, round.stop)
@@ -73,6 +73,8 @@ def test_a_text_in_a_batch_is_the_text_written_alone(
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
 
 
+ALONE: dict[tuple[Any, str], list[list[Any]]] = {}
+"""The rounds of each text of `LONGER`, by the target and the name of the drafter."""
 LONGER = [*PROMPTS, [8, 9] * 13, [12, 3, 4] * 5, [30], [5, 4, 3, 2] * 7]
 
 
@@ -93,11 +95,15 @@ def test_texts_that_join_others_are_those_written_alone(
         assert len(in_progress) <= size
         if round.stop is not None:
             in_progress.remove(number)
-    for number, prompt in enumerate(LONGER):
-        alone = decode(target, make(), rule, prompt, number=number, **options)
-        assert texts[number] == [
-            (round.tokens, round.draft, round.path, round.stop) for round in alone
+    if (target, name) not in ALONE:
+        ALONE[target, name] = [
+            [
+                (round.tokens, round.draft, round.path, round.stop)
+                for round in decode(target, make(), rule, prompt, number=number, **options)
+            ]
+            for number, prompt in enumerate(LONGER)
         ]
+    assert list(texts.values()) == ALONE[target, name]
 
 
 def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(

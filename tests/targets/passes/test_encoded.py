@@ -98,13 +98,13 @@ def test_greedy_text_is_that_of_transformers(model: Any, scripted: Any) -> None:
     target = TransformersTarget(model)
     ids = torch.tensor([SOURCE])
     text = model.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=40
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=24
     )[0].tolist()
     start = len(target.begin(SOURCE)[0])
     names = ("none", "random", "prompt_lookup", "shallow_aggressive")
     drafters = [*(make("drafter", name) for name in names), scripted(text), scripted(text, 9)]
     for drafter in drafters:
-        rounds = decode(target, drafter, Token(), SOURCE, gamma=4, max_new_tokens=41 - start)
+        rounds = decode(target, drafter, Token(), SOURCE, gamma=4, max_new_tokens=25 - start)
         assert [token for round in rounds for token in round.tokens] == text[start:]
 
 
@@ -147,15 +147,15 @@ def test_trees_are_refused_with_the_reason_if_no_mask_can_tell_positions(model: 
 def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
     """Every branch of three tokens at temperature 1; what is left is T5's rounding to float32."""
     target = TransformersTarget(
-        t5(vocab_size=4, eos_token_id=None, initializer_factor=1.0).double()
+        t5(vocab_size=3, eos_token_id=None, initializer_factor=1.0).double()
     )
-    sampling, source = Sampling(temperature=1.0), [2, 3, 2, 1]
+    sampling, source = Sampling(temperature=1.0), [2, 0, 2, 1]
     part = make("drafter", drafter)
     part.bind(target)
     setup = Setup(target, part, Token(), source, gamma=2, sampling=sampling)
     probs = loop_distribution(setup, 3)
     exact = target_distribution(target, source, 3, sampling, Token())
-    assert len(exact) == 64
+    assert len(exact) == 27
     assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-6
     assert sum(probs.values()) == pytest.approx(1.0, abs=1e-9)
 
