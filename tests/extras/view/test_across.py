@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tiny.comparisons import runner, three_drafters
 
 from outrider import ConfigError
 from outrider.extras.view.across import (
@@ -22,9 +23,10 @@ from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.permutation_test import holm
 
 
-@pytest.fixture
-def runs(run_in: Callable[..., Any], tmp_path: Path) -> dict[str, Run]:
-    return {f"gamma {gamma}": run_in(tmp_path / str(gamma), gamma=gamma).run for gamma in (2, 3)}
+@pytest.fixture(scope="module")
+def runs(target: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    folder, run_in = tmp_path_factory.mktemp("across"), runner(target, three_drafters())
+    return {f"gamma {gamma}": run_in(folder / str(gamma), gamma=gamma).run for gamma in (2, 3)}
 
 
 def test_a_drafter_is_compared_with_itself_in_the_other_run(runs: dict[str, Run]) -> None:

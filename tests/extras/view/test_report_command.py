@@ -11,7 +11,12 @@ pytestmark = pytest.mark.usefixtures("drawn_once")
 
 def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None:
     status, _, complaint = run(
-        "compare", *quick, "--multirun", "gamma=1,2,3", f"hydra.sweep.dir={tmp_path / 'sweep'}"
+        "compare",
+        *quick,
+        "--multirun",
+        "gamma=1,2,3",
+        "reports=[]",
+        f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )
     assert status == 0, complaint
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
