@@ -236,7 +236,7 @@ def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
             rows = json.loads(content)
         except json.JSONDecodeError as error:
             raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
-        yield from ((f"{path}, row {number}", row) for number, row in enumerate(rows, start=1))
+        yield from numbered(rows, path)
         return
     # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
     for number, line in enumerate(content.split("\n"), start=1):
@@ -247,3 +247,9 @@ def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
             except json.JSONDecodeError as error:
                 reason = f"no JSON ({error.msg} at character {error.pos})"
                 yield where, ConfigError(f"{where}: {reason}")
+
+
+def numbered(rows: Iterable[Any], source: str) -> Iterator[tuple[str, Any]]:
+    """Yields each row with its place, for messages."""
+    for number, row in enumerate(rows, start=1):
+        yield f"{source}, row {number}", row

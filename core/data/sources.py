@@ -1,15 +1,14 @@
-"""Data: reads the prompts to measure on, from the demo set, a file, or the Hugging Face hub."""
+"""Data: reads the prompts to measure on, from the demo set or a file."""
 
 import csv as files
 import io
 import itertools
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from outrider.base.bounds import Count, ExistingFile, Like, checked
 from outrider.base.errors import ConfigError, require
-from outrider.data.prompts import Prompt, collect, read_jsonl, spaced
+from outrider.data.prompts import Prompt, collect, numbered, read_jsonl, spaced
 
 DEMO = Path(__file__).parent / "demo.jsonl"
 
@@ -75,7 +74,7 @@ def csv(
     except files.Error as error:
         raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
     filled = [{key: cell for key, cell in row.items() if key and cell} for row in rows]
-    return spaced(collect(_numbered(filled, path), path, column, skip=skip), limit)
+    return spaced(collect(numbered(filled, path), path, column, skip=skip), limit)
 
 
 @checked("data")
@@ -99,35 +98,6 @@ def lines(path: Annotated[str, ExistingFile()], limit: int | None = None) -> lis
 
 
 @checked("data")
-def parquet(
-    path: Annotated[str, ExistingFile()],
-    limit: int | None = None,
-    column: str | None = None,
-    skip: bool = False,
-) -> list[Prompt]:
-    """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
-
-    path: the file.
-    column, limit, skip: as for `jsonl`.
-
-    Raises:
-        ConfigError: the file is missing, empty or damaged, or a row is in no known form.
-    """
-    import pyarrow
-    from pyarrow import parquet as tables
-
-    file = Path(path).expanduser()
-    try:
-        rows = tables.read_table(file).to_pylist()
-    except pyarrow.ArrowException as error:
-        line = " ".join(str(error).split())
-        raise ConfigError(
-            f"data.path={path!r}: expected a parquet file that can be read ({line})"
-        ) from error
-    return spaced(collect(_numbered(rows, path), path, column, skip=skip), limit)
-
-
-@checked("data")
 def text(
     path: Annotated[str, ExistingFile()], words: Count = 200, limit: Count | None = None
 ) -> list[Prompt]:
@@ -147,41 +117,6 @@ def text(
     cuts = [*starts[::words], len(content)]
     chunks = [content[start:end].strip() for start, end in itertools.pairwise(cuts)]
     return spaced([Prompt(str(i), file.stem, (chunk,)) for i, chunk in enumerate(chunks, 1)], limit)
-
-
-def hub(
-    name: str,
-    split: str = "test",
-    subset: str | None = None,
-    column: str | None = None,
-    limit: int | None = None,
-    *,
-    skip: bool = False,
-) -> list[Prompt]:
-    """Returns the prompts in a data set of the Hugging Face hub, or in a local copy of one.
-
-    name: OWNER/SET on the hub, or a folder.
-    split: the part of the data set.
-    subset: its configuration, if it has several.
-    column, limit, skip: as for `jsonl`.
-
-    Raises:
-        ConfigError: the data set can't be loaded.
-    """
-    import datasets  # type: ignore[import-not-found,unused-ignore]
-
-    try:
-        rows = [dict(row) for row in datasets.load_dataset(name, subset, split=split)]
-    except Exception as error:  # many libraries are involved, each with its own errors
-        line = " ".join(str(error).split())
-        raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
-    return spaced(collect(_numbered(rows, name), name, column, skip=skip), limit)
-
-
-def _numbered(rows: Iterable[Any], source: str) -> Iterator[tuple[str, Any]]:
-    """Yields each row with its place, for messages."""
-    for number, row in enumerate(rows, start=1):
-        yield f"{source}, row {number}", row
 
 
 def _read_text(path: str) -> str:

@@ -64,9 +64,6 @@ def register_constraints(register: Register) -> None:
 def register_data_sources(register: Register) -> None:
     for name in ("demo", "own", "jsonl", "csv", "lines", "text"):
         register(name, f"outrider.data.sources:{name}")
-    register("parquet", "outrider.data.sources:parquet", extra="view")
-    register("hub", "outrider.data.sources:hub", extra="hub")
-    register("speed_bench", "outrider.data.sets:speed_bench")
 
 
 @hookimpl

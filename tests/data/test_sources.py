@@ -2,14 +2,10 @@
 
 import csv
 import json
-import sys
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from outrider import ConfigError
@@ -206,23 +202,6 @@ def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
     assert len(data.jsonl(str(path))) == 2
 
 
-def test_a_parquet_file_has_the_same_forms(tmp_path: Path) -> None:
-    path = tmp_path / "data.parquet"
-    rows = [LINE, LINE | {"question_id": 8, "turns": ["x"]}]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    assert data.parquet(str(path)) == [
-        data.Prompt("7", "chat", ("Hello", "And then?")),
-        data.Prompt("8", "chat", ("x",)),
-    ]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{"said": "x"}]), path)
-    with pytest.raises(ConfigError, match=r"data\.parquet, row 1: expected question_id and"):
-        data.parquet(str(path))
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ConfigError, match="expected a parquet file that can be read") as caught:
-        data.parquet(str(path))
-    assert "\n" not in str(caught.value)
-
-
 def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
     path = tmp_path / "book.txt"
     path.write_text("one two\n\nthree  four five\n", encoding="utf-8")
@@ -240,33 +219,6 @@ def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="expected text in UTF-8"):
         data.text(str(path))
-
-
-def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    library = ModuleType("datasets")
-    rows = [{"instruction": "Name three rivers."}, {"instruction": "And lakes."}]
-
-    def load_dataset(name: str, subset: str | None, split: str) -> list[dict[str, str]]:
-        if name != "some/set":
-            raise FileNotFoundError("no such\nset")
-        assert (subset, split) == (None, "test")
-        return rows
-
-    library.load_dataset = load_dataset  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "datasets", library)
-    prompts = data.hub("some/set")
-    chosen = data.hub("some/set", column="instruction")
-    assert [prompt.turns for prompt in chosen] == [prompt.turns for prompt in prompts]
-    assert [prompt.turns for prompt in prompts] == [("Name three rivers.",), ("And lakes.",)]
-    with pytest.raises(ConfigError, match=r"row 1: data\.column='text': there are: instruction"):
-        data.hub("some/set", column="text")
-    with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
-        data.hub("gone")
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(
-        ConfigError, match=r"data=hub needs datasets: pip install 'outrider\[hub\]'"
-    ):
-        build({"_target_": "outrider.data.sources.hub", "name": "some/set"})
 
 
 def test_a_missing_file() -> None:

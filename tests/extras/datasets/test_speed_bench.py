@@ -8,7 +8,7 @@ import pytest
 
 from outrider.base.errors import ConfigError
 from outrider.data.prompts import PLACEHOLDER
-from outrider.data.sets import speed_bench
+from outrider.extras.datasets.speed_bench import speed_bench
 
 
 def row(number: int, category: str, tier: str | None, text: str = "Name a river.") -> Any:

@@ -1,0 +1,12 @@
+"""Registers the data sources."""
+
+from outrider.plugins.hookspecs import Register, hookimpl
+
+DATASETS = "outrider.extras.datasets"
+
+
+@hookimpl
+def register_data_sources(register: Register) -> None:
+    register("parquet", f"{DATASETS}.sources:parquet", extra="view")
+    register("hub", f"{DATASETS}.sources:hub", extra="hub")
+    register("speed_bench", f"{DATASETS}.speed_bench:speed_bench")
