@@ -54,6 +54,7 @@ def trained(name: str, options: argparse.Namespace) -> Path:
             *[f"gamma={options.gamma}", f"out={out}", f"hydra.run.dir={out}-run"],
             *more,
             *options.training,
+            *options.settings,
         )
     return out
 
@@ -74,7 +75,7 @@ def compared(sampling: str, folders: Mapping[str, Path], options: argparse.Names
             *[f"protocol={'both' if options.timed else 'overlap'}", f"gamma={options.gamma}"],
             *[f"sampling={sampling}", "turns=1", f"data.limit={options.limit}"],
             *[f"max_new_tokens={options.tokens}", f"reference={PLAIN}", *prompts],
-            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}"],
+            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", *options.settings],
         )
     return load(folder)
 
@@ -125,6 +126,7 @@ def main() -> None:
     parser.add_argument("--training", nargs="*", default=(), help="more for outrider train")
     parser.add_argument("--only", nargs="+", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--target", default="smollm2", help="the name of a target")
+    parser.add_argument("--settings", nargs="*", default=(), help="more for both commands")
     parser.add_argument("--timed", action="store_true", help="decode too, and measure times")
     parser.add_argument("--results", default="build/correctors")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")

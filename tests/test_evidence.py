@@ -123,6 +123,26 @@ def test_all_drafters_are_put_in_one_table(
 
 
 @pytest.mark.usefixtures("drawn_once")
+def test_correctors_are_trained_and_put_in_one_table(
+    script: Any, folder: Path, data: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- correctors -->\nold\n<!-- end of correctors -->\n")
+    tiny = ["recipe.held_out=2", "recipe.options.block=4", "recipe.options.anchors=2"]
+    arguments = [
+        *["--prompts", str(data), "--limit", "2", "--tokens", "4", "--gamma", "3"],
+        *["--texts", "4", "--epochs", "1", "--only", "dflash", "selector", "--results", "results"],
+        *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
+        *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
+    ]
+    status, _, err = script(EVIDENCE / "correctors.py", *arguments)
+    assert status == 0, err
+    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
+    assert [row[0].strip() for row in rows] == ["network", "`dflash`", "`selector`"] * 2
+    assert all(float(row[4].split()[0]) >= 1 for row in rows if "network" not in row[0])
+
+
+@pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     parts = ("lengths", "drafters")
