@@ -30,6 +30,7 @@ from outrider.drafters.parts.networks.decoder_layers import (
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import LOWEST, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
+from outrider.drafters.parts.networks.published_correctors import own_names
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import NextLogits
@@ -159,6 +160,7 @@ class DFlashNetwork(TrainedNetwork):
         file, tensors, vocabulary = weights.read_tensors(
             folder, target.vocab_size, speculators.take_vocabulary
         )
+        tensors = own_names(tensors)
         tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         head = tensors.pop("lm_head.weight", None)
         return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)

@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +95,32 @@ def outputs(model: Any, family: str, states: torch.Tensor, tokens: torch.Tensor)
     call |= {"loss_mask": (torch.arange(TOKENS) == ANCHOR)[None].float()}
     if family == "dflash":
         return {0: logits(model, lambda: model(**call, max_anchors=1))[0]}
+    if family in ("dspark", "dflash2"):
+        return {0: corrected(model, family, lambda: model(**call, max_anchors=1))}
     rows = torch.arange(ANCHOR + 1)  # all that is known, and three masks behind it
     rows, depth = torch.cat([rows, rows[-1:].expand(3)]), torch.tensor([0] * len(rows) + [1, 2, 3])
     setattr(peagle, "generate_cod_sample_indices", lambda **_: (rows, depth))  # noqa: B010
     return {0: logits(model, lambda: model(**call))[0]}
+
+
+def corrected(model: Any, family: str, run: Callable[[], Any]) -> torch.Tensor:
+    """Returns the logits that a corrector makes of a block; -inf for tokens that it excludes."""
+    core, heard = importlib.import_module(f"speculators.models.{family}.core"), dict[str, Any]()
+
+    def hear(*logits: torch.Tensor, **named: Any) -> Any:
+        heard.update(named, logits=logits)
+        raise StopIteration  # the loss does not matter
+
+    setattr(core, "compute_metrics", hear)  # noqa: B010
+    if family == "dflash2":  # as in a draft, the target's token is no candidate by itself
+        every = lambda ids, targets: (ids, targets, targets >= 0)
+        setattr(core, "selector_training_candidates", every)  # noqa: B010
+    with torch.no_grad(), suppress(StopIteration):
+        run()
+    if family == "dspark":
+        return heard["logits"][0][0]
+    excluded = torch.full_like(heard["unary_logits"], -torch.inf)
+    return excluded.scatter(-1, heard["training_candidate_ids"], heard["candidate_logits"])[0]
 
 
 def republish(root: Path, name: str, source: str, entries: dict[str, Any], prefix: str) -> None:
@@ -135,6 +158,14 @@ def main(root: Path) -> None:
     jobs += [("eagle3-llama-rotary-llama3", "eagle3", "llama", scaled, eagle)]
     for family in ("dflash", "dflash2", "dspark", "xpress"):
         jobs += [(family, family, "qwen3", layer("qwen3"), block)]
+    masks, recurrent = {"sample_from_anchor": False}, {"markov_head_type": "rnn"}
+    for name, entries in {
+        "dspark-masks": masks,
+        "dspark-recurrent": recurrent,
+        "dspark-recurrent-masks": recurrent | masks,
+        "dspark-gated": {"markov_head_type": "gated"},
+    }.items():
+        jobs += [(name, "dspark", "qwen3", layer("qwen3"), block | entries)]
     yarn = layer("qwen3", rope_parameters=YARN | {"rope_theta": 500.0})
     jobs += [
         ("dflash-rotary-yarn", "dflash", "qwen3", yarn, block),
@@ -148,7 +179,7 @@ def main(root: Path) -> None:
         model = save(root, name, family, kind, decoder, **entries)
         loaded = SpeculatorModel.from_pretrained(root / name)
         assert torch.equal(loaded.fc.weight, model.fc.weight)  # it loads there
-        if family in ("eagle3", "peagle", "dflash"):
+        if family != "xpress":
             found = {str(i): rows for i, rows in outputs(model, family, states, tokens).items()}
             save_file(found, root / name / "outputs.safetensors")
     others(root)

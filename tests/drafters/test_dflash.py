@@ -276,9 +276,65 @@ def test_a_written_network_has_the_published_tensors(
     assert set(checkpoint.find_tensors(tmp_path / "again")[1]) == set(tensors_of(model))
 
 
+def test_dspark_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+    first, second = torch.randn(31, 3), torch.randn(31, 3)
+    head = {"markov_head.markov_w1.weight": first, "markov_head.markov_w2.weight": second}
+    head |= {"confidence_head.proj.weight": torch.rand(1, 19)}
+    config = speculators(speculators_model_type="dspark", markov_rank=3)
+    del config["sample_from_anchor"]  # which is the default here
+    drafter = DFlash(write(tmp_path, config, tensors_of(model) | head))
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    assert len(draft) == BLOCK
+    plain = probs_behind(model, target, TEXT)
+    before = [TEXT[-1], *draft.tokens[:-1]]
+    for probs, base, token in zip(draft.probs, plain, before, strict=True):
+        exact = (base.log() + second @ first[token]).softmax(-1)
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+    tensors = tensors_of(model)
+    same = torch.zeros(2, 2, 16)  # convolutions that leave the layer as it is
+    same[:, 0] = 1
+    for name in [f"layers.{n}.{part}_conv" for n in (0, 1) for part in ("attention", "mlp")]:
+        tensors |= {f"{name}.base_kernel": same.clone()}
+        tensors |= {f"{name}.kernel_projection.weight": torch.zeros(4, 16)}
+    former, latter, hidden = torch.randn(31, 3), torch.randn(31, 3), torch.zeros(3, 16)
+    tensors |= {
+        "candidate_selector.predecessor_codebook": former,
+        "candidate_selector.successor_codebook": latter,
+        "candidate_selector.hidden_projection.weight": hidden,
+    }
+    config = speculators(speculators_model_type="dflash2", selector_rank=3, selector_top_k=4)
+    drafter = DFlash(write(tmp_path, config, tensors))
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    assert len(draft) == BLOCK - 1
+    for probs, base in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
+        best = base.topk(4).indices
+        exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
+        (
+            speculators(speculators_model_type="dspark", markov_head_type="gated"),
+            "markov_head_type='gated': expected vanilla or rnn",
+        ),
+        (
+            speculators(speculators_model_type="dspark", markov_head_type="rnn"),
+            "sample_from_anchor=False: expected true with",
+        ),
+        (
+            speculators(speculators_model_type="dflash2", conv_kernel_size=3),
+            "conv_kernel_size=3: expected 2",
+        ),
+        (speculators(speculators_model_type="xpress"), "speculators_model_type='xpress': expected"),
         (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
         (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),

@@ -17,6 +17,12 @@ from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
+from outrider.drafters.parts.networks.published_correctors import (
+    DFLASH2,
+    ENTRIES,
+    algorithm,
+    published_fields,
+)
 from outrider.targets.passes.tree_mask import causal, within
 
 TOKEN, TEXT, BOTH_WAYS = "token", "text", "text_both_ways"
@@ -128,8 +134,10 @@ class DFlashConfig:
             return nested.get(name, stored.get(name))
 
         decoder = speculators.read_decoder(folder, stored)
+        family = algorithm(stored)
+        own = (*OWN, *ENTRIES.get(family, ()))
         require_known(
-            folder, stored, decoder, family="dflash", own=OWN, expected=EXPECTED, nested=NESTED
+            folder, stored, decoder, family=family, own=own, expected=EXPECTED, nested=NESTED
         )
         layers = stored.get("aux_hidden_state_layer_ids")
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
@@ -140,7 +148,7 @@ class DFlashConfig:
             expected = f"a whole number of at least {least} in config.json"
             require(is_valid, f"{folder}: {name}", entry(name), expected)
         windows = _windows(folder, decoder, entry)
-        return cls(
+        config = cls(
             speculators.layer_sizes(decoder),
             mask=entry("mask_token_id"),
             layers=tuple(layers),
@@ -154,6 +162,7 @@ class DFlashConfig:
             convolved=bool(stored.get("convolved")),
             confident=bool(stored.get("confident")),
         )
+        return replace(config, **published_fields(folder, stored))
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
         """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
@@ -241,4 +250,5 @@ def _reach(stored: Mapping[str, Any]) -> str:
     """Returns where windows end, which depends on the layout. stored: the whole config."""
     if "speculators_model_type" not in stored:
         return TOKEN
-    return BOTH_WAYS if stored.get("sliding_window_non_causal") else TEXT
+    is_default = algorithm(stored) == DFLASH2
+    return BOTH_WAYS if stored.get("sliding_window_non_causal", is_default) else TEXT

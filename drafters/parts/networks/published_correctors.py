@@ -1,0 +1,73 @@
+"""Correctors of the speculators library: what their configs stand for, and their tensors' names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from outrider.base.errors import require
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
+
+DSPARK, DFLASH2 = "dspark", "dflash2"
+
+ENTRIES: Mapping[str, tuple[str, ...]] = {
+    DSPARK: (
+        *("markov_rank", "markov_head_type"),
+        *("enable_confidence_head", "confidence_head_with_markov"),
+    ),
+    DFLASH2: ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"),
+}
+"""The entries of a config that DFlash has not, by algorithm."""
+
+HEADS = {"vanilla": "markov", "rnn": "rnn"}
+"""Our names of DSpark's heads."""
+
+PREFIXES = {
+    "markov_head.": "corrector.",
+    "candidate_selector.predecessor_codebook": "corrector.predecessor_codebook.weight",
+    "candidate_selector.successor_codebook": "corrector.successor_codebook.weight",
+    "candidate_selector.": "corrector.",
+}
+
+
+def algorithm(stored: Mapping[str, Any]) -> str:
+    """Returns the algorithm of a config: DFlash, or one that adds a corrector to it."""
+    kind = stored.get("speculators_model_type")
+    return str(kind) if kind in ENTRIES else "dflash"
+
+
+def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns fields of `DFlashConfig` for one of these algorithms; none for DFlash itself.
+
+    Missing entries have the library's defaults.
+
+    Raises:
+        ConfigError: an entry stands for a corrector that is not known here.
+    """
+    if algorithm(stored) == DSPARK:
+        rank, head = stored.get("markov_rank", 256), stored.get("markov_head_type", "vanilla")
+        require(head in HEADS, f"{folder}: markov_head_type", head, " or ".join(HEADS))
+        corrector = CorrectorConfig.of(HEADS[head], rank) if rank else None
+        from_anchor = bool(stored.get("sample_from_anchor", True))
+        # Without it, the library's memory has read the text's last token twice.
+        is_valid = from_anchor or head != "rnn"
+        require(is_valid, f"{folder}: sample_from_anchor", False, "true with markov_head_type rnn")
+        return {"corrector": corrector, "from_anchor": from_anchor}
+    if algorithm(stored) == DFLASH2:
+        for name, size in (("conv_kernel_size", 2), ("conv_group_size", 16)):
+            value = stored.get(name, size)
+            require(value == size, f"{folder}: {name}", value, f"{size} in config.json")
+        rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
+        return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
+    return {}
+
+
+def own_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns a checkpoint's tensors by our names.
+
+    DSpark's own confidence head is left out: it reads the Markov head's rows.
+    """
+    renamed = checkpoint.replace_prefixes(tensors, PREFIXES)
+    return {name: rows for name, rows in renamed.items() if not name.startswith("confidence_head.")}
