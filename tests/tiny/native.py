@@ -36,7 +36,7 @@ def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL
     """Compiles the library for some kinds of processors, the first that the compiler knows."""
     compiler = find_compiler()
     assert compiler is not None
-    compile_library(compiler, path, tunings, (*OPTIONS, "-O1", *options))  # compiles faster
+    compile_library(compiler, path, tunings, (*OPTIONS, "-O0", *options))  # compiles faster
     return ctypes.CDLL(str(path))
 
 
