@@ -76,7 +76,11 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
 
 @pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_code_of_a_page_runs(page: Path) -> None:
+def test_the_code_of_a_page_runs(
+    page: Path, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few_layers = Path(shallow_smollm2.model.name_or_path)
+    monkeypatch.setattr("outrider.extras.models.smollm2.folder", lambda: few_layers)
     names: dict[str, Any] = {}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)

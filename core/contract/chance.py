@@ -3,6 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -73,8 +74,6 @@ class SampledChance(Chance):
 
     def __init__(self, key: bytes) -> None:
         self._key = key
-        self._coins = _generator(_key_of_part(key, "coins"))
-        self._tokens = _generator(_key_of_part(key, "tokens"))
 
     @classmethod
     def seeded(cls, seed: int, number: int = 0) -> "SampledChance":
@@ -85,6 +84,15 @@ class SampledChance(Chance):
         number: the index of the text among those written with this seed.
         """
         return cls(hashlib.sha256(f"outrider/{seed}/{number}".encode()).digest())
+
+    # Each is made when it is first used: many a chance only names others.
+    @cached_property
+    def _coins(self) -> np.random.Generator:
+        return _generator(_key_of_part(self._key, "coins"))
+
+    @cached_property
+    def _tokens(self) -> np.random.Generator:
+        return _generator(_key_of_part(self._key, "tokens"))
 
     @property
     def label(self) -> str:

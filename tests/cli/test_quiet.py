@@ -10,6 +10,7 @@ import pytest
 from outrider.base.terminal import JSON, QUIET, remarks
 from outrider.plugins.registry import installed
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
 TABULAR = ("target=tabular", "prompt=[0,1]")
 
 

@@ -2,6 +2,7 @@
 
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra import initialize_config_module
@@ -108,16 +109,28 @@ NEEDED = {
 """Settings of parts that have none by default."""
 
 
+@pytest.fixture(scope="module")
+def composed(foresight: Path) -> dict[tuple[str, str], Any]:
+    """The node of every option, all composed at once; each has a key of its own."""
+    needed = {"classifier": f"policy.path={foresight}", **NEEDED}
+    keys = {(role, name): f"{role}_{name}" for role in BUILT for name in installed().of(role)}
+    words = [f"+{role}@{key}={name}" for (role, name), key in keys.items()]
+    for (_, name), key in keys.items():
+        if name in needed:
+            setting = needed[name].partition(".")[2]
+            words.append(f"{key}.{setting}")
+    config = compose("generate", [*words, "prompt=hi"])
+    return {option: config[key] for option, key in keys.items()}
+
+
 @pytest.mark.parametrize(
     ("role", "name"),
     [(entry.role, entry.name) for role in BUILT for entry in installed().of(role).values()],
 )
 def test_every_option_composes_and_instantiates_to_its_registered_class(
-    role: str, name: str, foresight: Path
+    role: str, name: str, composed: dict[tuple[str, str], Any]
 ) -> None:
-    needed = {"classifier": f"policy.path={foresight}", **NEEDED}
-    more = [needed[name]] if name in needed else []
-    node = compose("generate", [f"{role}={name}", "prompt=hi", *more])[role]
+    node = composed[role, name]
     part = installed().find(role, name)
     assert node._target_ == f"{part.factory.__module__}.{part.factory.__qualname__}"
     if role != "target":  # most of them are models to load

@@ -19,7 +19,8 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
-from outrider.lab.measuring.variants import Settings, Variant
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.lab.runs.store import Run, RunFolder
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
@@ -67,7 +68,7 @@ def serve() -> Iterator[Callable[[Starlette], str]]:
 
 @pytest.fixture(scope="session")
 def target(llama: Any, words: Any) -> TransformersTarget:
-    return TransformersTarget(llama(), words)
+    return TransformersTarget(llama(num_hidden_layers=1), words)
 
 
 def three_drafters() -> dict[str, Drafter]:
@@ -95,10 +96,20 @@ def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFacto
         return finished.run
 
 
-def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
-    """Returns what measures into a folder."""
+ASKED: dict[str, list[Question]] = {}
+MEASURED: dict[str, list[Measurement]] = {}
+"""What was asked and measured before, by all that it depends on."""
 
-    def go(
+
+def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable[..., RunFolder]:
+    """Returns what measures into a folder.
+
+    The drafters are measured once for equal options, unless a test has changed them; a run that
+    goes on is measured.
+    """
+    usual = dict(drafters)
+
+    def go(  # noqa: PLR0913  the options of a run, by name
         folder: Path,
         *,
         protocol: str = "both",
@@ -107,14 +118,19 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
         temperature: float = 0.0,
         stop_after: int | None = None,
         resume: bool = False,
+        again: bool = False,
     ) -> RunFolder:
         folder.mkdir(parents=True, exist_ok=True)
         rule = verifier or Token()
         variants = {name: Variant(drafter, rule) for name, drafter in drafters.items()}
         settings = Settings(gamma, None, Sampling(temperature=temperature), 16)
-        asked = questions(
-            target, PROMPTS, settings, chat=False, answers=protocol != "decode", folder=None
-        )
+        answers = protocol != "decode"
+        texts = str((temperature, answers))
+        if texts not in ASKED or again:
+            ASKED[texts] = questions(
+                target, PROMPTS, settings, chat=False, answers=answers, folder=None
+            )
+        asked = ASKED[texts]
         fit(target, variants)
         facts = {
             "settings": {
@@ -128,11 +144,14 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             "remember": [name for name, drafter in drafters.items() if drafter.remembers],
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
+        key = str((protocol, type(rule), vars(rule), gamma, temperature))
+        is_shared = drafters == usual and not resume and not again
         with RunFolder(folder, facts, resume=resume) as run:
             done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
-            for count, measurement in enumerate(
-                measure(target, variants, asked, settings, protocol=protocol, done=done), start=1
-            ):
+            measuring = measure(target, variants, asked, settings, protocol=protocol, done=done)
+            if is_shared:
+                MEASURED[key] = MEASURED.get(key) or list(measuring)
+            for count, measurement in enumerate(MEASURED[key] if is_shared else measuring, start=1):
                 run.add(measurement)
                 if count == stop_after:
                     break

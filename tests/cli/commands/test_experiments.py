@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from hydra.plugins.sweeper import Sweeper
 
+from outrider.extras.view import figures
+
 ROOT = Path(__file__).parents[3]
 JOBS = {
     "table2": 6, "table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5,
@@ -27,6 +29,17 @@ def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sweeper, "validate_batch_is_legal", lambda *_: None)
 
 
+@pytest.fixture(autouse=True)
+def drawn_of_one_run(monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:
+    """A page of a sweep has the figures of its first run: none of these tests is about them."""
+    inner = figures.drawn
+
+    def drawn(plot: Any, rows: Any, height: float) -> Any:
+        return inner(plot, dict([*rows.items()][:1]), height)
+
+    monkeypatch.setattr(figures, "drawn", drawn)
+
+
 def test_every_experiment_is_tested() -> None:
     assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == {
         *JOBS,
@@ -38,6 +51,7 @@ def swept(name: str, drafters: list[str], run: Any, quick: list[str], *more: str
     """Runs an experiment and its report; returns the folder."""
     # The settings of the quick run that the experiment does not set itself.
     shared = [word for word in quick if not word.startswith(("gamma=", "drafters="))]
+    shared.append("reports=[]")  # of a single run: tests/cli/commands/test_compare.py
     status, printed, complaint = run(
         "compare", f"+experiment={name}", *shared, f"drafters=[{','.join(drafters)}]", *more,
         "hydra.sweep.dir=sweep",

@@ -400,7 +400,7 @@ def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
 def test_counts_of_greedy_decoding_are_those_of_the_distributions(
     make: Callable[[], Drafter], llama: Any
 ) -> None:
-    target = TransformersTarget(llama())
+    target = TransformersTarget(llama(num_hidden_layers=1))
     for prompt in ([3, 4, 3, 4], [9, 2]):
         text = [
             token
@@ -423,7 +423,7 @@ def test_counts_of_greedy_decoding_are_those_of_the_distributions(
 
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
     """A stop inside a draft: decoding and the distributions agree there too."""
-    target = TransformersTarget(llama())
+    target = TransformersTarget(llama(num_hidden_layers=1))
     plain = [
         token
         for round in decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12)
@@ -464,7 +464,7 @@ class Watches(Drafter):
 
 def test_a_drafter_sees_the_features_of_decoding(llama: Any) -> None:
     """At the first position of a text there are none, because the target has read nothing."""
-    target = TransformersTarget(llama())
+    target = TransformersTarget(llama(num_hidden_layers=1))
     replayed, decoding = Watches(), Watches()
     rounds = list(decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12))
     text = [token for round in rounds for token in round.tokens]

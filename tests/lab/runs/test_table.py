@@ -198,7 +198,7 @@ def test_figures_with_their_intervals() -> None:
 
 
 def test_a_drafter_that_remembers_says_so(
-    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path, drawn_once: None
 ) -> None:
     drafters["suffix"] = Suffix()
     summary = Summary(run_in(tmp_path, protocol="decode").run)
