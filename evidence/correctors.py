@@ -37,7 +37,7 @@ NETWORKS: Mapping[str, Sequence[str]] = {
 SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
-HEADINGS = ("network", "alpha", "alpha at 2", "alpha at 3", "tokens a call")
+HEADINGS = ("network", "alpha", "alpha at 2", "tokens a call")
 TIMED = ("cost", "speedup")
 
 
@@ -106,9 +106,8 @@ def lines(summary: Summary, *, timed: bool) -> Iterator[str]:
 def cells(row: Row, *, timed: bool) -> Iterator[str]:
     """Yields a network's figures."""
     yield figure(row.rates["alpha"])
-    for depth in (1, 2):
-        value = row.depths["alpha_at"][depth]
-        yield "" if value is None else f"{value:.3f}"
+    second = row.depths["alpha_at"][1]
+    yield "" if second is None else f"{second:.3f}"
     yield figure(row.rates["expected_block_efficiency"])
     if timed:
         yield "" if row.prediction is None else f"{row.prediction.cost_ratio:.2f}"

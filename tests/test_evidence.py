@@ -139,7 +139,7 @@ def test_correctors_are_trained_and_put_in_one_table(
     assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     assert [row[0].strip() for row in rows] == ["network", "`dflash`", "`selector`"] * 2
-    assert all(float(row[4].split()[0]) >= 1 for row in rows if "network" not in row[0])
+    assert all(float(row[3].split()[0]) >= 1 for row in rows if "network" not in row[0])
 
 
 @pytest.mark.usefixtures("drawn_once")
