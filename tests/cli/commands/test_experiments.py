@@ -30,7 +30,7 @@ def composed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def drawn_of_one_run(monkeypatch: pytest.MonkeyPatch, sketched: None) -> None:
+def drawn_of_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of a sweep has the figures of its first run: none of these tests is about them."""
     inner = figures.drawn
 
