@@ -81,7 +81,7 @@ def test_a_job_of_a_sweep_resumes_in_its_own_folder(
     folder: Path, data: Path, tmp_path: Path, run: Any
 ) -> None:
     """A requeued job, started by the same command, neither starts over nor resumes another job."""
-    words = asked(folder, data, "protocol=overlap", "resume=true")
+    words = asked(folder, data, "protocol=overlap", "resume=true", "reports=[]")
     assert run(*words)[0] == 0
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
     whole = load(lines.parent).measurements
