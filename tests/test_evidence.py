@@ -18,20 +18,33 @@ from outrider.plugins.registry import make
 EVIDENCE = Path(__file__).parents[1] / "evidence"
 UNTRAINED = (
     "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "rest", "pard", "swift",
-    "dflash", "early_exit", "hydra", "peagle", "redrafter", "eagle3 dynamic:8",
+    "dflash", "early_exit", "hydra", "peagle", "redrafter",
 )  # fmt: skip
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""
 
 
-@pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")  # all drafters have the same one
+SHORT = ["--count", "1", "--tokens", "6", "--only"]
+
+
+@pytest.mark.usefixtures("prompts_read_once")  # all drafters have the same one
 @pytest.mark.parametrize(
-    ("name", "arguments", "line"),
+    ("name", "arguments", "line", "model"),
     [
-        ("greedy.py", ["--count", "1", "--tokens", "6", "--only", *UNTRAINED], "0 texts differ"),
-        ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar"),
+        ("greedy.py", [*SHORT, *UNTRAINED], "0 texts differ", "few_layers"),
+        # It reads the states of late layers.
+        ("greedy.py", [*SHORT, "eagle3 dynamic:8"], "0 texts differ", "shared_smollm2"),
+        ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar", "shared_smollm2"),
     ],
 )
-def test_claims_about_texts_hold(script: Any, name: str, arguments: list[str], line: str) -> None:
+def test_claims_about_texts_hold(  # noqa: PLR0917  a case of each script
+    script: Any,
+    name: str,
+    arguments: list[str],
+    line: str,
+    model: str,
+    request: pytest.FixtureRequest,
+) -> None:
+    request.getfixturevalue(model)
     status, out, err = script(EVIDENCE / name, *arguments)
     assert status == 0, out + err
     assert line in out

@@ -377,7 +377,14 @@ def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:
 
 
 def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
-    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "hydra/launcher=joblib")
+    status, _, _ = run(
+        "generate",
+        *TABULAR,
+        "--multirun",
+        "gamma=1,2",
+        "hydra/launcher=joblib",
+        "hydra.launcher.n_jobs=2",
+    )
     assert status == 0
     assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 2
 

@@ -381,7 +381,6 @@ def test_the_thorough_check_catches_errors_in_long_drafts_only() -> None:
     [
         Mutant,
         Recursive,
-        Token,
         SampleMatch,
         *(
             partial(Lenient, lenience, way)
