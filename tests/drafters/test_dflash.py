@@ -285,7 +285,7 @@ def test_dspark_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
     drafter = DFlash(write(tmp_path, config, tensors_of(model) | head))
     drafter.bind(target)
     context = context_after(drafter, target, TEXT)
-    draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
     assert len(draft) == BLOCK
     plain = probs_behind(model, target, TEXT)
     before = [TEXT[-1], *draft.tokens[:-1]]
@@ -311,7 +311,7 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
     drafter = DFlash(write(tmp_path, config, tensors))
     drafter.bind(target)
     context = context_after(drafter, target, TEXT)
-    draft = play_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
     assert len(draft) == BLOCK - 1
     for probs, base in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
         best = base.topk(4).indices
@@ -385,18 +385,18 @@ class TestConfidence:
         whole = DFlash("untrained", corrector=corrector, confidence=0.0)
         whole.bind(target)
         context = context_after(whole, target, TEXT)
-        draft = play_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        draft = write_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
         network = held(whole, DFlashNetwork)
         states: list[Any] = []
         network.register_forward_hook(lambda _, given, out: states.append(out))
-        play_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        write_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
         before = torch.tensor([TEXT[-1], *draft.tokens[:-1]])
         survival = network.foreseen(states[0][0, 1:], before).sigmoid().cumprod(0).tolist()
         for kept in range(1, 7):
             limit = (survival[kept - 1] + survival[kept]) / 2
             short = DFlash("untrained", corrector=corrector, confidence=limit)
             short.bind(target)
-            shorter = play_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
+            shorter = write_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
             assert shorter.tokens == draft.tokens[:kept]
 
     def test_a_network_without_a_head_is_refused(
