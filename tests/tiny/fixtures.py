@@ -111,6 +111,14 @@ def own_self_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Nobody waits for the disk: no test outlives the machine. tests/base has its own `fsync`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def words() -> Any:
     """A tokenizer of 32 words, with <eos> as its last."""
