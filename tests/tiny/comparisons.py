@@ -37,7 +37,7 @@ PROMPTS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=30_000)
+    expect.set_options(timeout=3_600_000)
     with sync_playwright() as playwright:
         try:
             browser = launch(playwright)

@@ -46,7 +46,7 @@ def start(*words: object, cwd: Path, ranks: int = 1) -> BaseProcess:
 def run(*words: object, cwd: Path, ranks: int = 1) -> "subprocess.CompletedProcess[str]":
     """Runs a program to its end, as `start` does; a hang is an error."""
     process = start(*words, cwd=cwd, ranks=ranks)
-    process.join(300)
+    process.join(3600)
     if process.exitcode is None:
         process.kill()
         raise TimeoutError(f"{words} did not end")

@@ -16,7 +16,7 @@ class Echoing:
     """Answers with the prompt, but only once all clients are waiting."""
 
     def __init__(self, clients: int) -> None:
-        self.barrier = threading.Barrier(clients, timeout=60)
+        self.barrier = threading.Barrier(clients, timeout=3600)
 
     def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
         self.barrier.wait()

@@ -216,7 +216,7 @@ def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
 
 def test_a_text_is_streamed_to_a_thread(llama: Any, letters: Any) -> None:
     model, fast = llama(), Speculation("prompt_lookup")
-    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=60)
+    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=3600)
     options = {"max_new_tokens": 20, "streamer": streamer}
     work = threading.Thread(target=partial(fast.generate, model, **rows([3, 4]), **options))
     work.start()
@@ -234,7 +234,7 @@ class Fragile(Drafter):
 
 
 def test_a_streamer_ends_when_a_drafter_raises(llama: Any, letters: Any) -> None:
-    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=5)
+    streamer = TextIteratorStreamer(letters, skip_prompt=True, timeout=3600)
     with pytest.raises(DrafterError, match="bad luck"):
         Speculation(Fragile()).generate(
             llama(), **rows([3, 4]), max_new_tokens=20, streamer=streamer

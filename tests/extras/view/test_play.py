@@ -83,7 +83,7 @@ def write(page: Page, status: str) -> None:
 def events(address: str, **query: Any) -> list[tuple[str, Any]]:
     """Returns the events of a text, as a browser would get them."""
     query = {"prompt": PROMPT, "max_new_tokens": 12} | query
-    with urlopen(f"{address}play/stream?{urlencode(query)}", timeout=60) as answer:
+    with urlopen(f"{address}play/stream?{urlencode(query)}", timeout=3600) as answer:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         parts = answer.read().decode().strip().split("\n\n")
     lines = (part.split("\n") for part in parts)

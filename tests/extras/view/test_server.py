@@ -34,7 +34,7 @@ class Served(NamedTuple):
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         try:
-            with urlopen(Request(self.address + path, headers=headers), timeout=60) as answer:
+            with urlopen(Request(self.address + path, headers=headers), timeout=3600) as answer:
                 return answer.status, answer.read()
         except HTTPError as error:
             with error:
@@ -102,7 +102,7 @@ def test_every_answer_has_its_headers(served: Served) -> None:
     """Refusals and errors, too."""
     for path in ("", "runs", "nowhere", "../wrong/", f"runs?run={served.id_of('damaged')}"):
         try:
-            answer: Any = urlopen(served.address + path, timeout=60)
+            answer: Any = urlopen(served.address + path, timeout=3600)
         except HTTPError as error:
             answer = error
         with answer:

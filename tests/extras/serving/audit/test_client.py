@@ -37,11 +37,11 @@ def test_engines_on_this_machine_are_asked_past_proxies(monkeypatch: pytest.Monk
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
     monkeypatch.setenv("no_proxy", "")
     with HTTPServer(("127.0.0.1", 0), _Engine) as server:
-        server.timeout = 5
+        server.timeout = 3600
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         try:
-            OpenAIClient(f"http://127.0.0.1:{server.server_port}", patience=5)
+            OpenAIClient(f"http://127.0.0.1:{server.server_port}", patience=60)
         finally:
             thread.join()
 
@@ -53,7 +53,7 @@ def client() -> Iterator[OpenAIClient]:
         thread.start()
         try:
             _Engine.url = f"http://127.0.0.1:{server.server_port}"
-            yield OpenAIClient(_Engine.url, patience=5)
+            yield OpenAIClient(_Engine.url, patience=60)
         finally:
             server.shutdown()
             thread.join()
@@ -108,7 +108,7 @@ def test_each_form_of_an_answer_is_read(
 
 def test_no_log_probabilities_are_asked_for_if_none_are_wanted(client: OpenAIClient) -> None:
     _Engine.answer = {"text": "ab"}
-    silent = OpenAIClient(_Engine.url, model="a model", logprobs=0, patience=5)
+    silent = OpenAIClient(_Engine.url, model="a model", logprobs=0, patience=60)
     assert silent.ask([Request("a prompt", 2)]) == [[Choice("ab")]]
     assert "logprobs" not in _Engine.asked
 
