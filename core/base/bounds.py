@@ -21,6 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_
 from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Test = Callable[[Any], bool]
 
 
 @final
@@ -40,9 +41,13 @@ class Within:
 
 
 @lru_cache
-def _limits(interval: str) -> tuple[Fraction, Fraction]:
-    low, high = interval[1:-1].split(",")
-    return Fraction(low), Fraction(high)  # floats can't tell 2**64 from 2**64 - 1
+def _limits(interval: str) -> tuple[int | Fraction, int | Fraction]:
+    """Returns them exactly: floats can't tell 2**64 from 2**64 - 1."""
+    low, high = map(Fraction, interval[1:-1].split(","))
+    return (
+        low.numerator if low.denominator == 1 else low,  # whole numbers compare faster
+        high.numerator if high.denominator == 1 else high,
+    )
 
 
 @final
@@ -147,6 +152,7 @@ KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
 """By type, whether a value is of it, and how it is called. Other types are not checked."""
 
 LISTS = (list, Sequence)
+PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def checked(prefix: str = "") -> Callable[[Function], Function]:
@@ -159,19 +165,24 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
         if inspect.isclass(made):
             made.__init__ = decorate(made.__init__)  # type: ignore[method-assign]
             return made
-        signature = inspect.signature(made)
+        parameters = inspect.signature(made).parameters.values()
         several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        is_closed = inspect.Parameter.VAR_KEYWORD not in {
-            p.kind for p in signature.parameters.values()
-        }
-        single = {p.name for p in signature.parameters.values() if p.kind not in several}
+        is_closed = inspect.Parameter.VAR_KEYWORD not in {p.kind for p in parameters}
+        single = {p.name for p in parameters if p.kind not in several}
+        places = [p.name for p in parameters if p.kind in PLACED]
+
+        @cache
+        def tests() -> Mapping[str, Test]:
+            return {name: _test(h) for name, h in hints_of(made).items() if name in single}
 
         @wraps(made)
         def call(*arguments: Any, **named: Any) -> Any:
             if is_closed and (unknown := next((n for n in named if n not in single), None)):
                 raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {nearest(unknown, single)}")
-            given = signature.bind(*arguments, **named).arguments.items()
-            check(hints_of(made), {name: v for name, v in given if name in single}, prefix)
+            of_name = tests()
+            for name, value in (*zip(places, arguments, strict=False), *named.items()):
+                if name in of_name and not of_name[name](value):
+                    raise _refusal(prefix, name, hints_of(made)[name], value)
             return made(*arguments, **named)
 
         return cast("Function", call)
@@ -183,9 +194,13 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
     """Raises `ConfigError` for the first value that its annotation does not allow."""
     for name, value in values.items():
         hint = hints.get(name, Any)
-        if not _allows(hint, value):
-            field = f"{prefix}.{name}" if prefix else name
-            raise ConfigError(f"{field}={shown(value)}: expected {expected(hint, value)}")
+        if not _test(hint)(value):
+            raise _refusal(prefix, name, hint, value)
+
+
+def _refusal(prefix: str, name: str, hint: Any, value: Any) -> ConfigError:
+    field = f"{prefix}.{name}" if prefix else name
+    return ConfigError(f"{field}={shown(value)}: expected {expected(hint, value)}")
 
 
 def expected(hint: Any, value: object = None) -> str:
@@ -252,20 +267,25 @@ def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tup
         yield hint, () if hint in (type(None), bool) else bounds
 
 
-def _allows(hint: Any, value: Any) -> bool:
-    return any(_fits(kind, bounds, value) for kind, bounds in _options(hint))
+def _test(hint: Any) -> Test:
+    """Returns the function that says whether an annotation allows a value."""
+    tests = [_test_of(kind, bounds) for kind, bounds in _options(hint)]
+    return tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
 
 
-def _fits(kind: Any, bounds: tuple[Any, ...], value: Any) -> bool:
+def _test_of(kind: Any, bounds: tuple[Any, ...]) -> Test:
+    """Returns the function that says whether a value is of a type and within its bounds."""
     if kind is Literal:
-        return isinstance(value, str | bool | int) and value in bounds
+        return lambda value: isinstance(value, str | bool | int) and value in bounds
     if (origin := get_origin(kind)) in LISTS:
-        is_list = isinstance(value, Sequence) and not isinstance(value, str)
-        fits = is_list and all(_allows(get_args(kind)[0], item) for item in value)
+        is_item = _test(get_args(kind)[0])
+
+        def is_kind(value: Any) -> bool:
+            is_list = isinstance(value, Sequence) and not isinstance(value, str)
+            return is_list and all(is_item(item) for item in value)
     else:
-        known = KINDS.get(origin or kind)
-        fits = known is None or known[0](value)
-    return fits and all(value in bound for bound in bounds)
+        is_kind, _ = KINDS.get(origin or kind, (lambda _: True, ""))
+    return lambda value: is_kind(value) and all(value in bound for bound in bounds)
 
 
 def _words(kind: Any, bounds: tuple[Any, ...]) -> str:
