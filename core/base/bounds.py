@@ -273,16 +273,26 @@ def _test(hint: Any) -> Test:
     return tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
 
 
+def _list_of(hint: Any) -> Test:
+    is_item = _test(hint)
+
+    def is_list(value: Any) -> bool:
+        return (
+            isinstance(value, Sequence)
+            and not isinstance(value, str)
+            and all(is_item(item) for item in value)
+        )
+
+    return is_list
+
+
 def _test_of(kind: Any, bounds: tuple[Any, ...]) -> Test:
     """Returns the function that says whether a value is of a type and within its bounds."""
     if kind is Literal:
         return lambda value: isinstance(value, str | bool | int) and value in bounds
-    if (origin := get_origin(kind)) in LISTS:
-        is_item = _test(get_args(kind)[0])
-
-        def is_kind(value: Any) -> bool:
-            is_list = isinstance(value, Sequence) and not isinstance(value, str)
-            return is_list and all(is_item(item) for item in value)
+    origin = get_origin(kind)
+    if origin in LISTS:
+        is_kind = _list_of(get_args(kind)[0])
     else:
         is_kind, _ = KINDS.get(origin or kind, (lambda _: True, ""))
     return lambda value: is_kind(value) and all(value in bound for bound in bounds)

@@ -155,9 +155,7 @@ def _chains() -> Iterator[Case]:
 
 def _trees(kind: str) -> Iterator[Case]:
     target = TabularTarget(VOCAB)
-    drafter = TreeDrafter(target, kind)
-    for gamma, sampling in itertools.product((1, 2), SETTINGS):
-        yield Case(f"{kind} tree", target, drafter, gamma, sampling)
+    yield from _binary(kind, target)
     for siblings, vocab in WIDE[kind]:
         other = TabularTarget(vocab)
         drafter = TreeDrafter(other, kind, shape={(): siblings})
@@ -184,6 +182,17 @@ def _trees(kind: str) -> Iterator[Case]:
         if kind == "deterministic" or max(shape.values()) <= vocab:
             other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
             yield Case(f"ragged {kind} tree", other, TreeDrafter(other, kind, shape=shape), 3)
+
+
+def _binary(kind: str, target: TabularTarget) -> Iterator[Case]:
+    drafter = TreeDrafter(target, kind)
+    for gamma, sampling in itertools.product((1, 2), SETTINGS):
+        if (kind, gamma, sampling) != ("iid", 2, SAMPLED):
+            yield Case(f"{kind} tree", target, drafter, gamma, sampling)
+    if kind == "iid":  # both halves of that tree, whose 729 drafts would take most of the time
+        for rank in range(2):
+            half = TreeDrafter(target, kind, shape={(): 2, (rank,): 2})
+            yield Case(f"{kind} siblings below sibling {rank}", target, half, 2)
 
 
 def _unlike_siblings() -> Iterator[Case]:

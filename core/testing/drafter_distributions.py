@@ -61,7 +61,7 @@ def check_tokens_follow_recorded_distributions(make: Make) -> None:
     """
     drafter, target = opened(make)
     wide = 3 if drafter.trees else None
-    deep = 6 if drafter.trees else None
+    deep = 5 if drafter.trees else None  # both of two siblings have children
     cases = (
         *((prompt, SAMPLED, 2, wide) for prompt in (*PROMPTS, *PAIRS)),
         *((prompt, NARROW, 4, deep) for prompt in PROMPTS),
@@ -239,7 +239,8 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
         for verifier in rules:
             setup = replace(setup, verifier=verifier)
             assert_equal(round_distribution(setup, drafts, conditionals), of_round)
-            assert_equal(loop_distribution(replace(setup, prompt=[1], gamma=1), 2), of_loop)
+        # How the text grows between rounds is the same for all of them, so the last one plays.
+        assert_equal(loop_distribution(replace(setup, prompt=[1], gamma=1), 2), of_loop)
 
 
 def check_the_source_is_part_of_the_context(make: Make) -> None:

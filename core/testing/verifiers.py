@@ -36,13 +36,16 @@ from outrider.testing.verifier_distributions import (
 
 Make = Callable[[], Verifier]
 
+SEEDS = 10
+"""How many verdicts are played on each kind of draft."""
+
 
 def check_accepts_a_path(make: Make) -> None:
     """The accepted nodes form a path from the root, and the next token is of the vocabulary."""
     verifier, target = make(), TabularTarget(VOCAB)
     check_rule_says(verifier)
     for name, drafter in drafters(verifier, target):
-        for seed in range(30):
+        for seed in range(SEEDS):
             draft, verdict = _verdict(verifier, drafter, target, seed)
             assert_is_path(verdict, draft)
             assert 0 <= verdict.next_token < VOCAB, f"next token {verdict.next_token}: {name} draft"
@@ -58,7 +61,7 @@ def check_draws_only_from_chance(make: Make) -> None:
             torch.manual_seed(noise)
             random.seed(noise)
             before = (torch.get_rng_state(), random.getstate())
-            verdicts.append([_verdict(make(), drafter, target, seed)[1] for seed in range(30)])
+            verdicts.append([_verdict(make(), drafter, target, seed)[1] for seed in range(SEEDS)])
             assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
             assert before[1] == random.getstate(), "moved Python's global generator"
         assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.conformance import parametrize_with_shapes
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Sampling, decode
@@ -21,12 +22,18 @@ from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 from outrider.verifiers.token import Token
 
-TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3", [[0], [1], [0, 0]])
+TREES = (None, "dynamic:3")
+SHAPES = ("2x1", "iid:2x1", "top:2x2", [[0], [1], [0, 0]])
 SAMPLED: dict[str, Any] = {"gamma": 3}
 
 
 @parametrize_with_checks([partial(Eagle, path="untrained", tree=tree) for tree in TREES])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@parametrize_with_shapes([partial(Eagle, path="untrained", tree=tree) for tree in SHAPES])
+def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
 

@@ -1,7 +1,8 @@
 """A drafter that is interrupted anywhere drafts afterwards what a new one would."""
 
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -53,11 +54,20 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
 }
 
 
+TWICE = 2
+"""How often each place of a call is interrupted: first, and with something of its loop done."""
+
+
 class Interruption:
-    """Raises `KeyboardInterrupt` at the n-th call of a function of Outrider's, as Ctrl-C would."""
+    """Raises `KeyboardInterrupt` at the n-th call of a function of Outrider's, as Ctrl-C would.
+
+    A call from a place, by two lines of the stack, counts only the first times: a loop that has
+    gone on once leaves the same as one that has gone on more often.
+    """
 
     def __init__(self, number: int) -> None:
         self.left = number
+        self.seen: Counter[tuple[Any, ...]] = Counter()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         name = str(frame.f_globals.get("__name__"))
@@ -65,6 +75,10 @@ class Interruption:
             ("outrider.drafter", "outrider.targets.passes", "outrider.contract.pen")
         )
         if not inside or frame.f_code.co_name == "<genexpr>":
+            return
+        place = (frame.f_code, *lines_above(frame, 2))
+        self.seen[place] += 1
+        if self.seen[place] > TWICE:
             return
         self.left -= 1
         if self.left == 0:
@@ -75,6 +89,14 @@ class Interruption:
 
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
+
+
+def lines_above(frame: FrameType, count: int) -> Iterator[tuple[Any, int]]:
+    """Yields the code and the line of each caller."""
+    caller = frame.f_back
+    while caller is not None and count:
+        yield caller.f_code, caller.f_lineno
+        caller, count = caller.f_back, count - 1
 
 
 def context(target: TransformersTarget, drafter: Drafter, text: list[int]) -> Context:

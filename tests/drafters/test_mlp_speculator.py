@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.conformance import parametrize_with_shapes
 from torch.nn.functional import gelu
 
 from outrider import ConfigError, decode
@@ -17,11 +18,17 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
 
-TREES = (None, "2x1", "iid:2x1", "top:2x2", "dynamic:3")
+TREES = (None, "2x1")
+SHAPES = ("iid:2x1", "top:2x2", "dynamic:3")
 
 
 @parametrize_with_checks([partial(MLPSpeculator, path="untrained", tree=tree) for tree in TREES])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@parametrize_with_shapes([partial(MLPSpeculator, path="untrained", tree=tree) for tree in SHAPES])
+def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
 

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from tiny.conformance import parametrize_with_shapes
 
 from outrider import Context, Pen, SampledChance, Sampling, Tokens
 from outrider.contract.sheet import Sheet
@@ -12,8 +13,13 @@ from outrider.drafters.random import Random
 from outrider.testing import parametrize_with_checks
 
 
-@parametrize_with_checks([Random, *(partial(Random, tree=tree) for tree in ("2x2", "iid:2x2"))])
+@parametrize_with_checks([Random])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@parametrize_with_shapes([partial(Random, tree=tree) for tree in ("2x2", "iid:2x2")])
+def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from tiny.conformance import parametrize_with_shapes
 from tiny.interruption import interrupted
 from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
@@ -28,10 +29,13 @@ ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
 
-@parametrize_with_checks(
-    [SmallLM, *(partial(SmallLM, layers=1, tree=tree) for tree in (None, *TREES))]
-)
+@parametrize_with_checks([partial(SmallLM, layers=1, tree=tree) for tree in (None, TREES[0])])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+    check(make)
+
+
+@parametrize_with_shapes([partial(SmallLM, layers=1, tree=tree) for tree in TREES[1:]])
+def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
 

@@ -91,7 +91,7 @@ def test_the_papers_example_of_ten_ninths_to_the_last_digit(accepted_tokens: Any
 @pytest.mark.parametrize("kind", ["drawn", "mixed", "disjoint", "short"])
 def test_block_accepts_no_less_than_token(kind: str, accepted_tokens: Any) -> None:
     more = 0
-    for target, seed in models(300 if kind == "drawn" else 40):
+    for target, seed in models(100 if kind == "drawn" else 40):
         drafter = ChainDrafter(target, kind, seed)
         token, block = (
             accepted_tokens(rule, drafter, target, [0, 2], 2) for rule in (Token(), Block())
@@ -169,7 +169,7 @@ def ceiling(target: TabularTarget, drafter: Drafter) -> float:
 
 @pytest.mark.parametrize("kind", TREE_RULES)
 def test_no_rule_beats_optimal_transport_at_a_node(kind: str) -> None:
-    for target, seed in models(100):
+    for target, seed in models(40):
         drafter = TreeDrafter(target, kind, seed)
         best = ceiling(target, drafter)
         rates = [node_acceptance(rule(), drafter, target) for rule in TREE_RULES[kind]]
