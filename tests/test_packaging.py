@@ -75,7 +75,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     if "OUTRIDER_WHEEL" in os.environ:
         made = ROOT / os.environ["OUTRIDER_WHEEL"]
-        end = time.monotonic() + 180
+        end = time.monotonic() + 3600
         while not made.is_dir():
             assert time.monotonic() < end, f"no wheel in {made}: run `make wheel`"
             time.sleep(0.1)

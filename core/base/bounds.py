@@ -18,6 +18,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
 
+from outrider.base.annotations import hints_of
 from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -218,39 +219,6 @@ def expected(hint: Any, value: object = None) -> str:
     listed = [f"one of {', '.join(names)}"] if names[1:] else names
     is_list = [words[0], *listed, *words[1:]] if words and words[0] != NULL else [*listed, *words]
     return ", or ".join(is_list) + similar(str(value), known)
-
-
-def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Returns the annotations of a function's or class's parameters, and of what is returned.
-
-    One that can't be resolved counts as none, such as a string with the name of a type that is
-    imported for type checkers alone.
-    """
-    annotated: Any = function.__init__ if inspect.isclass(function) else function
-    return _hints(inspect.unwrap(annotated))
-
-
-@cache
-def _hints(function: Any) -> Mapping[str, Any]:
-    found = {}
-    known = getattr(function, "__globals__", {})
-    for name, hint in getattr(function, "__annotations__", {}).items():
-        try:
-            found[name] = eval(hint, known) if isinstance(hint, str) else hint
-        except Exception:  # noqa: BLE001  whatever an expression of a plugin can raise
-            found[name] = Any
-    return found
-
-
-def plain_type(hint: Any) -> Any:
-    """Returns an annotation without its bounds."""
-    if get_origin(hint) is Annotated:
-        return plain_type(hint.__origin__)
-    if get_origin(hint) is Literal:
-        return type(get_args(hint)[0])
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        return typing.Union[tuple(map(plain_type, get_args(hint)))]  # noqa: UP007  made at run time
-    return hint
 
 
 def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:

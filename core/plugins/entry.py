@@ -7,7 +7,7 @@ from functools import cache
 from pkgutil import resolve_name
 from typing import Any, final
 
-from outrider.base.bounds import hints_of
+from outrider.base.annotations import hints_of
 from outrider.base.errors import ConfigError, OutriderError, PluginError, described
 from outrider.plugins.command import Command
 from outrider.plugins.roles import ROLES

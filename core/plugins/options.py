@@ -17,7 +17,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.bounds import hints_of
+from outrider.base.annotations import hints_of
 from outrider.base.errors import PluginError
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import builtin, installed

@@ -7,7 +7,8 @@ from typing import Any, TypeVar, get_args, get_origin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.bounds import check, hints_of, plain_type
+from outrider.base.annotations import hints_of, plain_type
+from outrider.base.bounds import check
 
 Settings = TypeVar("Settings")
 

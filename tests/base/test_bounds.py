@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from outrider import ConfigError
+from outrider.base.annotations import hints_of, plain_type
 from outrider.base.bounds import (
     Above,
     AtLeast,
@@ -20,8 +21,6 @@ from outrider.base.bounds import (
     check,
     checked,
     expected,
-    hints_of,
-    plain_type,
 )
 
 KNOWN = {"kl": 1, "tv": 2}
