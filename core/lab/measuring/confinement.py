@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,18 +22,20 @@ SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache")
 @cache
 def confined() -> tuple[str, ...]:
     """Returns the command that runs `sandboxed.py` with the best of `ways`."""
-    return next(iter(ways().values()))
+    _, command = next(ways())
+    return command
 
 
-def ways() -> dict[str, tuple[str, ...]]:
-    """Returns the commands that run `sandboxed.py`, by how they confine it, the best one first.
+def ways() -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields how this system can confine and the command that runs `sandboxed.py` so, best first.
 
     That is bubblewrap, or else namespaces, which need no special rights, though a system may deny
     them, and in the end the interpreter alone. Processes that are left behind end with the first
     one, unless it runs alone.
     """
-    commands = {"bubblewrap": _bubblewrap(), "namespaces": _namespaces(), "alone": alone()}
-    return {way: tuple(command) for way, command in commands.items() if _works(command)}
+    for way, find in (("bubblewrap", _bubblewrap), ("namespaces", _namespaces), ("alone", alone)):
+        if (command := tuple(find())) and _works(command):
+            yield way, command
 
 
 def alone(interpreter: str = sys.executable, runner: str = str(RUNNER)) -> list[str]:
@@ -61,8 +63,6 @@ def _bubblewrap() -> list[str]:
 
 def _works(command: Sequence[str]) -> bool:
     """Returns whether a command runs a job to its end."""
-    if not command:
-        return False
     job = b'{"code": "", "limits": [], "pipe": 1, "token": "done"}'
     probe = subprocess.run(command, input=job, check=False, capture_output=True, env={})
     return probe.returncode == 0 and probe.stdout == b"done"

@@ -1,5 +1,6 @@
 """Code in the sandbox passes only if it ends by itself, within its limits."""
 
+import ctypes
 import socket
 import sys
 import time
@@ -54,19 +55,22 @@ def test_all_processes_of_the_code_share_its_limits() -> None:
         assert time.monotonic() - began < 9
 
 
+WAYS = dict(confinement.ways())
+CHANGES = "" if ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1 else "change your files, "
+"""What Landlock, which older kernels have not, denies in addition."""
+
 LINES = {
     "bubblewrap": "nothing of this machine is within its reach",
-    "namespaces": "it can read your files, connect to services of this machine",
-    "alone": "it can read your files, ",
+    "namespaces": f"it can read your files, {CHANGES}connect to services of this machine",
+    "alone": f"it can read your files, {CHANGES}",
 }
 """By way of confining, how the line begins that says what is within reach."""
 
 
-@pytest.fixture(params=confinement.ways())
+@pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Confines in each of the ways that this system has."""
-    command = confinement.ways()[request.param]
-    monkeypatch.setattr(sandbox, "confined", lambda: command)
+    monkeypatch.setattr(sandbox, "confined", lambda: WAYS[request.param])
     sandbox.isolation.cache_clear()
     yield request.param
     sandbox.isolation.cache_clear()
@@ -107,9 +111,9 @@ def test_the_reach_of_code_is_said(way: str) -> None:
     assert not passes("import time; time.sleep(60)", seconds=0.3)
 
 
+# Alone, root can rename it.
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "alone"], indirect=True)
 def test_a_machine_keeps_its_name(way: str) -> None:
-    if way == "alone":
-        return  # where root can
     name = socket.gethostname()
     passes("import socket; socket.sethostname('renamed')")
     assert socket.gethostname() == name
@@ -130,5 +134,5 @@ def test_a_system_that_denies_confinement_is_found_out(
         denied.chmod(0o755)
     for path in (tmp_path, tmp_path / "empty"):
         monkeypatch.setenv("PATH", str(path))
-        assert list(confinement.ways()) == ["alone"]
+        assert [way for way, _ in confinement.ways()] == ["alone"]
         assert confinement.confined.__wrapped__()[0] == sys.executable
