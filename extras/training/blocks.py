@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
-from outrider.drafters.dflash import DFlashNetwork
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup

@@ -13,8 +13,9 @@ from tiny.parts import held
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
-from outrider.drafters.dflash import DFlash, DFlashNetwork
+from outrider.drafters.dflash import DFlash
 from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks

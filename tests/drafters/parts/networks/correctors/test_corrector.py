@@ -10,7 +10,7 @@ import torch
 from tiny.parts import held
 
 from outrider import ConfigError, Sampling
-from outrider.drafters.dflash import DFlash, DFlashNetwork
+from outrider.drafters.dflash import DFlash
 from outrider.drafters.parts.networks.correctors.corrector import (
     CORRECTORS,
     Backbone,
@@ -18,6 +18,7 @@ from outrider.drafters.parts.networks.correctors.corrector import (
     Corrector,
     CorrectorConfig,
 )
+from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
