@@ -74,7 +74,7 @@ class Lattice(Corrector):
         start, pairs = self._scores(block, best.values, candidates)
 
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             scores = [start.expand(len(before), -1)] if first == 0 else []
             for place in range(max(first, 1), before.shape[1]):

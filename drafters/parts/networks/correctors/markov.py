@@ -31,7 +31,7 @@ class Markov(Corrector):
 
     def forward(self, block: Block) -> Correction:
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             bias: Tensor = self.markov_w2(self.markov_w1(before[:, first:]))
             return block.logits[:, first : before.shape[1]] + bias

@@ -53,7 +53,7 @@ class Mixer(Corrector):
         fixed = torch.cat([self.down_h(block.states), self.down_g(mean)], dim=-1)
 
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             count = before.shape[1]
             states = fixed[:, :count].expand(len(before), -1, -1)

@@ -35,7 +35,7 @@ class MarkovRNN(Corrector):
 
     def forward(self, block: Block) -> Correction:
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             count, words = before.shape[1], self.markov_w1(before)
             states = block.states.expand(len(before), -1, -1)
@@ -74,7 +74,7 @@ class Domino(Corrector):
 
     def forward(self, block: Block) -> Correction:
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             count = before.shape[1]
             memory, _ = self.prefix_gru(embedding(before, self._embedding))

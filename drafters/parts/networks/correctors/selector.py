@@ -44,7 +44,7 @@ class Selector(Corrector):
         successors = self.successor_codebook(best.indices)
 
         def correction(
-            before: Int[Tensor, "blocks before"], first: int = 0
+            before: Int[Tensor, "blocks before"], first: int
         ) -> Float[Tensor, "blocks places known"]:
             places = slice(first, before.shape[1])
             pair = self.predecessor_codebook(before[:, places]) * hidden[:, places]
