@@ -2,28 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 import torch
+from tiny.pens import LOGITS, SAMPLED, pen
 
 from outrider import Chance, Draft, DrafterError, Pen, SampledChance, Sampling
 from outrider.contract.composition import ask, continued, faster, redraw, written
 from outrider.contract.sheet import Sheet
-
-SAMPLED = Sampling(temperature=1.0)
-LOGITS = torch.tensor([0.0, 1.0, 2.0, -1.0], dtype=torch.float64)
-
-
-def pen(chance: Chance | None = None, sampling: Sampling = SAMPLED, **options: Any) -> Pen:
-    return Pen(
-        Sheet(
-            sampling=sampling,
-            chance=chance or SampledChance.seeded(0),
-            vocab_size=4,
-            **{"gamma": 3} | options,
-        )
-    )
 
 
 def test_questions_are_a_tree_of_their_own() -> None:

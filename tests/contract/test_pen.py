@@ -2,38 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
+from tiny.pens import LOGITS, SAMPLED, pen
 
 from outrider import (
     Chance,
     Constraint,
     Draft,
     DrafterError,
-    Pen,
-    SampledChance,
     Sampling,
 )
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
-from outrider.contract.sheet import Sheet
 from outrider.testing.enumerated import EnumeratedChance
-
-SAMPLED = Sampling(temperature=1.0)
-LOGITS = torch.tensor([0.0, 1.0, 2.0, -1.0], dtype=torch.float64)
-
-
-def pen(chance: Chance | None = None, sampling: Sampling = SAMPLED, **options: Any) -> Pen:
-    return Pen(
-        Sheet(
-            sampling=sampling,
-            chance=chance or SampledChance.seeded(0),
-            vocab_size=4,
-            **{"gamma": 3} | options,
-        )
-    )
 
 
 def test_a_chain_is_a_tree_with_parents_in_a_row() -> None:

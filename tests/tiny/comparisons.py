@@ -144,7 +144,8 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
             "remember": [name for name, drafter in drafters.items() if drafter.remembers],
             "questions": [[question.prompt, question.turn, "asked"] for question in asked],
         }
-        key = str((protocol, type(rule), vars(rule), gamma, temperature))
+        kinds = {name: type(drafter) for name, drafter in drafters.items()}
+        key = str((kinds, protocol, type(rule), vars(rule), gamma, temperature))
         is_shared = drafters == usual and not resume and not again
         with RunFolder(folder, facts, resume=resume) as run:
             done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
