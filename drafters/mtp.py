@@ -18,6 +18,7 @@ from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNet
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.tree_mask import additive_mask, causal
 
 LAYER: dict[str, Any] = {
@@ -81,7 +82,7 @@ class MtpNetwork(FeatureNetwork):
             attention_mask=additive_mask(sees, x.dtype),
             position_ids=positions,
             position_embeddings=self._rotation[0](x, positions),
-            past_key_values=_LayerCache(cache),
+            **{cache_argument(type(self.block).forward): _LayerCache(cache)},
         )
         out: Tensor = self.norm(x)
         return out

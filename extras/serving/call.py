@@ -9,10 +9,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from outrider.base.errors import ConfigError
+from outrider.targets.passes.forward import CACHE_ARGUMENTS
 from outrider.targets.passes.windows import longrope_window
 
-HANDLED = frozenset({"attention_mask", "position_ids", "past_key_values", "logits_to_keep"})
-HANDLED |= {"cache_params", "use_cache", "output_attentions", "output_hidden_states"}
+HANDLED = frozenset({"attention_mask", "position_ids", "logits_to_keep", "use_cache"})
+HANDLED |= {"output_attentions", "output_hidden_states", *CACHE_ARGUMENTS}
 """Inputs of the model that are either honoured or refused by a check of their own."""
 
 
@@ -113,7 +114,7 @@ def _beams(call: Call) -> str | None:
 
 
 def _cache(call: Call) -> str | None:
-    for name in ("past_key_values", "cache_params"):  # the second is Mamba's name for it
+    for name in CACHE_ARGUMENTS:
         if getattr(call.inputs.get(name), "_is_user_defined", False):
             return f"{name}: expected none, a text is read from its beginning"
     return None

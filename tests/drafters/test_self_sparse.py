@@ -13,6 +13,7 @@ from outrider import ConfigError, Context, Sampling, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.parts.networks import attention_weights
 from outrider.drafters.self_sparse import POOL, SelfSparse
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
@@ -52,7 +53,8 @@ def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> An
 def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
     """The distribution after TEXT if its last token sees only what each layer keeps, and itself."""
     cache = DynamicCache()
-    target.model(input_ids=torch.tensor([TEXT[:-1]]), past_key_values=cache)
+    cached = {cache_argument(type(target.model).forward): cache}
+    target.model(input_ids=torch.tensor([TEXT[:-1]]), **cached)
     for layer, places in zip(cache.layers, kept, strict=True):
         mask = torch.zeros(len(TEXT) - 1, dtype=torch.bool)
         mask[places] = True
@@ -63,9 +65,9 @@ def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
     mask = torch.zeros(1, 1, 1, len(kept[0]) + 1)
     out = target.model(
         input_ids=torch.tensor([TEXT[-1:]]),
-        past_key_values=cache,
         position_ids=at,
         attention_mask=mask,
+        **cached,
     )
     return out.logits[0, -1].softmax(-1)
 

@@ -14,6 +14,7 @@ from transformers import DynamicCache
 from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, same_draft, write_draft
@@ -30,13 +31,13 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
 
 def skipping(model: Any, text: list[int], draft: list[int], skipped: tuple[int, ...]) -> Any:
     """Returns the logits after a draft: layers are taken out where the target has not read."""
-    cache = DynamicCache()
+    cached = {cache_argument(type(model).forward): DynamicCache()}
     layers, config = model.model.layers, model.config
     with torch.no_grad():
-        model(torch.tensor([text[:-1]]), past_key_values=cache)
+        model(torch.tensor([text[:-1]]), **cached)
         kept = [layer for number, layer in enumerate(layers) if number not in skipped]
         model.model.layers = torch.nn.ModuleList(kept)
-        logits = model(torch.tensor([[text[-1], *draft]]), past_key_values=cache).logits[0, -1]
+        logits = model(torch.tensor([[text[-1], *draft]]), **cached).logits[0, -1]
     model.model.layers, model.config = layers, config
     return logits
 

@@ -37,6 +37,7 @@ from outrider.contract.chance import SampledChance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
@@ -170,10 +171,14 @@ def test_a_window_that_no_mask_carries_takes_chains_only() -> None:
     assert [token for round in rounds for token in round.tokens] == text
 
 
+CACHE = cache_argument(LlamaForCausalLM.forward)
+
+
 class NoCache(LlamaForCausalLM):
     """Reads each pass as if it were the whole text."""
 
-    def forward(self, *args: Any, past_key_values: Any = None, **options: Any) -> Any:
+    def forward(self, *args: Any, **options: Any) -> Any:
+        del options[CACHE]
         return super().forward(*args, **options)
 
 
@@ -192,10 +197,10 @@ class OwnState(LlamaForCausalLM):
 class Broken(LlamaForCausalLM):
     """Raises once there is something in the cache."""
 
-    def forward(self, *args: Any, past_key_values: Any = None, **options: Any) -> Any:
-        if past_key_values is not None and past_key_values.get_seq_length():
+    def forward(self, *args: Any, **options: Any) -> Any:
+        if options[CACHE].get_seq_length():
             raise RuntimeError("sizes\ndon't fit")
-        return super().forward(*args, past_key_values=past_key_values, **options)
+        return super().forward(*args, **options)
 
 
 @pytest.mark.parametrize(

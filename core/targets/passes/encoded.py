@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers.cache_utils import EncoderDecoderCache
 
 from outrider.base.errors import TargetError
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
@@ -97,8 +98,8 @@ class EncodedCache(PassCache):
             attention_mask=self._source_mask,
             decoder_input_ids=inputs.ids,
             decoder_attention_mask=mask,
-            past_key_values=self._both,
             use_cache=True,
+            **{cache_argument(type(self._model).forward): self._both},
         )
         return Pass(output.logits[:, -inputs.rows :], {})
 

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from transformers.cache_utils import Cache
 
 
+CACHE_ARGUMENTS = ("cache", "cache_params", "past_key_values")
+"""Names of a cache: every model's since transformers 5.24, before that Mamba's and the others'."""
+
+
 def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
     """Appends tokens to one of transformers' caches, and returns their logits and states."""
     forward = type(model).forward
-    # Mamba's cache has another name.
-    name = "cache_params" if _takes(forward, "cache_params") else "past_key_values"
-    options: dict[str, Any] = {name: cache}
+    options: dict[str, Any] = {cache_argument(forward): cache}
     if _takes(forward, "logits_to_keep"):  # 0 would keep all of them
         options["logits_to_keep"] = inputs.rows or inputs.ids.new_empty(0)
     if inputs.mask is not None:
@@ -32,6 +34,17 @@ def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     states = {number: output.hidden_states[number] for number in inputs.states}
     kept = output.logits.shape[1] - inputs.rows
     return Pass(output.logits[:, kept:], states)
+
+
+@cache
+def cache_argument(forward: Callable[..., Any]) -> str:
+    """Returns the name by which the `forward` of a model or layer takes its cache."""
+    for name in CACHE_ARGUMENTS:
+        if _takes(forward, name):
+            return name
+    from transformers.masking_utils import create_causal_mask
+
+    return cache_argument(create_causal_mask)  # hands on what it is given, such as PEFT's models
 
 
 @cache

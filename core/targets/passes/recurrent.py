@@ -19,6 +19,7 @@ from transformers.cache_utils import DynamicLayer as AttentionLayer
 
 from outrider.base.errors import TargetError
 from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingLayer
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
@@ -222,10 +223,10 @@ class _SteppingMixer(nn.Module):
         self.mixer: Any = mixer
 
     def forward(
-        self, hidden_states: Float[Tensor, "batch tokens width"], cache_params: Any, **options: Any
+        self, hidden_states: Float[Tensor, "batch tokens width"], **options: Any
     ) -> Float[Tensor, "batch tokens width"]:
-        options["cache_params"] = cache_params
-        if cache_params is None or not cache_params.has_previous_state(self.mixer.layer_idx):
+        cache = options[cache_argument(type(self.mixer).forward)]
+        if cache is None or not cache.has_previous_state(self.mixer.layer_idx):
             result: Tensor = self.mixer(hidden_states, **options)
             return result
         steps = [self.mixer(token, **options) for token in torch.split(hidden_states, 1, dim=1)]

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ def attention_weights(
     before = untyped.config._attn_implementation
     untyped.set_attn_implementation("eager")  # no other returns its weights
     try:
-        output = untyped(input_ids=ids, past_key_values=cache, output_attentions=True)
+        name = cache_argument(type(model).forward)
+        output = untyped(input_ids=ids, output_attentions=True, **{name: cache})
     finally:
         untyped.set_attn_implementation(before)
     return [weights for weights in output.attentions or () if weights is not None]

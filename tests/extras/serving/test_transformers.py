@@ -14,6 +14,7 @@ from transformers import (
     DynamicCache,
     EosTokenCriteria,
     GenerationConfig,
+    LlamaForCausalLM,
     LogitsProcessorList,
     NoRepeatNGramLogitsProcessor,
     PreTrainedTokenizerFast,
@@ -34,9 +35,11 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.transformers import Speculation, attach
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.enumerated import EnumeratedChance
 
+CACHE = cache_argument(LlamaForCausalLM.forward)
 PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
 PROCESSED = (
     {},
@@ -368,7 +371,7 @@ def test_pipelines_speculate(llama: Any, letters: Any) -> None:
     ("options", "line"),
     [
         ({"num_beams": 2}, "num_beams=2: expected 1"),
-        ({"past_key_values": DynamicCache()}, "past_key_values: expected none"),
+        ({CACHE: DynamicCache()}, f"{CACHE}: expected none"),
         ({"position_ids": torch.tensor([[1, 2]])}, "position_ids: expected none, or those of"),
         ({"guidance_scale": 1.5}, "logits processor UnbatchedClassifierFree"),
         ({"token_type_ids": torch.zeros(1, 2)}, "token_type_ids: expected none"),
