@@ -69,6 +69,8 @@ def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> Non
     for module, page in ((outrider, "api.md"), (outrider.testing, "testing.md")):
         named = re.findall(r"^::: (\S+)$", site.api()[page], re.MULTILINE)
         assert set(named) == {f"{module.__name__}.{name}" for name in module.__all__}
+    with pytest.raises(ValueError, match="without a task"):
+        site.reference("API", "", outrider, {"All": "generate"})
 
 
 def test_a_docstring_becomes_markdown(monkeypatch: pytest.MonkeyPatch) -> None:

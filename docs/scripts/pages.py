@@ -5,6 +5,7 @@ the API reference.
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,28 @@ import outrider.testing
 ROOT = Path(__file__).parents[2]
 COPIED = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 """What the pages link to outside of docs/."""
+
+TASKS = {
+    "Write texts": "generate generate_together Generation TokenLogprob Sampling Penalties",
+    "Constrain texts": "json_schema regex grammar Constraint AllOf",
+    "Decode round by round": "decode decode_together Round Counts",
+    "Write a drafter": "Drafter Pen Context Tokens Draft DrafterExample",
+    "Write an acceptance rule": "Verifier Scores Verdict Budget Chance SampledChance"
+    " VerifierExample",
+    "Write a policy": "Policy Fixed PolicyExample",
+    "Write a target": "Target Session BatchTarget",
+    "Register and configure parts": "hookimpl Command build compose",
+    "Catch errors": "OutriderError ConfigError DrafterError TargetError PluginError",
+}
+"""By task, the names of `outrider` that it takes."""
+
+PROOFS = {
+    "Check a part": "parametrize_with_checks run_checks checks_of check_drafter check_verifier"
+    " check_policy check_target Outcome Setup VOCAB_SIZE",
+    "Compare distributions": "EnumeratedChance output_distribution target_distribution"
+    " loop_distribution chi_square",
+}
+"""By task, the names of `outrider.testing` that it takes."""
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -37,6 +60,11 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return searched(re.sub(rf"\]\(\.\./({names})\)", r"](\1)", markdown))
 
 
+def on_page_content(html: str, **_: object) -> str:
+    """Makes headings of tables that are empty plain cells."""
+    return re.sub(r"<th([^>]*)></th>", r"<td\1></td>", html)
+
+
 def home() -> str:
     """Returns the README, with the addresses of the site."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -48,12 +76,18 @@ def api() -> dict[str, str]:
     package = "These names [stay stable](api-stability.md)."
     kit = "The checks that prove a part; [write a plugin](plugins/index.md) shows them at work."
     return {
-        "api.md": reference("The package `outrider`", package, outrider),
-        "testing.md": reference("The kit `outrider.testing`", kit, outrider.testing),
+        "api.md": reference("The package `outrider`", package, outrider, TASKS),
+        "testing.md": reference("The kit `outrider.testing`", kit, outrider.testing, PROOFS),
     }
 
 
-def reference(title: str, text: str, module: Any) -> str:
-    """Returns a page with the docstring of each public name, in alphabetical order."""
-    names = sorted(module.__all__, key=str.lower)
-    return "\n\n".join([f"# {title}", text, *(f"::: {module.__name__}.{name}" for name in names)])
+def reference(title: str, text: str, module: Any, tasks: Mapping[str, str]) -> str:
+    """Returns a page with the docstring of each public name, below the task that it is for."""
+    placed = [name for names in tasks.values() for name in names.split()]
+    if sorted(placed) != sorted(module.__all__):
+        raise ValueError(f"{title}: without a task: {set(placed) ^ set(module.__all__)}")
+    sections = [
+        "\n\n".join([f"## {task}", *(f"::: {module.__name__}.{name}" for name in names.split())])
+        for task, names in tasks.items()
+    ]
+    return "\n\n".join([f"# {title}", text, *sections])
