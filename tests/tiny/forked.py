@@ -141,7 +141,8 @@ def on_ranks(ranks: int, function: Callable[..., Any], *arguments: Any) -> dict[
         nproc_per_node=ranks,
         run_id="tests",
         rdzv_backend="c10d",
-        rdzv_endpoint="localhost:0",
+        rdzv_endpoint="127.0.0.1:0",
+        local_addr="127.0.0.1",  # where the own name may not resolve
         max_restarts=0,
         start_method="fork",
     )
