@@ -1,4 +1,4 @@
-"""One comparison over workers, one of which is killed, against the same comparison by one worker.
+"""One comparison by several workers, one of which is killed, against the same by one process.
 
 python evidence/workers.py --prompts 40 --workers 4
 """
@@ -13,12 +13,16 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from outrider.extras.view.pooling import pooled
 from outrider.lab.runs.store import Run, load
+from outrider.lab.runs.summary import Summary
 
 COMPARE = (sys.executable, "-m", "outrider", "compare")
-TASK = "run_in_worker"
-"""The name that Ray gives to a process that runs a job."""
+TASK = "Worker.measure"
+"""What Ray calls a process while it measures a question."""
+THREADS = {"OMP_NUM_THREADS": "1"}
+"""Sums of several threads round otherwise than those of one."""
+MARK = "OUTRIDER_EVIDENCE"
+"""An environment variable that tells the processes of this run from any others."""
 
 
 def main(prompts: int, workers: int, tokens: int) -> int:
@@ -29,50 +33,57 @@ def main(prompts: int, workers: int, tokens: int) -> int:
         "drafters=[none,prompt_lookup,bigram]",
         "sampling=standard",
         "sampling.seed=1",
+        "cache=false",
+        "reports=[]",
     )
     with tempfile.TemporaryDirectory() as folder:
         one, many = Path(folder) / "one", Path(folder) / "many"
-        subprocess.run([*COMPARE, *settings, f"hydra.run.dir={one}"], check=True)
-        shards = ",".join(f"{number}/{workers}" for number in range(1, workers + 1))
-        launcher = ("hydra/launcher=outrider_ray", f"hydra.launcher.workers={workers}")
-        sharded = ("--multirun", f"hydra.sweep.dir={many}", f"shard={shards}", *launcher)
-        sweep = subprocess.Popen([*COMPARE, *sharded, *settings])
-        killed = kill_worker(many / "0", sweep)
-        if sweep.wait():
-            return sweep.returncode
-        (run,) = pooled([load(many / str(number)) for number in range(workers)])
-        alone = load(one)
-    found, expected = counted(run), counted(alone)
-    same = found == expected
-    print(
-        f"{prompts} prompts over {workers} workers, of which process {killed} was killed;", end=" "
-    )
+        alone = [*COMPARE, *settings, f"hydra.run.dir={one}"]
+        subprocess.run(alone, check=True, env=os.environ | THREADS)
+        command = [*COMPARE, *settings, f"hydra.run.dir={many}", f"workers={workers}"]
+        comparison = subprocess.Popen(command, env={**os.environ, **THREADS, MARK: folder})
+        killed = kill_worker(many, folder, comparison)
+        if comparison.wait():
+            return comparison.returncode
+        run, expected_run = load(many), load(one)
+        figures = [timeless(Summary(each)) for each in (run, expected_run)]
+    found, expected = counted(run), counted(expected_run)
+    same = found == expected and figures[0] == figures[1]
+    print(f"{prompts} prompts by {workers} workers, of which process {killed} was killed;", end=" ")
     print(f"{len(expected)} measurements, {'all' if same else 'NOT ALL'} equal but for seconds")
     return not same
 
 
-def kill_worker(folder: Path, sweep: "subprocess.Popen[bytes]") -> int:
-    """Kills the process that works in a folder, once it has measured something."""
-    while sweep.poll() is None:
+def kill_worker(folder: Path, mark: str, comparison: "subprocess.Popen[bytes]") -> int:
+    """Kills a process that measures, once something has been measured."""
+    while comparison.poll() is None:
         with suppress(OSError):
-            if len((folder / "measurements.jsonl").read_text().splitlines()) >= 2:
-                worker = next(process for process in workers_in(folder))
-                os.kill(worker, signal.SIGKILL)
-                return worker
+            if len((folder / "measurements.jsonl").read_text().splitlines()) >= 12:
+                for worker in workers_of(mark):
+                    os.kill(worker, signal.SIGKILL)
+                    return worker
         time.sleep(0.1)
-    raise SystemExit("the sweep ended before a worker could be killed")
+    raise SystemExit("the comparison ended before a worker could be killed")
 
 
-def workers_in(folder: Path) -> list[int]:
-    """Returns the processes of Ray that have a file in a folder open."""
+def workers_of(mark: str) -> list[int]:
+    """Returns the processes of a run that measure a question."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            files = [os.readlink(file) for file in (process / "fd").iterdir()]
             is_worker = TASK in (process / "cmdline").read_text()
-            if is_worker and any(Path(file).is_relative_to(folder) for file in files):
+            if is_worker and f"{MARK}={mark}" in (process / "environ").read_text():
                 found.append(int(process.name))
     return found
+
+
+def timeless(summary: Summary) -> list[object]:
+    """Returns the figures of each drafter that no clock decides."""
+    return [
+        (row.drafter, row.counts, row.rates["alpha"], row.rates["alpha_tested"],
+         row.rates["block_efficiency"])
+        for row in summary.rows
+    ]  # fmt: skip
 
 
 def counted(run: Run) -> dict[tuple[str, int, str, str], object]:

@@ -17,8 +17,18 @@ from outrider.targets.passes.engine import engine_of
 LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
-SHOWN = ("precision", "pairs", "by_task", "sort", "live", "objective", "reports")
-"""The settings that decide what is printed or reported, and nothing else."""
+SHOWN = (
+    "precision",
+    "pairs",
+    "by_task",
+    "sort",
+    "live",
+    "objective",
+    "reports",
+    "workers",
+    "cluster",
+)
+"""The settings that decide what is printed or reported, or who measures, and nothing else."""
 
 
 def run_facts(

@@ -70,6 +70,8 @@ class Compare(Decoding):
     policies: Parts
     protocol: Literal["overlap", "decode", "both"]
     shard: Annotated[str, Shard()] | None
+    workers: Count | None
+    cluster: Part
     turns: Count | None
     batch: Count
     together: Count

@@ -181,6 +181,8 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a config by their dotted names."""
     flat: dict[str, Any] = {}
     for name, value in content.items():
+        if name.startswith("_"):  # what is built, which is no setting
+            continue
         if isinstance(value, Mapping):
             flat |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
         else:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -114,8 +115,19 @@ def machine(_: list[str]) -> dict[str, Any]:
         **{name: start[name] for name in names},
         "cores for this process": usable,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
+        "own name": own_name(),
         "load in the last minute": start["load"],
     }
+
+
+def own_name() -> str:
+    """Returns this machine's name, and what to do where it can't be found by it."""
+    name = socket.getfqdn()  # as torchrun hands it to its processes
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return f"{name}, which does not resolve: torchrun needs --local-addr 127.0.0.1"
+    return name
 
 
 def precision(_: list[str]) -> dict[str, Any]:

@@ -2,10 +2,8 @@
 
 import logging
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -23,17 +21,11 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, open_dict
 
 from outrider.base.bounds import AtLeast, Count, NonNegative, checked
-from outrider.base.errors import ConfigError, OutriderError, require
-from outrider.plugins.registry import installed
+from outrider.base.errors import require
+from outrider.extras.ray.connection import connected
+from outrider.extras.ray.team import WorkerError
 
 log: logging.Logger = logging.getLogger(__name__)
-
-OBJECT_STORE_BYTES = 100 * 2**20
-"""Memory for the objects that Ray passes between processes; here they are only configs."""
-
-
-class WorkerError(OutriderError):
-    """The worker process of a job died every time that the job was tried."""
 
 
 @final
@@ -99,39 +91,14 @@ class RayLauncher(Launcher):
             Job(number, tuple(overrides))
             for number, overrides in enumerate(job_overrides, start=initial_job_idx)
         ]
-        ray = self._start()
+        count = None if self._workers is None else self._workers * self._cpus
+        user = "hydra/launcher=outrider_ray"
+        ray = connected(self._address, count, field="hydra.launcher.address", user=user)
         try:
             results = self._run_all(ray, jobs)
         finally:
             ray.shutdown()
         return [results[job.number] for job in jobs]
-
-    def _start(self) -> Any:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports over the network
-        if self._address is None:
-            os.environ.update(private_settings())
-        try:
-            ray: Any = import_module("ray")
-        except ImportError as error:
-            entry = installed().find("hydra/launcher", "outrider_ray")
-            raise entry.explained(error) from error
-        settings: dict[str, Any] = {"address": self._address}
-        if self._address is None:
-            count = None if self._workers is None else self._workers * self._cpus
-            settings = {
-                "address": "local",
-                "num_cpus": count,
-                "object_store_memory": OBJECT_STORE_BYTES,
-                "include_dashboard": False,
-            }
-        try:
-            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, ValueError) as error:
-            line = " ".join(str(error).split())
-            raise ConfigError(
-                f"hydra.launcher.address={self._address!r}: expected a cluster that runs ({line})"
-            ) from error
-        return ray
 
     def _run_all(self, ray: Any, jobs: Sequence[Job]) -> dict[int, JobReturn]:
         """Returns the result of each job, by its number."""
@@ -174,20 +141,6 @@ class RayLauncher(Launcher):
             if job.tried and "resume" in config:
                 config.resume = True
         return config
-
-
-def private_settings() -> dict[str, str]:
-    """Returns the environment of a Ray that only this sweep can reach; read when Ray is imported.
-
-    It listens on the loopback interface, which no other machine can reach, and requires a random
-    token. Ray has tokens since version 2.52.
-    """
-    return {
-        # Named after the systems where Ray takes the loopback address unless this is set.
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-    }
 
 
 def run_in_worker(

@@ -16,11 +16,10 @@ from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
 from outrider.cli.reports import chosen_reports
 from outrider.cli.resume_hint import advice, say_what_is_unfinished
-from outrider.cli.run_inputs import RunInputs, run_inputs
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
-from outrider.lab.measuring.compare import PROTOCOLS, measure, questions
-from outrider.lab.measuring.texts import cache_folder
+from outrider.cli.work import Work, work_of
+from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
@@ -40,35 +39,29 @@ def compare(settings: Compare) -> float | None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     if not settings.resume:
         say_what_is_unfinished(remarks())
-    inputs = run_inputs(settings)
     reports = chosen_reports(settings.reports)
-    _say_what_is_out_of_reach(inputs.facts)
+    is_live = settings.live and settings.together == 1 and settings.workers is None
     with (
-        RunFolder(_run_path(settings.resume), inputs.facts, resume=settings.resume) as run_folder,
+        work_of(settings) as work,
+        _opened(settings, work.facts) as run_folder,
         advising(lambda: advice(run_folder)),
-        Screen(live=settings.live and settings.together == 1) as screen,
+        Screen(live=is_live) as screen,
     ):
         check_memory(run_folder)
-        all_questions = _questions(settings, inputs, screen)
+        all_questions = _questions(settings, work, screen)
         tokens = json.dumps([question.tokens for question in all_questions])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
+        each = len(run_folder.run.drafters) * len(PROTOCOLS[settings.protocol])
         task = screen.add_task(
             "measuring",
-            total=len(all_questions) * len(inputs.variants) * len(PROTOCOLS[settings.protocol]),
+            total=len(all_questions) * each,
             completed=len(run_folder.measurements),
         )
         reports.begin(run_folder.run)
         done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
         try:
-            for measurement in measure(
-                inputs.target,
-                inputs.variants,
-                all_questions,
-                inputs.writing,
-                protocol=settings.protocol,
-                done=done,
-                watch=screen.watch if screen.live_texts else None,
-            ):
+            watch = screen.watch if screen.live_texts else None
+            for measurement in work.measure(all_questions, done, watch):
                 run_folder.add(measurement)
                 reports.add(measurement)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
@@ -103,19 +96,18 @@ def check_memory(run_folder: RunFolder) -> None:
         raise ConfigError(f"resume=true: expected false, {names} would continue without a memory")
 
 
-def _questions(settings: Compare, inputs: RunInputs, screen: Screen) -> list[Question]:
+def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
+    asked = [prompt for prompt, *_ in work.facts["questions"]]
     answers = "overlap" in PROTOCOLS[settings.protocol]
-    total = sum(len(prompt.turns) - (not answers) for prompt in inputs.prompts)
+    total = len(asked) - (0 if answers else len(set(asked)))
     task = screen.add_task("the target writes", total=total, visible=total > 0)
-    return questions(
-        inputs.target,
-        inputs.prompts,
-        inputs.writing,
-        chat=settings.chat,
-        answers=answers,
-        folder=cache_folder() if settings.cache else None,
-        on_text=lambda: screen.update(task, advance=1, refresh=True),
-    )
+    return work.questions(lambda: screen.update(task, advance=1, refresh=True))
+
+
+def _opened(settings: Compare, facts: Mapping[str, Any]) -> RunFolder:
+    """Returns the folder of the run, once it is said what the run can't show."""
+    _say_what_is_out_of_reach(facts)
+    return RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
 
 
 def _run_path(resume: bool) -> Path:

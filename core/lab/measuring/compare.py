@@ -1,6 +1,7 @@
 """Measures drafters, rules and policies side by side over the same questions."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from outrider.base.errors import ConfigError, require
@@ -23,6 +24,10 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
 """By the name in the config, the protocols to run, in this order."""
 
 
+Asking = Generator[list[list[int]], list[list[int]], list[Question]]
+"""Yields prompts, is sent the target's text for each, and returns the questions."""
+
+
 def questions(
     target: Target,
     prompts: Sequence[Prompt],
@@ -33,14 +38,43 @@ def questions(
     folder: Path | None = None,
     on_text: Callable[[], None] = lambda: None,
 ) -> list[Question]:
+    """Returns the questions of `ask`, whose texts the target writes.
+
+    folder, on_text: see `written`.
+
+    Raises:
+        ConfigError: as `ask` does.
+    """
+    asking = ask(target, prompts, settings, chat=chat, answers=answers)
+    try:
+        wanted = next(asking)
+        while True:
+            wanted = asking.send(
+                written(
+                    target,
+                    wanted,
+                    settings.sampling,
+                    settings.max_new_tokens,
+                    batch=settings.batch,
+                    folder=folder,
+                    on_text=on_text,
+                )
+            )
+    except StopIteration as end:
+        found: list[Question] = end.value
+        return found
+
+
+def ask(
+    target: Target, prompts: Sequence[Prompt], settings: Settings, *, chat: bool, answers: bool
+) -> Asking:
     """Returns a question for each turn of each prompt, in the order of the prompts.
 
-    A later turn includes the target's own answers to the turns before it, so it is the same for
-    every drafter.
+    It yields, turn by turn, what the target has to answer. A later turn includes the target's own
+    answers to the turns before it, so it is the same for every drafter.
 
     chat: wrap turns in the tokenizer's chat template.
     answers: whether to write the answers to last turns too.
-    folder, on_text: see `written`.
 
     Raises:
         ConfigError: the target can't take a prompt; the message names the prompt.
@@ -55,15 +89,7 @@ def questions(
         encoded = [_encode(target, prompt.id, conversations[prompt.id], chat) for prompt in active]
         needs_answer = [answers or len(prompt.turns) > turn for prompt in active]
         texts = iter(
-            written(
-                target,
-                [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need],
-                settings.sampling,
-                settings.max_new_tokens,
-                batch=settings.batch,
-                folder=folder,
-                on_text=on_text,
-            )
+            (yield [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need])
         )
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
@@ -74,9 +100,8 @@ def questions(
             scores = scores_of(prompt, turn, settings.quality)
             question = Question(prompt.id, turn, prompt.category, tokens, text, scores)
             results[prompt.id, turn] = question
-    return [
-        results[prompt.id, turn] for prompt in prompts for turn in range(1, len(prompt.turns) + 1)
-    ]
+    keys = [(prompt.id, turn) for prompt in prompts for turn in range(1, len(prompt.turns) + 1)]
+    return [replace(results[key], number=number) for number, key in enumerate(keys)]
 
 
 def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: bool) -> list[int]:
@@ -98,7 +123,7 @@ def fit(target: Target, variants: Mapping[str, Variant]) -> None:
         prepare(target, variant.drafter, variant.verifier)
 
 
-def measure(
+def measure(  # noqa: PLR0913  the options of a run, by name
     target: Target,
     variants: Mapping[str, Variant],
     questions: Sequence[Question],
@@ -107,6 +132,7 @@ def measure(
     protocol: str = "both",
     done: Collection[tuple[str, str, int]] = (),
     watch: Watch | None = None,
+    warmed: bool = False,
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and variant, as soon as it is made.
 
@@ -116,6 +142,7 @@ def measure(
     protocol: a key of `PROTOCOLS`.
     done: the protocol, prompt and turn of measurements that exist already, and are left out.
     watch: see `trials`.
+    warmed: whether the same variants have decoded in this process before.
     """
     remaining = {
         name: [
@@ -134,9 +161,9 @@ def measure(
     ]
     for first in range(0, len(to_decode), settings.together):
         group = to_decode[first : first + settings.together]
-        if not first:
+        if not (first or warmed):
             warm_up(target, variants, group, settings)
-        number = questions.index(group[0]) // settings.together
+        number = group[0].number // settings.together
         decodings = trials(target, by_repeat, group, settings, number, watch=watch)
         for name in variants:
             for question, decoding in zip(group, decodings[name], strict=True):

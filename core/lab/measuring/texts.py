@@ -58,11 +58,10 @@ def written(
     for text in texts:
         if text:
             on_text()
-    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
-    for first in range(0, len(order), batch):
+    for indices in batches(prompts, batch):
         # Batches are formed before cached texts are left out, so that texts do not depend on the
         # cache.
-        missing = [index for index in order[first : first + batch] if not texts[index]]
+        missing = [index for index in indices if not texts[index]]
         if not missing:
             continue
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
@@ -74,6 +73,12 @@ def written(
             _write(paths[index], text)
             on_text()
     return texts
+
+
+def batches(prompts: Sequence[Sequence[int]], batch: int) -> list[list[int]]:
+    """Returns the numbers of the prompts that are written together, those of similar length."""
+    order = sorted(range(len(prompts)), key=lambda index: -len(prompts[index]))
+    return [order[first : first + batch] for first in range(0, len(order), batch)]
 
 
 def seed(sampling: Sampling, prompt: Sequence[int]) -> int:

@@ -72,6 +72,7 @@ class Question:
     prompt: the conversation's id. turn: its number, from 1. tokens: the ids up to the answer.
     text: the target's own answer; empty if no protocol needs it.
     scores: what scores an answer, by name.
+    number: how many questions come before it in the run.
     """
 
     prompt: str
@@ -80,3 +81,4 @@ class Question:
     tokens: list[int]
     text: list[int] = field(default_factory=list)
     scores: Mapping[str, Score] = field(default_factory=dict)
+    number: int = 0

@@ -1,7 +1,6 @@
 """Sweeps in several processes: on Ray, where a worker is killed, and by submitit."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +12,8 @@ from hydra.core.utils import JobReturn, JobStatus
 from tiny import forked
 
 from outrider import ConfigError
-from outrider.extras.ray.launcher import Job, RayLauncher, WorkerError, private_settings
+from outrider.extras.ray.launcher import Job, RayLauncher
+from outrider.extras.ray.team import WorkerError
 from outrider.lab.runs.store import load
 
 HERE = Path(__file__).parent
@@ -132,26 +132,6 @@ def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) ->
         WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"
     ):
         done[2].return_value  # noqa: B018
-
-
-@pytest.mark.parametrize("address", [None, "auto"])
-def test_a_local_ray_is_closed_to_others(
-    address: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in private_settings():
-        monkeypatch.setenv(name, "")
-    seen: dict[str, str] = {}
-    ray = SimpleNamespace(init=lambda **_: seen.update(os.environ))
-    monkeypatch.setitem(sys.modules, "ray", ray)
-    RayLauncher(address, None, 1, 0, retries=0)._start()
-    token = seen["RAY_AUTH_TOKEN"]
-    if address is None:
-        # Then Ray takes the loopback address for its node.
-        assert seen["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
-        assert seen["RAY_AUTH_MODE"] == "token" and len(token) == 64
-        assert private_settings()["RAY_AUTH_TOKEN"] != token
-    else:  # the cluster has settings of its own
-        assert token == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""`outrider compare workers=N`: one comparison on several workers of Ray."""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, final
+
+from hydra.core.singleton import Singleton
+
+from outrider.base.bounds import AtLeast, Count, NonNegative, checked
+from outrider.base.errors import ConfigError, require
+from outrider.cli.settings import Compare
+from outrider.cli.work import Work
+from outrider.extras.ray.connection import connected
+from outrider.extras.ray.team import Call, Team
+from outrider.extras.ray.worker import Worker
+from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.texts import batches
+from outrider.lab.measuring.trial import Watch
+from outrider.lab.measuring.variants import Question
+from outrider.lab.runs.store import changes
+
+
+@final
+class RayCluster:
+    """Where workers run, and what each of them takes.
+
+    address: the running cluster to join, "auto" for the one on this machine. Defaults to None,
+        which starts Ray on this machine for the length of the run, closed to all others.
+    cpus: cores of a worker, which is also its number of threads. Defaults to None: those of this
+        machine shared out, or 1 on a cluster that runs.
+    gpus: GPUs of a worker. Defaults to None: one, if the cluster has any.
+    retries: how often a worker may die of the same question before the run gives up.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+
+    @checked("cluster")
+    def __init__(
+        self,
+        address: str | None = None,
+        cpus: Count | None = None,
+        gpus: NonNegative | None = None,
+        retries: Annotated[int, AtLeast(0)] = 3,
+    ) -> None:
+        self._address, self._cpus, self._gpus, self._retries = address, cpus, gpus, retries
+
+    def work(self, settings: Compare) -> Work:
+        """Returns the comparison on as many workers as the settings say; one has started.
+
+        Raises:
+            ConfigError: Ray is not installed, the cluster does not run or is too small, or a worker
+                can't make a part.
+        """
+        workers = settings.workers or 1
+        own = (os.cpu_count() or 1) // workers if self._address is None else 1
+        cpus = self._cpus or max(1, own)
+        local = None if self._address else workers * cpus
+        ray = connected(self._address, local, field="cluster.address", user="workers")
+        try:
+            has = ray.cluster_resources()
+            gpus = float(has.get("GPU", 0) > 0) if self._gpus is None else self._gpus
+            for name, each in (("CPU", cpus), ("GPU", gpus)):
+                fit = int(has.get(name, 0) // each) if each else workers
+                expected = f"at most {fit}, the cluster has {has.get(name, 0):g} {name}s"
+                require(workers <= fit, "workers", workers, expected)
+            actor = ray.remote(num_cpus=cpus, num_gpus=gpus, max_restarts=0)(Worker)
+            return Crew(ray, actor.remote, settings, self._retries)
+        except BaseException:
+            ray.shutdown()
+            raise
+
+
+@final
+class Crew(Work):
+    """A comparison whose questions are measured by whichever worker is free."""
+
+    def __init__(self, ray: Any, hire: Callable[[], Any], settings: Compare, retries: int) -> None:
+        self._ray, self._settings = ray, settings
+        self.facts: Mapping[str, Any] = {}
+        self._node = ""
+        first = Call(
+            "start", (settings, Singleton.get_state(), Path.cwd()), "the start of a worker"
+        )
+        self._team = Team(
+            ray, hire, first, self._welcome, workers=settings.workers or 1, retries=retries
+        )
+        self._team.start()
+
+    def questions(self, on_text: Callable[[], None]) -> list[Question]:
+        texts: list[list[list[int]]] = []
+        while True:
+            ((_, wanted),) = self._team.results([Call("ask", (texts,), "the prompts")])
+            if isinstance(wanted[0], Question):
+                return list(wanted)
+            texts.append(self._written(wanted, on_text))
+
+    def _written(
+        self, prompts: Sequence[list[int]], on_text: Callable[[], None]
+    ) -> list[list[int]]:
+        """Returns the target's text for each prompt, in the same batches as one process."""
+        together = batches(prompts, self._settings.batch)
+        calls = [
+            Call("write", ([prompts[i] for i in some],), "a batch of texts") for some in together
+        ]
+        texts: list[list[int]] = [[]] * len(prompts)
+        for number, written in self._team.results(calls):
+            for index, text in zip(together[number], written, strict=True):
+                texts[index] = text
+                on_text()
+        return texts
+
+    def measure(
+        self,
+        questions: Sequence[Question],
+        done: Collection[tuple[str, str, int]],
+        watch: Watch | None = None,
+    ) -> Iterator[Measurement]:
+        size, protocols = self._settings.together, PROTOCOLS[self._settings.protocol]
+        done_of = {
+            question.number: {
+                (protocol, question.prompt, question.turn) for protocol in protocols
+            }.intersection(done)
+            for question in questions
+        }
+        left = [each for each in questions if len(done_of[each.number]) < len(protocols)]
+        calls = []
+        for first in range(0, len(left), size):
+            some = left[first : first + size]
+            theirs = set[Any]().union(*(done_of[question.number] for question in some))
+            about = f"prompt {', '.join(question.prompt for question in some)}"
+            calls.append(Call("measure", (some, theirs), about))
+        for _, measurements in self._team.results(calls):
+            yield from measurements
+
+    def __exit__(self, *_: object) -> None:
+        self._ray.shutdown()
+
+    def _welcome(self, started: tuple[str, dict[str, Any]]) -> None:
+        """Takes a worker's facts; those of the first are the run's, and the others have to agree.
+
+        Raises:
+            ConfigError: a worker has other code, libraries or weights.
+        """
+        node, facts = started
+        if not self.facts:
+            self._node, self.facts = node, facts
+        known, own = ({**some, "starts": None} for some in (self.facts, facts))
+        for key, one, other in changes(known, own):
+            raise ConfigError(f"workers: {key} is {other!r} on {node}, and {one!r} on {self._node}")
