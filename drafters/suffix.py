@@ -2,10 +2,11 @@
 
 import copy
 from collections import deque
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Annotated, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Self, final
 
-from outrider.base.bounds import Above, Count, Share, checked
+from outrider.base.bounds import Above, Count, Share, Within, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
@@ -28,6 +29,7 @@ class Suffix(RememberingDrafter["Past"]):
     remember: whether to search earlier texts, too. They take about a kilobyte for each token.
     capacity: the most tokens of earlier texts to keep. Where they are more, the oldest texts are
         dropped until half of it is left. Defaults to no limit.
+    memory: a file that keeps them from run to run.
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
@@ -45,10 +47,11 @@ class Suffix(RememberingDrafter["Past"]):
         min_probability: Share = 0.1,
         remember: bool = True,
         capacity: Count | None = None,
+        memory: str | None = None,
     ) -> None:
         self._factor = factor
         self._min_probability = min_probability
-        super().__init__(partial(Past, capacity), remember)
+        super().__init__(partial(Past, capacity), remember, memory)
         self._start_over(None)
 
     def open(self) -> Self:
@@ -109,17 +112,15 @@ class Suffix(RememberingDrafter["Past"]):
         self._text = text
 
     def remember(self, context: Context) -> None:
-        self._past.add(context)
+        self.learn([*(context.source or ()), *context.tokens])
 
 
 @final
 class Past(TextMemory):
-    """The texts that ended, in one automaton, up to so many tokens.
+    """The texts that ended, each after what its encoder read, in one automaton.
 
-    size: the tokens of these texts; they are only counted if there is a limit.
+    capacity: the most tokens of these texts; None for no limit.
     """
-
-    size: int
 
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
@@ -128,32 +129,38 @@ class Past(TextMemory):
 
     def _empty(self) -> None:
         self.texts: SuffixAutomaton = SuffixAutomaton()
-        self._kept: deque[tuple[int, ...]] = deque()  # to build it again without the oldest
-        self.count = self.size = 0
+        self._kept: deque[list[int]] = deque()  # to build it again without the oldest
+        self.count = self.tokens = 0
 
-    def add(self, context: Context) -> None:
-        """Adds a text, with what an encoder reads before it."""
+    @staticmethod
+    def entry(vocab_size: int) -> Any:
+        return Sequence[Annotated[int, Within(f"[0, {vocab_size})")]]
+
+    def learn(self, entry: list[int]) -> None:
         try:
-            self._add((*(context.source or ()), *context.tokens, END))
+            self._add(entry)
         except BaseException:
             self._empty()  # an interruption leaves a wrong automaton
             raise
-        self.count += 1
 
-    def _add(self, text: tuple[int, ...]) -> None:
-        if self._capacity is None:
-            self.texts.extend(text)
-            return
+    def _add(self, text: list[int]) -> None:
         self._kept.append(text)
-        self.size += len(text)
-        if self.size <= self._capacity:
-            self.texts.extend(text)
+        self.tokens += len(text) + 1
+        if self._capacity is None or self.tokens <= self._capacity:
+            self.texts.extend([*text, END])
             return
-        while self._kept and self.size > self._capacity // 2:  # half, so that it is done seldom
-            self.size -= len(self._kept.popleft())
+        while self._kept and self.tokens > self._capacity // 2:  # half, so that it is done seldom
+            self.tokens -= len(self._kept.popleft()) + 1
         self.texts = SuffixAutomaton()
         for kept in self._kept:
-            self.texts.extend(kept)
+            self.texts.extend([*kept, END])
+
+    @property
+    def size(self) -> int:
+        return len(self._kept)
+
+    def entries(self) -> Iterable[list[int]]:
+        return self._kept
 
 
 @final

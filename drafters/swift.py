@@ -1,14 +1,14 @@
 """Swift: the target drafts without some of its layers, and learns from its texts which to skip."""
 
 import copy
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Count, checked
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
@@ -45,6 +45,7 @@ class Swift(RememberingDrafter["Past"]):
     trials: how many changes to try after each text; each takes a pass over its last tokens.
     window: how many of its last tokens to predict.
     remember: whether to learn from texts at all. Otherwise it skips evenly spaced layers.
+    memory: a file that keeps the choice from run to run.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for numbers that are too small, and in `bind` if the target has too few
@@ -61,17 +62,22 @@ class Swift(RememberingDrafter["Past"]):
         window: Count = 64,
         remember: bool = True,
         *,
+        memory: str | None = None,
         tree: Any = None,
     ) -> None:
         self._setting, self._trials, self._window = skipped, trials, window
-        super().__init__(Past, remember)
+        super().__init__(Past, remember, memory)
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
         self._target: Target | None = None
 
     def bind(self, target: Target) -> None:
-        if self._target is target:
-            return
+        if self._target is not target:
+            self._bind(target)
+        super().bind(target)
+        self._check_learned()
+
+    def _bind(self, target: Target) -> None:
         self._target = None
         self._model, self._depth = target.model, depth(target.model)
         self._vocab_size = target.vocab_size
@@ -89,6 +95,15 @@ class Swift(RememberingDrafter["Past"]):
         self._skip(self._initial)
         self._window_size = context_window(self._model)
         self._target = target
+
+    def _check_learned(self) -> None:
+        """Raises `ConfigError` if a file's choice of layers is not one of this target's."""
+        skipped = self._past.skipped
+        if skipped is not None:
+            inner = [layer for layer in skipped if 0 < layer < self._depth - 1]
+            count = len(self._initial)
+            expected = f"{count} of the layers 1 to {self._depth - 2}"
+            require(len({*inner}) == len(skipped) == count, "drafter.memory", skipped, expected)
 
     def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
         """Returns the logits after a text when no layer is skipped."""
@@ -136,8 +151,7 @@ class Swift(RememberingDrafter["Past"]):
             count = self._predicted(text, changed)
             if count > most:
                 best, most = changed, count
-        past.skipped, past.tried = best, past.tried + self._trials
-        past.count += 1
+        self.learn([past.tried + self._trials, *best])
 
     def _predicted(self, text: Sequence[int], skipped: Layers) -> int:
         """Returns how many tokens of a text the target predicts without some layers."""
@@ -157,10 +171,22 @@ class Past(TextMemory):
     tried: the number of changes tried.
     """
 
+    size = 1
+
     def __init__(self) -> None:
         super().__init__()
         self.skipped: Layers | None = None
         self.tried = 0
+
+    @staticmethod
+    def entry(vocab_size: int) -> Any:
+        return Annotated[Sequence[Annotated[int, AtLeast(0)]], AtLeast(2)]
+
+    def learn(self, entry: list[int]) -> None:
+        self.tried, self.skipped = entry[0], tuple(entry[1:])
+
+    def entries(self) -> Iterable[list[int]]:
+        yield [self.tried, *(self.skipped or ())]
 
 
 def exchanged(skipped: Layers, depth: int, number: int) -> Layers:

@@ -1,12 +1,14 @@
 """TokenRecycling: a tree of the tokens that the target last found likely after each token."""
 
 import copy
-from typing import ClassVar, Self, final
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Count, checked
+from outrider.base.bounds import AtLeast, Count, Within, checked
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import DrafterExample
@@ -34,8 +36,11 @@ class TokenRecycling(RememberingDrafter["Past"]):
 
     candidates: how many next tokens to keep for each token, k in the paper.
     remember: whether a text begins with the table of earlier texts, as in the paper.
+    capacity: of how many tokens to keep the candidates from text to text; those that the target saw
+        last stay. Defaults to all of the vocabulary.
+    memory: a file that keeps this table from run to run.
 
-    Raises `ConfigError` for candidates below 1.
+    Raises `ConfigError` for candidates or a capacity below 1.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (
@@ -55,9 +60,15 @@ class TokenRecycling(RememberingDrafter["Past"]):
     kind = "deterministic"
 
     @checked("drafter")
-    def __init__(self, candidates: Count = 8, remember: bool = True) -> None:
+    def __init__(
+        self,
+        candidates: Count = 8,
+        remember: bool = True,
+        capacity: Count | None = None,
+        memory: str | None = None,
+    ) -> None:
         self._candidates = candidates
-        super().__init__(Past, remember)
+        super().__init__(partial(Past, capacity), remember, memory)
         self._next: dict[int, list[int]] = {}
 
     def open(self) -> Self:
@@ -93,14 +104,35 @@ class TokenRecycling(RememberingDrafter["Past"]):
         self._next |= dict(zip(reversed(tokens), reversed(best), strict=True))
 
     def remember(self, context: Context) -> None:
-        self._past.next |= self._next
-        self._past.count += 1
+        self.learn([[token, *following] for token, following in self._next.items()])
 
 
 @final
 class Past(TextMemory):
-    """The table as it was at the end of earlier texts."""
+    """The table as it was at the end of earlier texts, the newest rows last.
 
-    def __init__(self) -> None:
+    capacity: the most rows; None for no limit.
+    """
+
+    size = 1
+
+    def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
+        self._capacity = capacity
         self.next: dict[int, list[int]] = {}
+
+    @staticmethod
+    def entry(vocab_size: int) -> Any:
+        return Sequence[
+            Annotated[Sequence[Annotated[int, Within(f"[0, {vocab_size})")]], AtLeast(2)]
+        ]
+
+    def learn(self, entry: Sequence[list[int]]) -> None:
+        for token, *following in entry:
+            self.next.pop(token, None)  # the newest row comes last
+            self.next[token] = following
+        while self._capacity is not None and len(self.next) > self._capacity:
+            del self.next[next(iter(self.next))]
+
+    def entries(self) -> Iterable[list[list[int]]]:
+        yield [[token, *following] for token, following in self.next.items()]

@@ -38,8 +38,12 @@ DRAFTERS: Mapping[str, Values] = {
     "bigram": {"order": (1, 2, 3)},
     "prompt_lookup": {"max_n": (2, 3), "min_n": (1, 2), "newest": (True, False)},
     "lookahead_decoding": {"window": (1, 3), "ngram": (2, 3), "candidates": (1, 3)},
-    "suffix": {"factor": (0.5, 1, 4.0), "min_probability": (0.0, 0.1, 1.0)},
-    "token_recycling": {"candidates": (1, 3)},
+    "suffix": {
+        "factor": (0.5, 1, 4.0),
+        "min_probability": (0.0, 0.1, 1.0),
+        "capacity": (None, 1, 20),
+    },
+    "token_recycling": {"candidates": (1, 3), "capacity": (None, 1, 4)},
     "hybrid": {
         "chain": (None, None, ["prompt_lookup", "bigram"], ["suffix", "random"]),
         "drafters": (

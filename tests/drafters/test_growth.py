@@ -75,9 +75,9 @@ def _from(ids: list[int], position: int) -> itertools.chain[int]:
 def test_a_memory_keeps_to_its_capacity_and_drops_the_oldest_texts() -> None:
     past = Past(100)
     for number in range(200):
-        past.add(Context(Tokens([number, number + 1, *range(number, number + 8)])))
-        assert past.size <= 100
-    assert past.count == 200
+        past.learn([number, number + 1, *range(number, number + 8)])
+        assert past.tokens <= 100
+    assert past.size <= 10
     assert past.texts.step(0, 0, 199)[1] == 1  # of the newest text
     assert past.texts.step(0, 0, 3)[1] == 0
 

@@ -1,11 +1,10 @@
 """DataStore: texts on disk with a suffix array, so that any phrase in them is found quickly."""
 
-import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing, write_whole
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
 
 FORMAT = "outrider-datastore-1"
 TOKENS, SUFFIXES = "tokens.npy", "suffixes.npy"
@@ -43,7 +43,7 @@ class DataStore:
         config = checkpoint.read_config(folder)
         if config.get("format") != FORMAT:
             raise ConfigError(f"drafter.path={str(folder)!r}: expected a data store")
-        _require_same_tokenizer(folder, config, target)
+        require_same_tokens(f"drafter.path={str(folder)!r}", config, target)
         try:
             tokens, suffixes = (
                 np.load(folder / name, mmap_mode="r") for name in (TOKENS, SUFFIXES)
@@ -123,8 +123,7 @@ def write_store(folder: Path, texts: Iterable[Sequence[int]], target: Target) ->
         "format": FORMAT,
         "length": len(tokens),
         "texts": len(pieces),
-        "vocab_size": target.vocab_size,
-        "tokenizer": _fingerprint(target),
+        **tokens_of(target),
     }
     write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
 
@@ -142,27 +141,3 @@ def suffix_array(tokens: NDArray[np.int32]) -> Ints:
         ranks = np.unique(ranks * (count + 1) + following, return_inverse=True)[1].astype(np.int64)
         depth *= 2
     return np.argsort(ranks)
-
-
-def _require_same_tokenizer(folder: Path, config: dict[str, Any], target: Target) -> None:
-    """Raises `ConfigError` unless the tokens of a store are the target's."""
-    own, size = _fingerprint(target), target.vocab_size
-    saved = config.get("tokenizer")
-    if config.get("vocab_size") != size:
-        raise ConfigError(
-            f"drafter.path={str(folder)!r}: its vocabulary has {config.get('vocab_size')} tokens,"
-            f" the target's {size}"
-        )
-    if own is not None and saved is not None and own != saved:
-        raise ConfigError(
-            f"drafter.path={str(folder)!r}: its texts were cut by another tokenizer than the"
-            f" target's (fingerprints {saved} and {own})"
-        )
-
-
-def _fingerprint(target: Target) -> str | None:
-    """Returns a hash of the tokens of the target's tokenizer and their ids; None without one."""
-    if target.tokenizer is None:
-        return None
-    entries = json.dumps(sorted(target.tokenizer.get_vocab().items()))
-    return hashlib.sha256(entries.encode()).hexdigest()[:16]

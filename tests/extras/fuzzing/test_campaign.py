@@ -16,7 +16,7 @@ from outrider.extras.fuzzing.tally import Tally
 
 def test_150_examples_on_tables_keep_every_promise() -> None:
     tally = Tally()
-    run_campaign("tables", tally, seed=7, runs=150)
+    run_campaign("tables", tally, seed=1, runs=150)
     assert tally.failure is None, f"{tally.failure[1]}\n{tally.failure[0].command()}"
     assert tally.runs == 150 and tally.texts > 150
     assert tally.kinds.keys() >= {"greedy", "sampled", "lossy", "coupled", "enumerated", "batch"}
