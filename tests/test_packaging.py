@@ -113,7 +113,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
     assert not [name for name in names if "/test_" in name or name.startswith(("core", "tests"))]
 
 
-DOORS = ("command", "recipe", "engine", "data", "constraint", "report")
+DOORS = ("command", "recipe", "engine", "data", "constraint", "report", "score")
 """The roles of the parts that one package of a stranger registers."""
 
 
@@ -210,7 +210,7 @@ def printed(
             "out=trained",
             "hydra.run.dir=training",
         ],
-        ["check", "recipe=doors_recipe", "recipe.texts=2"],
+        ["check", "recipe=doors_recipe", "recipe.texts=2", "score=doors_score"],
         [
             "generate",
             *model,
@@ -249,7 +249,7 @@ def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
 
 
 def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
-    """A command, a data source, a constraint, a logger, a recipe and an engine of one package."""
+    """A command, data, a constraint, a logger, a recipe, a score and an engine of one package."""
     folder, (_, counted, _, _, _, checked, *_) = printed
     assert counted == "100 prompts\n"
     tokens = json.loads((folder / "guided" / "generation.json").read_text())["tokens"]

@@ -84,14 +84,16 @@ class Above:
 class OneOf:
     """A name among some that are listed elsewhere; `Literal` lists them in the annotation.
 
-    listed: the names, or the place of them, "module:name", which is imported on first use.
+    listed: the names, or the place of them or of a function that returns them, "module:name",
+        which is imported on first use.
     """
 
     listed: Iterable[str] | str
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(resolve_name(self.listed) if isinstance(self.listed, str) else self.listed)
+        names = resolve_name(self.listed) if isinstance(self.listed, str) else self.listed
+        return tuple(names() if callable(names) else names)
 
     def __contains__(self, value: object) -> bool:
         return value in self.names

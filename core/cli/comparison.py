@@ -3,16 +3,22 @@
 from outrider.base.errors import require
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import by_rate, columns_of, pair_table, table, task_table
+from outrider.lab.runs.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
 from outrider.lab.statistics.pairs import is_control
+from outrider.plugins.registry import installed
 
-BY_TASK = ("speedup", "block_efficiency", "tokens_per_second", *SCORES)
-"""The rates that are printed by task, in this order."""
+BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
+"""The rates that are printed by task, in this order, before the scores."""
+
+
+def figure_names() -> list[str]:
+    """Returns the figures that a comparison can be sorted by: rates, and scores."""
+    scores = installed().of("score")
+    return [*COLUMNS, *scores, *(f"{name}_difference" for name in scores)]
 
 
 def print_comparison(summary: Summary, settings: Compare) -> None:
@@ -31,8 +37,9 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
         remarks(stderr=False).print(pair_table(summary.pairs))
     if settings.by_task and any(row.tasks for row in summary.rows):
         shown = columns_of(summary.rows)
-        for rate in (rate for rate in BY_TASK if rate in shown):
-            console.print(task_table(summary.rows, rate))
+        for rate in (*BY_TASK, *summary.scores):
+            if rate in shown:
+                console.print(task_table(summary.rows, rate))
     for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
         console.print(plain(line), soft_wrap=True)
 
@@ -45,7 +52,7 @@ def best(summary: Summary, rate: str) -> float:
     """
     configs = summary.run.facts["drafters"]
     drafted = [row for row in summary.rows if not is_control(row.drafter, configs[row.drafter])]
-    rates = [row.rates[rate] for row in drafted or summary.rows]
+    rates = [row.rates.get(rate) for row in drafted or summary.rows]
     known = [interval.value for interval in rates if interval is not None]
     require(bool(known), "objective", rate, "a rate that this run measures")
     return max(known)

@@ -37,10 +37,13 @@ def run_facts(
     variants: Mapping[str, Variant],
     target: Target,
     prompts: Sequence[Prompt],
+    *,
+    scores: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which has to be the same when the run is resumed.
 
     configs: by variant, the configs of its `drafter`, `verifier` and `policy`, as plain values.
+    scores: the configs of the scores, likewise.
     """
     start = {"runs_by": _engines(target, variants)}
     kept = {
@@ -64,7 +67,7 @@ def run_facts(
             for prompt in prompts
             for turn, text in enumerate(prompt.turns, start=1)
         ],
-        "identity": identity(target, configs),
+        "identity": identity(target, configs, scores),
         "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
     }
 

@@ -5,16 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
 from outrider.cli.run_facts import run_facts
 from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
+from outrider.data.score import Score
 from outrider.lab.measuring.compare import fit
-from outrider.lab.measuring.quality import read_quality
-from outrider.lab.measuring.sandbox import isolation
 from outrider.lab.measuring.variants import Settings, Variant
+from outrider.lab.runs.table import COLUMNS
 from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build, option_configs, plain_values
 
@@ -52,12 +52,9 @@ def run_inputs(settings: Compare) -> RunInputs:
         prompts = prompts[int(number) - 1 :: int(count)]
     prompts = [replace(prompt, turns=prompt.turns[: settings.turns]) for prompt in prompts]
     check_reference(settings.reference, configs)
-    quality = read_quality(settings.quality, prompts)
-    if quality and settings.protocol == "overlap":
-        raise ConfigError(f"quality={list(quality)}: expected null with protocol=overlap")
-    if "pass1" in quality:
-        line = f"pass1 runs the code that the target writes, with limits: {isolation()}"
-        remarks().print(plain(line), soft_wrap=True)
+    score_nodes = _score_nodes(settings)
+    scores = {name: build(node) for name, node in score_nodes.items()}
+    _check_scores(scores, prompts)
     target = build(settings.target)
     writing = Settings(
         gamma=settings.gamma,
@@ -68,7 +65,7 @@ def run_inputs(settings: Compare) -> RunInputs:
         together=settings.together,
         repeats=settings.repeats,
         draft_timeout=settings.draft_timeout,
-        quality=quality,
+        quality=scores,
     )
     # A drafter may be a whole model, so variants that differ in rule or policy share it.
     drafters = {id(node): build(node) for node in (parts["drafter"] for parts in nodes.values())}
@@ -79,7 +76,8 @@ def run_inputs(settings: Compare) -> RunInputs:
         for name, parts in nodes.items()
     }
     fit(target, variants)
-    facts = run_facts(settings, configs, variants, target, prompts)
+    score_configs = {name: plain_values(node) for name, node in score_nodes.items()}
+    facts = run_facts(settings, configs, variants, target, prompts, scores=score_configs)
     return RunInputs(target, prompts, variants, writing, facts)
 
 
@@ -104,3 +102,28 @@ def _variant_nodes(settings: Compare) -> dict[str, dict[str, Any]]:
         }
         for drafter, verifier, policy in itertools.product(drafters, verifiers, policies)
     }
+
+
+def _score_nodes(settings: Compare) -> dict[str, Any]:
+    """Returns the configs of the scores that texts are given, by name."""
+    quality = settings.quality
+    if quality is None:
+        return {}
+    nodes = option_configs("score", [quality] if isinstance(quality, str) else quality)
+    if nodes and settings.protocol == "overlap":
+        raise ConfigError(f"quality={list(nodes)}: expected null with protocol=overlap")
+    return nodes
+
+
+def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> None:
+    """Prints what users have to know of the scores before the run.
+
+    Raises:
+        ConfigError: no prompt has the data for a score, or a rate has its name.
+    """
+    for name, score in scores.items():
+        require(name not in COLUMNS, "quality", name, "another name, there is a rate of that name")
+        has_data = any(score.judge(prompt, 1) is not None for prompt in prompts)
+        require(has_data, "quality", name, f"prompts with {score.needs}")
+        if note := score.note():
+            remarks().print(plain(note), soft_wrap=True)

@@ -14,10 +14,7 @@ Part = Any
 Parts = Any
 """A list of parts: names, or mappings with settings; see `option_configs`."""
 
-Score = Literal["rouge2", "pass1"]
-"""A key of `outrider.lab.measuring.quality.SCORES`."""
-
-Rate = Annotated[str, OneOf("outrider.lab.runs.table:COLUMNS")]
+Rate = Annotated[str, OneOf("outrider.cli.comparison:figure_names")]
 """A figure of a comparison."""
 
 
@@ -76,7 +73,7 @@ class Compare(Decoding):
     batch: Count
     together: Count
     repeats: Count
-    quality: Score | list[Score] | None
+    quality: Parts
     precision: Annotated[float, Within("(0, 1)")] | None
     reference: str | None
     pairs: bool
@@ -102,4 +99,5 @@ class Check:
     data: Part = None
     recipe: Part = None
     report: Part = None
+    score: Part = None
     thorough: bool

@@ -20,6 +20,7 @@ DECIDING = (
     "decoding",
     "drafters",
     "extras.cpu",
+    "extras.scores",
     "lab",
     "policies",
     "targets",

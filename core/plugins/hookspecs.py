@@ -71,6 +71,11 @@ def register_reports(register: Register) -> None:
 
 
 @hookspec
+def register_scores(register: Register) -> None:
+    """Registers scores of answers: `register("rouge2", Rouge2)`."""
+
+
+@hookspec
 def register_launchers(register: Register) -> None:
     """Registers Hydra launchers, which run the jobs of a sweep: `register("ray", RayLauncher)`."""
 

@@ -55,6 +55,7 @@ ROLES: dict[str, Role] = {
         "what follows a run, such as a logger",
         "outrider.lab.runs.report:Report",
     ),
+    "score": Role("register_scores", "what judges answers", "outrider.data.score:Score"),
     "hydra/launcher": Role(
         "register_launchers", "what runs a sweep's jobs", "hydra.plugins.launcher:Launcher"
     ),

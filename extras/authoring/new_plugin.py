@@ -86,6 +86,12 @@ TEMPLATES = {
         "{class_name}",
         "outrider compare reports=[page,{name}]",
     ),
+    "score": Template(
+        "A score of answers",
+        "{class_name}, partial({class_name}, least=3)",
+        "outrider compare data=jsonl data.path=summaries.jsonl protocol=decode quality={name}",
+        "partial",
+    ),
     "command": Template("A command", "", "outrider {name} demo", symbol="{name}"),
 }
 """By role, what is in its package."""

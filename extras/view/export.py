@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import SCHEMA, Run
 from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.rates import scores_in
+from outrider.plugins.registry import installed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,12 +41,11 @@ QUESTION_COLUMNS = {
     "repeats": "list<double>",
     "plain_repeats": "list<double>",
     "text": "string",
-    **{f"{name}{score}": "double" for score in SCORES for name in ("", "plain_")},
 }
 """The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
 
 `overlap_*` are the sums of `Overlap`, null if the protocol was not run; the columns after them are
-those of the decode protocol, likewise.
+those of the decode protocol, likewise. Those of scores follow, `NAME` and `plain_NAME`.
 """
 
 ROUND_COLUMNS = {
@@ -91,12 +91,17 @@ def write_parquet(run: Run, folder: Path) -> None:
 def tables(run: Run) -> dict[str, "pyarrow.Table"]:
     """Returns the tables `comparison` and `rounds` of a run.
 
-    Their columns and types are the same for every run, so that tables can be concatenated. The
-    schema's metadata holds the version of the columns as `outrider_schema`.
+    Their columns and types are the same for every run, so that tables can be concatenated: each
+    score that is installed has its columns in all of them. The schema's metadata holds the version
+    of the columns as `outrider_schema`.
     """
     rounds = [row for measurement in run.measurements for row in _round_rows(measurement)]
+    scores = dict.fromkeys((*installed().of("score"), *scores_in(run.measurements)))
+    names = (f"{prefix}{score}" for score in scores for prefix in ("", "plain_"))
     return {
-        "comparison": _table(_question_rows(run), QUESTION_COLUMNS),
+        "comparison": _table(
+            _question_rows(run), QUESTION_COLUMNS | dict.fromkeys(names, "double")
+        ),
         "rounds": _table(rounds, ROUND_COLUMNS),
     }
 

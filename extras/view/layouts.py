@@ -19,7 +19,6 @@ from outrider.extras.view.plotting import (
     use_integer_ticks,
 )
 from outrider.extras.view.report import differing
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run, flatten
 from outrider.lab.runs.summary import Summary
@@ -47,7 +46,7 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
     ):
         for row in summary.rows:
             name = ", ".join(filter(None, (row.drafter, others)))
-            lines.setdefault(name, {})[value] = row.rates[rate]
+            lines.setdefault(name, {})[value] = row.rates.get(rate)
     result = Table(title=rate.replace("_", " "), box=SIMPLE_HEAD, collapse_padding=True)
     result.add_column("drafter", overflow="fold")
     for value in columns:
@@ -79,7 +78,7 @@ def chen_table1(summaries: Sequence[Summary]) -> Table:
 def _results(row: Row, task: str) -> tuple[str, str, str]:
     """Returns the score, the milliseconds of a token and the speedup on a task."""
     rates = row.tasks[task]
-    scores = [f"{name} {cell(rates[name], name)}" for name in SCORES if rates[name] is not None]
+    scores = [f"{name} {cell(rates[name], name)}" for name in row.scores if rates[name] is not None]
     speed = rates["tokens_per_second"]
     time = "-" if speed is None else f"{1000 / speed.value:.2f} ms/token"
     return "\n".join(scores) or "-", time, cell(rates["speedup"], "speedup")

@@ -7,7 +7,6 @@ import pytest
 
 from outrider import ConfigError
 from outrider.lab.measuring.compare import PROTOCOLS
-from outrider.lab.measuring.quality import SCORES
 from outrider.plugins.config import compose
 from outrider.plugins.registry import installed
 from outrider.plugins.schema import plain_settings, read_settings
@@ -32,10 +31,18 @@ def test_file_and_dataclass_have_the_same_settings(name: str) -> None:
 
 
 def test_choices_are_those_of_the_tables() -> None:
-    for setting, known in (("protocol", PROTOCOLS), ("quality", SCORES)):
-        for name in known:
-            config = compose("compare", [f"{setting}={name}"])
-            read_settings(COMMANDS["compare"].settings_class, config)
+    for name in PROTOCOLS:
+        config = compose("compare", [f"protocol={name}"])
+        read_settings(COMMANDS["compare"].settings_class, config)
+
+
+def test_a_comparison_is_sorted_by_rates_and_scores() -> None:
+    kind = COMMANDS["compare"].settings_class
+    for name in ("speedup_median", "rouge2", "pass1_difference"):
+        config = compose("compare", [f"sort={name}", f"objective={name}"])
+        assert read_settings(kind, config).sort == name
+    with pytest.raises(ConfigError, match=r"sort='rouge': .*did you mean 'rouge2'"):
+        read_settings(kind, compose("compare", ["sort=rouge"]))
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,7 @@ def test_hook_config_search_paths() -> None:
         ("register_data_sources", "data"),
         ("register_recipes", "recipe"),
         ("register_reports", "report"),
+        ("register_scores", "score"),
         ("register_launchers", "hydra/launcher"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The kit finds the faults of constraints, data sources, recipes and reports."""
+"""The kit finds the faults of constraints, data sources, recipes, reports and scores."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,6 +10,7 @@ import torch
 
 from outrider import Constraint
 from outrider.data.prompts import Prompt
+from outrider.data.score import Judge, Score
 from outrider.data.sources import demo, own
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.classifier import ClassifierRecipe
@@ -138,6 +139,37 @@ def test_the_reports_of_the_package_keep_the_contract(drawn_once: None) -> None:
     from outrider.extras.view.report import Page
 
     assert not faults(Page) and not faults(Tables)
+
+
+class Counting(Score):
+    """Its scores depend on how often it was asked."""
+
+    asked = 0
+
+    def judge(self, prompt: Prompt, turn: int) -> Judge | None:
+        def judge(answer: str) -> float:
+            Counting.asked += 1
+            return 1 / Counting.asked
+
+        return judge
+
+
+class Length(Score):
+    def judge(self, prompt: Prompt, turn: int) -> Judge | None:
+        return lambda answer: float(len(answer))
+
+
+class Unable(Score):
+    def judge(self, prompt: Prompt, turn: int) -> Judge | None:
+        return None
+
+
+def test_faulty_scores_are_caught() -> None:
+    assert faults(Counting) == ["an_answer_has_the_same_score_again"]
+    assert faults(Length) == ["scores_are_from_0_to_1"]
+    assert not faults(Unable)
+    (first, _) = run_checks(Unable)
+    assert first.refused == "it has no score for the kit's prompts"
 
 
 def test_objects_without_a_role_have_no_checks() -> None:

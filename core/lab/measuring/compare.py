@@ -7,10 +7,10 @@ from pathlib import Path
 from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
+from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.overlap import overlap
-from outrider.lab.measuring.quality import scores_of
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.lab.measuring.trial import Watch, trials, warm_up
@@ -97,8 +97,8 @@ def ask(
                 assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
                 answer = target.tokenizer.decode(text, skip_special_tokens=True)
                 conversations[prompt.id].append(str(answer))
-            scores = scores_of(prompt, turn, settings.quality)
-            question = Question(prompt.id, turn, prompt.category, tokens, text, scores)
+            judges = judges_of(prompt, turn, settings.quality)
+            question = Question(prompt.id, turn, prompt.category, tokens, text, judges)
             results[prompt.id, turn] = question
     keys = [(prompt.id, turn) for prompt in prompts for turn in range(1, len(prompt.turns) + 1)]
     return [replace(results[key], number=number) for number, key in enumerate(keys)]

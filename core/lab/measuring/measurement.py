@@ -83,7 +83,7 @@ class Decoding:
     plain_seconds: per token of plain decoding on the same question in the same run.
     plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
     scores, plain_scores: by name, the scores of the text and of that of plain decoding; see
-        `outrider.lab.measuring.quality`. Empty in runs of earlier versions.
+        `outrider.data.score`. Empty in runs of earlier versions.
     repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
         fields above are those of the repeat with the median seconds. Empty in runs of earlier
         versions.

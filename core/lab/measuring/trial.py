@@ -106,11 +106,11 @@ def _scores(
     target: Target, questions: Sequence[Question], number: int, tokens: tuple[int, ...]
 ) -> dict[str, float]:
     """Returns the scores of the answer to a question, by name."""
-    if not questions[number].scores:
+    if not questions[number].judges:
         return {}
     assert target.tokenizer is not None, "a target without a tokenizer encoded a prompt"
     answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
-    return {name: score(answer) for name, score in questions[number].scores.items()}
+    return {name: judge(answer) for name, judge in questions[number].judges.items()}
 
 
 def _decoding(

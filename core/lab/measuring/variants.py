@@ -10,8 +10,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
+from outrider.data.score import Judge, Score
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.quality import Score
 from outrider.verifiers.token import Token
 
 
@@ -25,7 +25,7 @@ class Settings:
     together: how many questions are decoded at once; each gets its share of the seconds.
     repeats: how often everything is decoded; the repeat with the median seconds counts.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
-    quality: the scores that texts are given, keys of `outrider.lab.measuring.quality.SCORES`.
+    quality: the scores that texts are given, by name.
 
     Raises:
         ConfigError: a length is out of range.
@@ -39,7 +39,7 @@ class Settings:
     together: Count = 1
     repeats: Count = 1
     draft_timeout: Seconds | None = None
-    quality: tuple[str, ...] = ()
+    quality: Mapping[str, Score] = field(default_factory=dict)
 
 
 @final
@@ -71,7 +71,7 @@ class Question:
 
     prompt: the conversation's id. turn: its number, from 1. tokens: the ids up to the answer.
     text: the target's own answer; empty if no protocol needs it.
-    scores: what scores an answer, by name.
+    judges: what gives an answer its scores, by name.
     number: how many questions come before it in the run.
     """
 
@@ -80,5 +80,5 @@ class Question:
     category: str
     tokens: list[int]
     text: list[int] = field(default_factory=list)
-    scores: Mapping[str, Score] = field(default_factory=dict)
+    judges: Mapping[str, Judge] = field(default_factory=dict)
     number: int = 0

@@ -21,13 +21,19 @@ LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
 
 
-def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def identity(
+    target: Target,
+    drafters: Mapping[str, Mapping[str, Any]],
+    scores: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
     """Returns what decides a run's figures besides its settings, as plain values.
 
     Two runs with the same settings and the same identity measure the same thing.
 
     drafters: by variant, the configs of its `drafter`, `verifier` and `policy`.
+    scores: the configs of scores by name. One without code or files of its own adds nothing.
     """
+    own = {name: part for name, config in (scores or {}).items() if (part := part_identity(config))}
     identities: dict[str, dict[str, Any]] = {}
 
     def identity_once(config: Any) -> dict[str, Any]:
@@ -45,6 +51,7 @@ def identity(target: Target, drafters: Mapping[str, Mapping[str, Any]]) -> dict[
             name: {role: identity_once(config) for role, config in roles.items()}
             for name, roles in drafters.items()
         },
+        **({"scores": own} if own else {}),
     }
 
 

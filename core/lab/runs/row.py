@@ -5,14 +5,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from outrider.contract.round import Counts
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
 
-TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second", *SCORES)
-"""The rates that are given by task."""
+TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
+"""The rates that are given by task, besides scores."""
 
 
 @final
@@ -20,8 +19,8 @@ TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second", *SCORES)
 class Row:
     """One drafter, over all prompts that every drafter has finished.
 
-    rates: by name (those in `RATES`, and `speedup_median`, the median over prompts); None if the
-        run has no data for the rate.
+    rates: by name (those of `rates_with`, and `speedup_median`, the median over prompts); None if
+        the run has no data for the rate.
     depths: figures by depth from 1 to gamma, None where no draft got that far. `alpha_at` is the
         acceptance at a depth, given that a draft gets there, and `tokens_at` the expected tokens
         of a round at that gamma, both from the overlap protocol. `tested_at` and
@@ -37,7 +36,8 @@ class Row:
     acceptance: lengths of rounds and rates by position in the field's terms; None where nothing was
         decoded.
     categories: alpha by category of prompts, or alpha_tested if there is no alpha.
-    tasks: the rates in `TASK_RATES` by task, which is a category or all of MT-bench's.
+    tasks: the rates in `TASK_RATES` and the scores by task, which is a category or all of
+        MT-bench's.
     remembers: whether its drafter remembers the prompts before.
     target_itself: whether its drafter is the target in weights that lose nothing.
     doubts: why the speedup can't be trusted, in words; empty if it can.
@@ -64,6 +64,11 @@ class Row:
     doubts: tuple[str, ...]
     prompts: int
     control: bool
+
+    @property
+    def scores(self) -> list[str]:
+        """Returns the names of the scores that the texts of its run have."""
+        return [name for name in self.rates if f"{name}_difference" in self.rates]
 
     def plain(self) -> dict[str, Any]:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""

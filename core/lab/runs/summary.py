@@ -22,7 +22,7 @@ from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_contr
 from outrider.lab.statistics.positions import by_context, by_position
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
-from outrider.lab.statistics.rates import RATES
+from outrider.lab.statistics.rates import rates_with, scores_in
 from outrider.lab.statistics.timing_checks import busy, doubts, drift
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
@@ -41,6 +41,7 @@ class Summary:
     """The rows and pairs of a run, over the prompts that every drafter has finished.
 
     prompts: the ids of these prompts.
+    scores: the names of the scores that its texts have.
     reference: the drafter that is compared with the others, as the run says; None for all pairs.
     """
 
@@ -48,6 +49,8 @@ class Summary:
         self.run = run
         self.reference: str | None = run.facts.get("reference")
         self.prompts: list[str] = _finished_prompts(run)
+        self.scores = scores_in(run.measurements)
+        self._rates = rates_with(self.scores)
         self._measurements: dict[str, dict[str, list[Measurement]]] = {
             name: {prompt: [] for prompt in self.prompts} for name in run.drafters
         }
@@ -114,18 +117,18 @@ class Summary:
         """
         by_prompt = self._measurements[drafter]
         chosen = self.prompts if prompts is None else prompts
-        return RATES[rate].statistic([by_prompt[prompt] for prompt in chosen])
+        return self._rates[rate].statistic([by_prompt[prompt] for prompt in chosen])
 
     def _interval(
         self, drafter: str, rate: str, prompts: Sequence[str] | None = None
     ) -> Interval | None:
-        return interval(self.statistic(drafter, rate, prompts), RATES[rate].scale)
+        return interval(self.statistic(drafter, rate, prompts), self._rates[rate].scale)
 
     def _row(self, name: str) -> Row:
         by_prompt = [self._measurements[name][prompt] for prompt in self.prompts]
         measurements = [measurement for prompt in by_prompt for measurement in prompt]
         texts = [m.decoding for m in measurements if m.decoding is not None]
-        rates = {rate: self._interval(name, rate) for rate in RATES}
+        rates = {rate: self._interval(name, rate) for rate in self._rates}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
         gamma = int(self.run.facts["settings"]["gamma"])
         return Row(
@@ -181,8 +184,9 @@ class Summary:
         }
 
     def _tasks(self, name: str) -> dict[str, dict[str, Interval | None]]:
+        shown = (*TASK_RATES, *self.scores)
         return {
-            task: {rate: self._interval(name, rate, prompts) for rate in TASK_RATES}
+            task: {rate: self._interval(name, rate, prompts) for rate in shown}
             for task, prompts in self.tasks.items()
         }
 

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.base.terminal import plain
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import LEVEL, Pair
@@ -28,12 +27,10 @@ COLUMNS = {
     "tokens_per_second": ("tokens\n/ s", 1),
     "speedup": ("speed-\nup", 2),
     "speedup_median": ("median\nspeedup", 2),
-    "rouge2": ("ROUGE-2", 3),
-    "rouge2_difference": ("less\nplain's", 3),
-    "pass1": ("pass@1", 3),
-    "pass1_difference": ("less\nplain's", 3),
 }
-"""By rate, the heading and the number of decimals."""
+"""By rate, the heading and the number of decimals; those of scores are not among them."""
+
+SCORE_DIGITS = 3
 
 BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 """The rates that are shown only where they differ from alpha."""
@@ -49,7 +46,8 @@ BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
 
 FIRST = "* ranks first in speedup"
 
-WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median", *SCORES)
+WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
+"""The rates that are shown with their intervals, besides scores."""
 
 
 def table(
@@ -79,15 +77,15 @@ def table(
         columns = [name for name in columns if not name.startswith("expected")]
         if "alpha" in columns:  # there are two rates of acceptance already
             columns = [name for name in columns if name != "acceptance_rate"]
-    if any(score in columns for score in SCORES):
+    if any(name not in COLUMNS for name in columns):
         columns = [name for name in columns if name not in BESIDE_QUALITY]
     for name in columns:
-        result.add_column(COLUMNS[name][0], justify="right", no_wrap=True)
+        result.add_column(_heading(name), justify="right", no_wrap=True)
     for label, run in rows.items():
         for row in run:
             cells = [
                 cell(
-                    row.rates[name],
+                    row.rates.get(name),
                     name,
                     mark=" !" * (bool(row.doubts) and name == "speedup")
                     + (stars or {}).get(label, {}).get((row.drafter, name), ""),
@@ -113,7 +111,7 @@ def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
     """Returns the rows by a rate, the highest first; those without it come last."""
 
     def key(row: Row) -> float:
-        figure = row.rates[rate]
+        figure = row.rates.get(rate)
         return inf if figure is None else -figure.value
 
     return sorted(rows, key=key)
@@ -124,10 +122,13 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
 
     `alpha_rule` and `alpha_ceiling` are left out if they equal alpha everywhere.
     """
+    scores = dict.fromkeys(
+        name for row in rows for score in row.scores for name in (score, f"{score}_difference")
+    )
     return [
         name
-        for name in COLUMNS
-        if any(row.rates[name] is not None for row in rows)
+        for name in (*COLUMNS, *scores)
+        if any(row.rates.get(name) is not None for row in rows)
         and (name not in BESIDE_ALPHA or any(_differs_from_alpha(row, name) for row in rows))
     ]
 
@@ -256,11 +257,22 @@ def cell(figure: Interval | None, name: str, *, mark: str = "") -> str:
         return "-"
     if name.endswith("_difference"):
         return _signed(figure)
-    value = f"{figure.value:.{COLUMNS[name][1]}f}{mark}"
-    if name not in WITH_INTERVAL or figure.low is None:
+    value = f"{figure.value:.{digits_of(name)}f}{mark}"
+    if (name in COLUMNS and name not in WITH_INTERVAL) or figure.low is None:
         return value
     low, high = (f"{end:.2f}".removeprefix("0") for end in (figure.low, figure.high or 0.0))
     return f"{value}\n[dim]{low}-{high}[/]"
+
+
+def digits_of(name: str) -> int:
+    """Returns the number of decimals that a rate or a score is shown with."""
+    return COLUMNS[name][1] if name in COLUMNS else SCORE_DIGITS
+
+
+def _heading(name: str) -> str:
+    if name in COLUMNS:
+        return COLUMNS[name][0]
+    return "less\nplain's" if name.endswith("_difference") else name
 
 
 def _differs_from_alpha(row: Row, name: str) -> bool:

@@ -12,7 +12,6 @@ import numpy as np
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.measuring.overlap import Overlap
-from outrider.lab.measuring.quality import SCORES
 from outrider.lab.statistics.intervals import Floats, Scale, Statistic, ratio
 from outrider.lab.statistics.profile import ends_by_depth, expected_ends, tokens_of_a_round
 
@@ -105,6 +104,17 @@ def _tokens(sums: Floats) -> Floats:
     return np.where(sums[..., 0] > 0, tokens, np.nan)
 
 
+def scores_in(measurements: Sequence[Measurement]) -> list[str]:
+    """Returns the names of the scores that texts have."""
+    texts = (each.decoding for each in measurements if each.decoding is not None)
+    return list(dict.fromkeys(score for text in texts for score in text.scores))
+
+
+def rates_with(scores: Sequence[str]) -> dict[str, Rate]:
+    """Returns the rates by name, those of a run's scores after `RATES`."""
+    return {**RATES, **{name: rate for score in scores for name, rate in _quality(score).items()}}
+
+
 def _quality(score: str) -> dict[str, Rate]:
     """Returns the mean of a score over texts, and that of its difference from plain decoding's."""
     value = _of_decoding(lambda text: text.scores.get(score, 0.0))
@@ -166,6 +176,5 @@ RATES: Mapping[str, Rate] = {
             _of_decoding(lambda text: text.seconds),
         ),
     ),
-    **{name: rate for score in SCORES for name, rate in _quality(score).items()},
 }
-"""By name, in the order of the tables."""
+"""By name, in the order of the tables; `rates_with` adds those of scores."""

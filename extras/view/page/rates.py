@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.table import COLUMNS, columns_of
+from outrider.lab.runs.table import columns_of, digits_of
 
 FIRST = ("speedup", "tokens_per_second", "block_efficiency", "alpha_tested", "alpha")
 """The columns that come first, in this order."""
@@ -58,7 +58,7 @@ def columns(rows: Sequence[Row]) -> list[Column]:
     order = [name for name in FIRST if name in names]
     order += [name for name in names if name not in FIRST]
     return [
-        Column(name, name.replace("_", " "), COLUMNS[name][1], MEANINGS.get(name, ""))
+        Column(name, name.replace("_", " "), digits_of(name), MEANINGS.get(name, ""))
         for name in order
     ]
 

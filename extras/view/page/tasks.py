@@ -7,7 +7,7 @@ from typing import final
 from outrider.extras.view.page.rates import Line
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS
+from outrider.lab.runs.table import digits_of
 from outrider.lab.statistics.intervals import Interval, difference
 
 OVERALL = "all prompts"
@@ -127,4 +127,4 @@ def _task_table(
         for line, by_task in figures
         if any(by_task.values())
     ]
-    return TaskTable(rate, title, COLUMNS[rate][1], tasks, rows)
+    return TaskTable(rate, title, digits_of(rate), tasks, rows)

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,16 @@ import pytest
 
 from outrider.base.errors import ConfigError
 from outrider.data.prompts import CodeTest, Prompt
+from outrider.data.score import Score, judges_of
 from outrider.data.sources import jsonl
-from outrider.lab.measuring import quality
+from outrider.extras.scores.pass1 import Pass1, program
+from outrider.extras.scores.rouge import Rouge2
 from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.measuring.quality import program, read_quality, scores_of
 from outrider.lab.runs.table import cell
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.rates import RATES
+from outrider.lab.statistics.rates import rates_with, scores_in
+from outrider.plugins.registry import make
+from outrider.testing import run_checks
 
 TASK = CodeTest(
     "import math\n\n\ndef area(r):\n    # The area of a circle.\n",
@@ -24,6 +27,7 @@ TASK = CodeTest(
     "area",
 )
 CODE = Prompt("c", "code", (TASK.prompt,), code=TASK)
+SCORES = {"rouge2": Rouge2(), "pass1": Pass1()}
 
 
 @pytest.mark.parametrize(
@@ -39,7 +43,7 @@ CODE = Prompt("c", "code", (TASK.prompt,), code=TASK)
     ],
 )
 def test_code_passes_its_test_or_not(answer: str, score: float) -> None:
-    assert scores_of(CODE, 1, ["pass1"])["pass1"](answer) == score
+    assert judges_of(CODE, 1, SCORES)["pass1"](answer) == score
 
 
 def test_the_function_of_an_answer_takes_the_place_of_the_prompts() -> None:
@@ -50,25 +54,23 @@ def test_the_function_of_an_answer_takes_the_place_of_the_prompts() -> None:
 
 def test_rouge_2_counts_common_pairs_of_words() -> None:
     prompt = Prompt("s", "summary", ("Sum up.", "Shorter."), (("the cat sat on the mat",), ()))
-    score = scores_of(prompt, 1, ["rouge2"])["rouge2"]
+    score = judges_of(prompt, 1, SCORES)["rouge2"]
     # Four of five pairs are common, both ways.
     assert score("a cat sat on the mat") == pytest.approx(0.8)
     assert score("") == 0
-    assert scores_of(prompt, 2, ["rouge2"]) == {}
-    assert scores_of(Prompt("x", "y", ("z",)), 1, ["rouge2", "pass1"]) == {}
+    assert judges_of(prompt, 2, SCORES) == {}
+    assert judges_of(Prompt("x", "y", ("z",)), 1, SCORES) == {}
 
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    quality._rouge_scorer.cache_clear()
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
-    prompt = Prompt("s", "summary", ("Sum up.",), (("red blue",),))
-    with pytest.raises(ConfigError, match=r"pip install 'outrider\[quality\]'"):
-        read_quality("rouge2", [prompt])
+    with pytest.raises(ConfigError, match=r"^score=rouge2 needs .*install 'outrider\[quality\]'"):
+        make("score", "rouge2")
 
 
 def test_of_several_references_the_best_counts() -> None:
     prompt = Prompt("s", "summary", ("Sum up.",), (("red blue", "the dog ran"),))
-    assert scores_of(prompt, 1, ["rouge2"])["rouge2"]("the dog ran") == 1
+    assert judges_of(prompt, 1, SCORES)["rouge2"]("the dog ran") == 1
 
 
 @pytest.mark.parametrize(
@@ -103,11 +105,10 @@ def test_a_row_of_humaneval_has_its_test(tmp_path: Path) -> None:
     assert whole.code == TASK and without.code is None
 
 
-def test_a_setting_names_scores_that_some_prompt_has_data_for() -> None:
-    assert read_quality(None, [CODE]) == ()
-    assert read_quality("pass1", [CODE]) == ("pass1",)
-    with pytest.raises(ConfigError, match="quality='rouge2': expected prompts with a reference"):
-        read_quality(["pass1", "rouge2"], [CODE])
+@pytest.mark.parametrize("score", [Rouge2, Pass1])
+def test_scores_keep_the_contract(score: Callable[[], Score]) -> None:
+    outcomes = list(run_checks(score))
+    assert outcomes and not [each for each in outcomes if each.fault or each.refused]
 
 
 def scored(prompt: str, own: float | None, plain: float) -> list[Measurement]:
@@ -118,8 +119,10 @@ def scored(prompt: str, own: float | None, plain: float) -> list[Measurement]:
 
 def test_a_score_is_a_mean_and_its_difference_is_taken_text_by_text() -> None:
     texts = [scored("a", 0.5, 0.25), scored("b", 0.1, 0.25), scored("c", None, 0.0)]
-    assert float(RATES["rouge2"].statistic(texts).value) == pytest.approx(0.3)
-    assert float(RATES["rouge2_difference"].statistic(texts).value) == pytest.approx(0.05)
+    rates = rates_with(scores_in([measurement for text in texts for measurement in text]))
+    assert [*rates][-2:] == ["rouge2", "rouge2_difference"]
+    assert float(rates["rouge2"].statistic(texts).value) == pytest.approx(0.3)
+    assert float(rates["rouge2_difference"].statistic(texts).value) == pytest.approx(0.05)
     read = Measurement.read(json.loads(json.dumps(texts[0][0].plain())))
     assert read.decoding == texts[0][0].decoding
 

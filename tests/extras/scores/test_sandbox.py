@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.lab.measuring import confinement, sandbox
-from outrider.lab.measuring.sandbox import passes
+from outrider.extras.scores import confinement, sandbox
+from outrider.extras.scores.sandbox import passes
 
 
 @pytest.mark.parametrize(

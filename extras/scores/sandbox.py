@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from outrider.base.errors import require
-from outrider.lab.measuring.confinement import alone, confined
+from outrider.extras.scores.confinement import alone, confined
 
 SECONDS = 10.0
 """The time that code may take, on the clock and on the processor."""

@@ -1,0 +1,1 @@
+"""Scores of answers against the references and tests that a data set comes with."""
