@@ -42,7 +42,7 @@ VERIFIERS = (
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
     ("drafter", "drafters/random.py", "random", {}),
-    ("policy", "core/policies/confidence.py", "confidence", {}),
+    ("policy", "extras/policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
     *(("verifier", f"verifiers/{name}.py", name, {}) for name in VERIFIERS[1:]),
@@ -67,11 +67,11 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("drafter", "drafters/lookahead_decoding.py", "lookahead_decoding", {}),
     ("drafter", "drafters/suffix.py", "suffix", {}),
     ("drafter", "drafters/token_recycling.py", "token_recycling", {}),
-    ("policy", "core/policies/heuristic.py", "heuristic", {}),
-    ("policy", "core/policies/heuristic.py", "heuristic", {"transient": False}),
-    ("policy", "core/policies/confidence.py", "confidence", {"refit": True}),
+    ("policy", "extras/policies/heuristic.py", "heuristic", {}),
+    ("policy", "extras/policies/heuristic.py", "heuristic", {"transient": False}),
+    ("policy", "extras/policies/confidence.py", "confidence", {"refit": True}),
     *(
-        ("policy", f"core/policies/{name}.py", name, {})
+        ("policy", f"extras/policies/{name}.py", name, {})
         for name in ("entropy", "bandit", "optimal", "goodput", "utility")
     ),
 )
@@ -80,7 +80,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 STAND_FOR_ALL = ("token", "multi_step", "gumbel", "bigram", "confidence")
 """The names of parts that are checked for faults in the contract and the loop, which touch all."""
 FILES = (
-    *("core/contract", "core/decoding", "core/policies", "verifiers"),
+    *("core/contract", "core/decoding", "extras/policies", "verifiers"),
     *("drafters/parts/trees", "drafters/parts/texts"),
 )
 """The folders whose files are mutated, beside those of PARTS."""
@@ -106,7 +106,11 @@ def imports(file: str) -> frozenset[str]:
         for node in ast.walk(ast.parse((ROOT / waiting.pop()).read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outrider."):
                 tail = str(node.module).removeprefix("outrider.").replace(".", "/") + ".py"
-                inner = tail if tail.startswith(("verifiers/", "drafters/")) else f"core/{tail}"
+                inner = (
+                    tail
+                    if tail.startswith(("verifiers/", "drafters/", "extras/"))
+                    else f"core/{tail}"
+                )
                 if inner not in files and (ROOT / inner).is_file():
                     files.add(inner)
                     waiting.append(inner)

@@ -8,18 +8,6 @@ from pathlib import Path
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import Register, hookimpl
 
-POLICIES = {
-    "fixed": "outrider.contract.policy:Fixed",
-    "heuristic": "outrider.policies.heuristic:Heuristic",
-    "confidence": "outrider.policies.confidence:Confidence",
-    "entropy": "outrider.policies.entropy:Entropy",
-    "optimal": "outrider.policies.optimal:Optimal",
-    "goodput": "outrider.policies.goodput:Goodput",
-    "utility": "outrider.policies.utility:Utility",
-    "bandit": "outrider.policies.bandit:Bandit",
-    "classifier": "outrider.policies.classifier:Classifier",
-}
-
 TARGETS = {
     "transformers": "outrider.targets.transformers:TransformersTarget",
     "tabular": "outrider.targets.tabular:TabularTarget",
@@ -44,8 +32,7 @@ def builtin_modules() -> tuple[str, ...]:
 
 @hookimpl
 def register_policies(register: Register) -> None:
-    for name, place in POLICIES.items():
-        register(name, place)
+    register("fixed", "outrider.contract.policy:Fixed")
 
 
 @hookimpl
@@ -62,7 +49,7 @@ def register_constraints(register: Register) -> None:
 
 @hookimpl
 def register_data_sources(register: Register) -> None:
-    for name in ("demo", "own", "jsonl", "csv", "lines", "text"):
+    for name in ("demo", "own", "jsonl"):
         register(name, f"outrider.data.sources:{name}")
 
 

@@ -20,9 +20,9 @@ DECIDING = (
     "decoding",
     "drafters",
     "extras.cpu",
+    "extras.policies",
     "extras.scores",
     "lab",
-    "policies",
     "targets",
     "verifiers",
 )

@@ -16,7 +16,6 @@ HOLDS = {
     "testing": "the conformance kit",
     "drafters": "one file per family",
     "verifiers": "one file per rule",
-    "policies": "how long to draft",
     "targets": "models whose text is wanted, and their passes",
     "constraints": "penalties, grammars",
     "decoding": "the loop, from prompt to text",

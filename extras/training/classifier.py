@@ -19,10 +19,10 @@ from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.data.prompts import Prompt
 from outrider.decoding.decode import decode
+from outrider.extras.policies.classifier import FEATURES, features, foresee, save_weights
+from outrider.extras.policies.nodes import NodeValues, tested_nodes
 from outrider.lab.measuring.texts import seeded
 from outrider.plugins.recipe import Job
-from outrider.policies.classifier import FEATURES, features, foresee, save_weights
-from outrider.policies.nodes import NodeValues, tested_nodes
 
 HELD_OUT = 5
 """One in this many prompts is held out, to choose the best step."""

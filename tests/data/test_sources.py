@@ -1,6 +1,5 @@
 """Prompts are read from files, and each way in which a file can be wrong gives one line."""
 
-import csv
 import json
 from collections import Counter
 from pathlib import Path
@@ -202,25 +201,6 @@ def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
     assert len(data.jsonl(str(path))) == 2
 
 
-def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
-    path = tmp_path / "book.txt"
-    path.write_text("one two\n\nthree  four five\n", encoding="utf-8")
-    assert data.text(str(path), words=2) == [
-        data.Prompt("1", "book", ("one two",)),
-        data.Prompt("2", "book", ("three  four",)),
-        data.Prompt("3", "book", ("five",)),
-    ]
-    assert len(data.text(str(path), words=1, limit=2)) == 2
-    with pytest.raises(ConfigError, match=r"data\.words=0: expected a whole number"):
-        data.text(str(path), words=0)
-    path.write_text("\n")
-    with pytest.raises(ConfigError, match="expected at least one word in it"):
-        data.text(str(path))
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="expected text in UTF-8"):
-        data.text(str(path))
-
-
 def test_a_missing_file() -> None:
     with pytest.raises(ConfigError, match=r"data\.path='gone\.jsonl': expected a file that exists"):
         data.jsonl("gone.jsonl")
@@ -276,51 +256,9 @@ def test_rows_that_are_not_usable_are_skipped_and_counted(tmp_path: Path, capsys
         data.jsonl(written(tmp_path, *UNUSABLE[:2]), skip=True)
 
 
-def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
-    path = tmp_path / "rows.csv"
-    text = '\ufeffid,prompt,category\n1,"Name three, or\nfour.",\n2,,chat\n3,Then?,chat\n'
-    path.write_text(text, encoding="utf-8")
-    prompts = data.csv(str(path), skip=True)
-    assert prompts == [
-        data.Prompt("1", "prompt", ("Name three, or\nfour.",)),
-        data.Prompt("3", "chat", ("Then?",)),
-    ]
-    assert "1 of 3 rows are skipped" in capsys.readouterr().err
-    with pytest.raises(ConfigError, match=r"rows\.csv, row 2: expected"):
-        data.csv(str(path))
-    tabs = tmp_path / "rows.tsv"
-    tabs.write_text("question\tanswer\n" + "x" * 200_000 + "\t3\n")
-    assert data.csv(str(tabs))[0].turns == ("x" * 200_000,)
-    tabs.write_text('prompt\n"never closed')
-    with pytest.raises(ConfigError, match=r"rows\.tsv'?: expected a CSV file"):
-        data.csv(str(tabs))
-
-
-def test_each_line_of_a_file_is_a_prompt(tmp_path: Path) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text("Name three rivers.\r\n\n And lakes?\n")
-    assert data.lines(str(path)) == [
-        data.Prompt("1", "mine", ("Name three rivers.",)),
-        data.Prompt("3", "mine", ("And lakes?",)),
-    ]
-    path.write_text(" \n")
-    with pytest.raises(ConfigError, match="at least one line in it"):
-        data.lines(str(path))
-    path.write_bytes(b"\xff")
-    with pytest.raises(ConfigError, match="expected text in UTF-8"):
-        data.lines(str(path))
-
-
 def test_the_settings_reach_each_source(tmp_path: Path) -> None:
     path = written(tmp_path, USABLE, *UNUSABLE)
     config = compose("compare", ["data=jsonl", f"data.path={path}", "data.skip=true"])
     assert [prompt.id for prompt in build(config.data)] == ["a"]
     config = compose("compare", ["data=lines", f"data.path={path}", "data.limit=1"])
     assert len(build(config.data)) == 1
-
-
-def test_a_short_file_leaves_the_longest_column_that_others_may_read(tmp_path: Path) -> None:
-    before = csv.field_size_limit()
-    (tmp_path / "short.csv").write_text("prompt\nhello\n")
-    data.csv(str(tmp_path / "short.csv"))
-    assert csv.field_size_limit() == before

@@ -38,10 +38,10 @@ from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.quantized_model import quantized
 from outrider.extras.models.smollm2 import folder as smollm2_folder
 from outrider.extras.models.smollm2 import smollm2 as load_smollm2
+from outrider.extras.policies.classifier import FEATURES, save_weights
 from outrider.extras.training.classifier import fit
 from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make
-from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.transformers import TransformersTarget
 from tiny import forked

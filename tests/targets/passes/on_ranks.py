@@ -22,9 +22,9 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.policies.goodput import Goodput
 from outrider.lab.measuring.compare import fit, measure
 from outrider.lab.measuring.variants import Question, Settings, Variant
-from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

@@ -6,8 +6,8 @@ from outrider.base.bounds import Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.nodes import NodeValues, some_branch_holds, tested_nodes
-from outrider.policies.saved_state import SavedState
+from outrider.extras.policies.nodes import NodeValues, some_branch_holds, tested_nodes
+from outrider.extras.policies.saved_state import SavedState
 
 WINDOW = 1000
 """The number of latest tested tokens that the threshold is fitted to."""

@@ -8,7 +8,7 @@ from outrider import theory
 from outrider.base.bounds import Count, Share, checked
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.policies.saved_state import SavedState
+from outrider.extras.policies.saved_state import SavedState
 
 WINDOW = 256
 """The number of latest rounds whose times count."""

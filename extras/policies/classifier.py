@@ -15,7 +15,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
-from outrider.policies.nodes import NodeValues, some_branch_holds
+from outrider.extras.policies.nodes import NodeValues, some_branch_holds
 
 FORMAT = "outrider-classifier-1"
 FEATURES = 6

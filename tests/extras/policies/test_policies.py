@@ -24,14 +24,14 @@ from outrider import (
 )
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.policies import confidence, nodes
-from outrider.policies.bandit import Bandit
-from outrider.policies.confidence import Confidence, fitted
-from outrider.policies.entropy import Entropy
-from outrider.policies.goodput import Goodput, line
-from outrider.policies.heuristic import Heuristic
-from outrider.policies.optimal import Optimal
-from outrider.policies.utility import Utility, best
+from outrider.extras.policies import confidence, nodes
+from outrider.extras.policies.bandit import Bandit
+from outrider.extras.policies.confidence import Confidence, fitted
+from outrider.extras.policies.entropy import Entropy
+from outrider.extras.policies.goodput import Goodput, line
+from outrider.extras.policies.heuristic import Heuristic
+from outrider.extras.policies.optimal import Optimal
+from outrider.extras.policies.utility import Utility, best
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.multi_path_block import MultiPathBlock

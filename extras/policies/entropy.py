@@ -9,7 +9,7 @@ from outrider.base.bounds import NonNegative, Share, checked
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.nodes import NodeValues, some_branch_holds
+from outrider.extras.policies.nodes import NodeValues, some_branch_holds
 
 
 @final

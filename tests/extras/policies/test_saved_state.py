@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.policies.bandit import Bandit
-from outrider.policies.confidence import Confidence
-from outrider.policies.goodput import Goodput
-from outrider.policies.optimal import Optimal
+from outrider.extras.policies.bandit import Bandit
+from outrider.extras.policies.confidence import Confidence
+from outrider.extras.policies.goodput import Goodput
+from outrider.extras.policies.optimal import Optimal
 
 LEARNERS: list[Callable[..., Any]] = [Bandit, Goodput, Optimal, Confidence]
 

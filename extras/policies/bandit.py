@@ -6,7 +6,7 @@ from typing import ClassVar, final
 from outrider.base.bounds import NonNegative, checked
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
-from outrider.policies.saved_state import SavedState
+from outrider.extras.policies.saved_state import SavedState
 
 
 @final
