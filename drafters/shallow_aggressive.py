@@ -1,11 +1,12 @@
 """Copies the source of an edited text, and realigns after each edit."""
 
-from collections.abc import Sequence
-from typing import final
+import copy
+from typing import Self, final
 
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
+from outrider.drafters.parts.texts.suffix_automaton import ROOT, SuffixAutomaton
 from outrider.targets.passes.cached_model import SOURCE
 
 
@@ -21,27 +22,45 @@ class ShallowAggressive(Drafter):
 
     needs: frozenset[str] = frozenset({SOURCE})
 
+    def __init__(self) -> None:
+        self._start_over(Tokens([]))
+
+    def _start_over(self, source: Tokens) -> None:
+        self._source, self._text = source, Tokens([])
+        self._phrases = SuffixAutomaton()
+        self._phrases.extend(source)
+        self._match = ROOT, 0  # the longest suffix of the text that occurs in the source
+        self._left = False  # whether the text is no beginning of the source
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._start_over(Tokens([]))
+        return text
+
     def propose(self, context: Context, pen: Pen) -> None:
         assert context.source is not None
-        source = context.source[:]
+        try:
+            self._follow(context.tokens, context.source)
+        except BaseException:
+            self._start_over(Tokens([]))  # an interruption leaves a wrong automaton
+            raise
         # The text begins with the decoder's start token, which is not part of the copy.
-        position = resumed(source, context.tokens[1:])
-        while position is not None and position < len(source) and pen.open:
-            pen.write(source[position])
+        position = self._phrases.only_end(self._match[0]) if self._left else len(self._text) - 1
+        while position is not None and position < len(self._source) and pen.open:
+            pen.write(self._source[position])
             position += 1
 
+    def _follow(self, text: Tokens, source: Tokens) -> None:
+        """Reads what is new since the last call, or everything if this is another text.
 
-def resumed(source: Sequence[int], text: Sequence[int]) -> int | None:
-    """Returns the position in the source at which copying continues, None if it is not known.
-
-    A text that is a prefix of the source continues with it. Otherwise, the shortest suffix of the
-    text that occurs at most once in the source decides; a longer one would give the same.
-    """
-    if list(text) == list(source[: len(text)]):
-        return len(text)
-    ends = list(range(1, len(source) + 1))
-    for n in range(1, len(text) + 1):
-        ends = [end for end in ends if end >= n and source[end - n] == text[-n]]
-        if len(ends) <= 1:
-            return ends[0] if ends else None
-    return None
+        Where the text has left its source, the shortest suffix of the text that occurs once there
+        says where to go on. Longer ones that occur say the same, so the longest one decides.
+        """
+        if self._text.shared(text) < len(self._text) or source != self._source:
+            self._start_over(source)
+        for position in range(max(len(self._text), 1), len(text)):
+            token = text[position]
+            goes_on = position <= len(source) and token == source[position - 1]
+            self._left = self._left or not goes_on
+            self._match = self._phrases.step(*self._match, token)
+        self._text = text

@@ -1,36 +1,114 @@
 """The work of drafters that search a text grows with the text, not with its square."""
 
+import inspect
 import itertools
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
 from tiny.growth import growth
 
-from outrider import Context, Drafter, decode
+from outrider import Context, Draft, Drafter, Round, Sampling, Verifier, decode
 from outrider.contract.context import Tokens
+from outrider.drafters.hybrid import Hybrid
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.ngram import bigram, unigram
 from outrider.drafters.prompt_lookup import KEY, PromptLookup
+from outrider.drafters.rest import Rest
+from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.drafters.suffix import Past, Suffix
+from outrider.drafters.token_recycling import TokenRecycling
+from outrider.extras.fuzzing.settings import DRAFTERS as SETTINGS
+from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.tiny_targets import write_draft
+from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(12)
+EDITED = TabularTarget(12, encoder=True)
 TEXTS: dict[str, Callable[[int], list[int]]] = {
     "one token": lambda size: [1] * size,
     "a period": lambda size: [1, 2, 3, 4, 5] * (size // 5),
     "no repetition": lambda size: [index % 7 + index % 5 for index in range(size)],
 }
+DRAFTERS: dict[str, Callable[[], Drafter]] = {
+    "bigram": partial(bigram, order=3),
+    "hybrid": partial(Hybrid, ["suffix", "prompt_lookup"]),
+    "lookahead_decoding": LookaheadDecoding,
+    "prompt_lookup": PromptLookup,
+    "prompt_lookup of long matches": partial(PromptLookup, max_n=300),
+    "rest": partial(Rest, "untrained"),
+    "shallow_aggressive": ShallowAggressive,
+    "suffix": Suffix,
+    "suffix with a capacity": partial(Suffix, capacity=300),
+    "token_recycling": TokenRecycling,
+    "token_recycling with a capacity": partial(TokenRecycling, capacity=3),
+    "unigram": unigram,
+}
+NO_SEARCH = {"none", "random"}
+NETWORKS = {"small_lm", "swift"}
+"""One translates its texts, the other remembers a choice of layers, which does not grow."""
 
 
-def first_round(drafter: Drafter, text: Sequence[int]) -> Callable[[], object]:
-    return lambda: next(iter(decode(TARGET, drafter, Token(), text, gamma=4)))
+def test_every_drafter_with_a_search_or_a_memory_is_here() -> None:
+    searching = set[str]()
+    for name, entry in installed().of("drafter").items():
+        source = Path(inspect.getfile(entry.product)).read_text()
+        if name in SETTINGS or "drafters.parts.texts" in source or "SOURCE" in source:
+            searching.add(name)
+    assert (
+        searching == {*DRAFTERS} - {name for name in DRAFTERS if " " in name} | NO_SEARCH | NETWORKS
+    )
+
+
+def written(drafter: Drafter, text: Sequence[int], tokens: int) -> Iterable[Round]:
+    target = EDITED if drafter.needs else TARGET
+    rule: Verifier = Candidates() if drafter.trees else Token()
+    return decode(target, drafter, rule, text, gamma=4, max_new_tokens=tokens)
+
+
+def first_round(drafter: Drafter, text: Sequence[int]) -> Callable[[], Round]:
+    return lambda: next(iter(written(drafter, text, 9)))
+
+
+def first_draft(drafter: Drafter, text: Sequence[int]) -> Callable[[], Draft]:
+    """Returns what drafts after a text; an encoder has read a part of it."""
+    target, source = (EDITED, Tokens(list(text[1:]))) if drafter.needs else (TARGET, None)
+    context = Context(Tokens([0, *text]), source)
+    drafter.bind(target)
+    return lambda: write_draft(drafter, target, context, gamma=4, sampling=Sampling())
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@pytest.mark.parametrize("make", [Suffix, PromptLookup, lambda: PromptLookup(max_n=300)])
-def test_twice_the_text_takes_about_twice_the_work(make: Callable[[], Drafter], text: str) -> None:
-    assert growth(lambda size: first_round(make(), TEXTS[text](size)), 400) < 2.6
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_a_prompt_twice_as_long_takes_about_twice_the_work(name: str, text: str) -> None:
+    make = DRAFTERS[name]
+    first_draft(make(), [2, 1])()  # what is worked out once for all texts
+    assert growth(lambda size: first_draft(make(), [2, *TEXTS[text](size)]), 200) < 2.6
+
+
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_twice_the_tokens_take_about_twice_the_work(name: str) -> None:
+    def texts(size: int) -> Callable[[], object]:
+        drafter = DRAFTERS[name]()
+        prompt = [1, 2] * (size if drafter.needs else 1)
+        return lambda: list(written(drafter, prompt, size))
+
+    assert growth(texts, 60) < 2.6
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", [name for name, make in DRAFTERS.items() if make().remembers])
+def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None:
+    def remembered(count: int) -> Callable[[], object]:
+        drafter = DRAFTERS[name]()
+        return lambda: [list(written(drafter, TEXTS[text](20), 4)) for _ in range(count)]
+
+    assert growth(remembered, 20) < 2.6
 
 
 def test_longer_matches_hardly_take_more_work_or_memory() -> None:
@@ -64,7 +142,7 @@ def test_drafts_are_those_of_trying_all_positions(max_n: int, min_n: int, newest
         expected = naive(ids, range(max_n, min_n - 1, -1), newest)
         round = first_round(PromptLookup(max_n, min_n, newest), ids)()
         copied = () if expected is None else tuple(itertools.islice(_from(ids, expected), 4))
-        assert round.draft == copied  # type: ignore[attr-defined]
+        assert round.draft == copied
 
 
 def _from(ids: list[int], position: int) -> itertools.chain[int]:
@@ -85,7 +163,7 @@ def test_a_memory_keeps_to_its_capacity_and_drops_the_oldest_texts() -> None:
 def test_within_its_capacity_a_memory_drafts_as_one_without_a_limit() -> None:
     drafters = [Suffix(), Suffix(capacity=10_000)]
     for text in ([1, 2, 3, 4, 1, 2], [2, 3, 5, 1, 2, 3], [5, 1, 2]):
-        drafts = [first_round(drafter, text)().draft for drafter in drafters]  # type: ignore[attr-defined]
+        drafts = [first_round(drafter, text)().draft for drafter in drafters]
         assert drafts[0] == drafts[1]
         for drafter in drafters:
             drafter.remember(Context(Tokens(text)))

@@ -8,7 +8,7 @@ import pytest
 
 from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens, decode
 from outrider.contract.sheet import Sheet
-from outrider.drafters.shallow_aggressive import ShallowAggressive, resumed
+from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
@@ -21,11 +21,13 @@ def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> N
     check(make)
 
 
-def draft(source: list[int], text: list[int], gamma: int = 4) -> list[int]:
+def draft(
+    source: list[int], text: list[int], gamma: int = 4, drafter: ShallowAggressive | None = None
+) -> list[int]:
     pen = Pen(
         Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
     )
-    ShallowAggressive().propose(Context(Tokens([START, *text]), Tokens(source)), pen)
+    (drafter or ShallowAggressive()).propose(Context(Tokens([START, *text]), Tokens(source)), pen)
     written = pen.sheet.finish()
     assert all(probs is None for probs in written.probs)
     return list(written.tokens)
@@ -47,7 +49,16 @@ def test_matches_are_those_of_a_search_of_every_suffix() -> None:
         for source in map(list, itertools.product(range(3), repeat=size)):
             for length in range(4):
                 for text in map(list, itertools.product(range(3), repeat=length)):
-                    assert resumed(source, text) == searched(source, text)
+                    position = searched(source, text)
+                    expected = [] if position is None else source[position : position + 4]
+                    assert draft(source, text) == expected, (source, text)
+
+
+def test_a_text_that_is_cut_back_or_has_another_source_is_read_anew() -> None:
+    drafter = ShallowAggressive()
+    for text in ([11, 50, 13], [11, 50], [11], [11, 12, 50, 16], [], [12, 14]):
+        for source in ([11, 12, 13, 14, 15, 16, 17], [13, 12, 11]):
+            assert draft(source, text, drafter=drafter) == draft(source, text)
 
 
 def test_a_copy_starts_at_the_beginning_and_continues_after_an_edit() -> None:

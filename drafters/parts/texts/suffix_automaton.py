@@ -5,20 +5,21 @@ from heapq import heapify, heappop, heappush
 from typing import final
 
 END = -1
-"""Separates two texts. No text has this id, so no match spans two texts."""
+"""Ends a text. No text has this id, and what is appended next begins another one."""
 ROOT = 0
 """The state of the empty phrase."""
 
 
 @final
 class SuffixAutomaton:
-    """The suffix automaton of a text that grows (Blumer et al. 1985), with counts.
+    """The suffix automaton of texts, the last of which grows (Blumer et al. 1985), with counts.
 
-    A state stands for the phrases that end at the same positions of the text. There are at most
-    twice as many states as tokens. Adding tokens takes constant time for each on average, and a
-    step of counting for each state that ends a suffix of the longer texts. These steps are made
-    once for all tokens that are added together, so that a long text which repeats one phrase over
-    and over takes no longer than another.
+    A state stands for the phrases that end at the same positions of the texts. There are at most
+    twice as many states as tokens. No phrase spans two texts, so a text that comes again and again
+    takes no more states (Mohri et al. 2009). Adding tokens takes constant time for each on
+    average, and a step of counting for each state that ends a suffix of the longer texts. These
+    steps are made once for all tokens that are added together, so that a long text which repeats
+    one phrase over and over takes no longer than another.
     """
 
     def __init__(self) -> None:
@@ -33,9 +34,15 @@ class SuffixAutomaton:
         self._count_ends([self._append(token) for token in tokens])
 
     def _append(self, token: int) -> int:
-        """Returns the state of the whole text with one more token, whose end is not yet counted."""
+        """Returns the state of the text with one more token, whose end is not yet counted."""
+        last = self._appended(token)
+        self._last = ROOT if token == END else last
+        return last
+
+    def _appended(self, token: int) -> int:
+        if token in self._next[self._last]:  # an earlier text began like this one
+            return self._split(self._last, token)
         state, last = self._last, self._add({}, self._length[self._last] + 1, 0)
-        self._last = last
         while token not in self._next[state]:
             self._next[state][token] = last
             if state == ROOT:
@@ -102,6 +109,11 @@ class SuffixAutomaton:
         """Returns the longest suffix of the text that also occurs earlier: its state and length."""
         state = self._link[self._last]
         return state, self._length[state]
+
+    def only_end(self, state: int) -> int | None:
+        """Returns the position after the phrases of a state in the one text, None if not once."""
+        # The longest phrase that occurs where the text's beginning of this length ends is that one.
+        return self._length[state] if state != ROOT and self._count[state] == 1 else None
 
     def likeliest(self, state: int) -> tuple[int, int, float] | None:
         """Returns what follows the phrases of a state: the state after it, the token, its share.

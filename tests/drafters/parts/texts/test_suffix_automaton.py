@@ -2,7 +2,9 @@
 
 import random
 from collections import Counter
-from itertools import product
+from itertools import combinations, product
+
+from tiny.parts import held
 
 from outrider.drafters.parts.texts.suffix_automaton import END, ROOT, SuffixAutomaton
 
@@ -58,6 +60,61 @@ def test_no_match_reaches_from_one_text_to_the_next() -> None:
     state, length = automaton.step(ROOT, 0, 6)
     assert (length, automaton.likeliest(state)) == (1, None)
     assert automaton.step(state, length, 7)[1] == 1
+
+
+def test_several_texts_are_counted_as_each_by_itself() -> None:
+    chance = random.Random(0)
+    for _ in range(150):
+        texts = [
+            [chance.randrange(3) for _ in range(chance.randrange(8))]
+            for _ in range(chance.randrange(1, 5))
+        ]
+        texts += texts[:2]
+        automaton = SuffixAutomaton()
+        for text in texts:
+            automaton.extend([*text, END])
+        query = [chance.randrange(3) for _ in range(12)]
+        state, length = ROOT, 0
+        for position, token in enumerate(query, start=1):
+            state, length = automaton.step(state, length, token)
+            found = [
+                [
+                    (text, end)
+                    for text in texts
+                    for end in ends(text, query[position - size : position])
+                ]
+                for size in range(position + 1)
+            ]
+            assert length == max(size for size in range(position + 1) if size == 0 or found[size])
+            following = Counter((*text, END)[end] for text, end in found[length])
+            if length and any(token != END for token in following):
+                step = automaton.likeliest(state)
+                assert step is not None
+                most = max(count for token, count in following.items() if token != END)
+                assert following[step[1]] == most
+                assert step[2] == most / following.total()
+
+
+def test_a_text_that_comes_again_takes_no_room() -> None:
+    automaton = SuffixAutomaton()
+    for _ in range(30):
+        automaton.extend([1, 2, 1, 3, 1, 2, END])
+        automaton.extend([2, 1, 3, END])
+    assert len(held(automaton, list)) <= 2 * 11
+
+
+def test_a_phrase_that_occurs_once_ends_at_one_position() -> None:
+    for text in texts():
+        automaton = SuffixAutomaton()
+        automaton.extend(text)
+        for start, end in combinations(range(len(text) + 1), 2):
+            state, length = ROOT, 0
+            for token in text[start:end]:
+                state, length = automaton.step(state, length, token)
+            places = ends(text, text[start:end])
+            assert length == end - start
+            assert automaton.only_end(state) == (places[0] if len(places) == 1 else None)
+        assert automaton.only_end(ROOT) is None
 
 
 def test_a_repetition_continues_past_the_end() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny.growth import lines_run
+from tiny.growth import operations
 
 from outrider import ConfigError, Drafter, Target, Verifier, decode
 from outrider.drafters.hybrid import Hybrid
@@ -73,7 +73,7 @@ def test_a_file_does_not_grow_with_the_texts_and_a_text_adds_a_line(
     path, sizes, work = tmp_path / "memory", list[int](), list[int]()
     drafter = make(memory=str(path))
     for number in range(60):
-        work.append(lines_run(partial(written, drafter, PROMPTS[number % 4])))
+        work.append(operations(partial(written, drafter, PROMPTS[number % 4])))
         sizes.append(path.read_text().count("\n"))
     assert max(sizes[30:]) <= max(sizes[:30]) <= 30
     assert sum(after == before + 1 for before, after in itertools.pairwise(sizes)) > 45
