@@ -13,14 +13,12 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import decode, decode_together
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.chi_square import assert_sampled
 from outrider.testing.exact import (
     Conditionals,
-    Distribution,
     Setup,
+    assert_equal,
     loop_distribution,
     output_distribution,
     possible_drafts,
@@ -28,6 +26,7 @@ from outrider.testing.exact import (
     target_distribution,
     text_distribution,
 )
+from outrider.testing.sampled import assert_samples
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
@@ -50,7 +49,6 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 30)
 TEXTS = 200
 """How many texts are sampled."""
 NARROW = Sampling(temperature=0.7, top_k=2)
-TOLERANCE = 1e-12
 
 
 def check_tokens_follow_recorded_distributions(make: Make) -> None:
@@ -160,25 +158,10 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     drafter, target = opened(make)
     rule: Verifier = Traversal() if drafter.trees else Token()
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
-    budget, prompt = _budget(drafter), [0, 1, 2, 0, 1]
-    together = decode_together(
-        target, drafter, rule, [prompt] * count,
-        gamma=2, budget=budget, sampling=SAMPLED, max_new_tokens=2,
-    )  # fmt: skip
-    texts: dict[int, list[int]] = defaultdict(list)
-    for number, round in together:
-        texts[number] += round.tokens
-    for number in range(0, count, count // 4):
-        rounds = decode(
-            target, make(), rule, prompt,
-            gamma=2, budget=budget, sampling=SAMPLED, max_new_tokens=2, number=number,
-        )  # fmt: skip
-        alone = list(itertools.chain.from_iterable(round.tokens for round in rounds))
-        assert alone == texts[number], (
-            f"text {number} is {alone} when it is written alone, and {texts[number]} in a batch"
-        )
+    prompt = PROMPTS[0]
+    setup = Setup(target, drafter, rule, prompt, gamma=2, sampling=SAMPLED, budget=_budget(drafter))
     exact = target_distribution(target, prompt, 2, SAMPLED, rule)
-    assert_sampled(map(tuple, texts.values()), exact)
+    assert_samples(setup, exact, length=2, count=count, single=4, make=make)
 
 
 def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[int]) -> None:
@@ -270,16 +253,18 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
     assert_equal(loop_distribution(setup, 2), exact)
 
 
-def assert_equal(probs: Distribution, exact: Distribution) -> None:
-    """Raises AssertionError unless a distribution of texts is the exact one, to 1e-12."""
-    worst = max(exact.keys() | probs.keys(), key=lambda text: abs(probs.get(text, 0) - exact[text]))
-    error = abs(probs.get(worst, 0) - exact[worst])
-    assert error <= TOLERANCE, (
-        f"text {worst} comes out with probability {probs.get(worst, 0):.6f}: the target's is"
-        f" {exact[worst]:.6f} (off by {error:.1e})"
-    )
-
-
 def _budget(drafter: Drafter) -> int | None:
     # Two siblings and a node below them: all outcomes of a larger tree would take minutes.
     return 3 if drafter.trees else None
+
+
+CHECKS = (
+    check_tokens_follow_recorded_distributions,
+    check_long_contexts,
+    check_other_vocabularies,
+    check_is_autoregressive_if_it_says_so,
+    check_output_distribution_is_the_targets,
+    check_the_source_is_part_of_the_context,
+    check_sampled_texts_have_the_targets_distribution,
+)
+THOROUGH = (check_every_length, check_large_vocabularies)

@@ -1,14 +1,20 @@
 """Checks of a drafter whose drafts depend on what it has observed, or on earlier texts."""
 
-import itertools
 from collections.abc import Callable, Sequence
 
 from outrider.contract.chance import Chance
 from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.decode import decode
-from outrider.testing.drafter_distributions import assert_equal, refusal
-from outrider.testing.exact import Setup, distribution_of, loop_distribution, target_distribution
+from outrider.testing.drafter_distributions import refusal
+from outrider.testing.exact import (
+    Setup,
+    assert_equal,
+    distribution_of,
+    loop_distribution,
+    loop_text,
+    target_distribution,
+)
 from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.tiny_targets import (
     SAMPLED,
@@ -58,17 +64,13 @@ def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
     target = bound_target(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
     rule = Traversal() if made.trees else Token()
     exact = target_distribution(target, [0, 1], 2, SAMPLED, rule)
+    setup = Setup(target, made, rule, [0, 1], gamma=1, sampling=SAMPLED, budget=2)
 
     def play(chance: Chance) -> tuple[int, ...]:
         made.forget()
-        seed, text = Seed(chance), tuple[int, ...]()
-        for _ in range(2):
-            rounds = decode(
-                target, made, rule, [0, 1], gamma=1, budget=2, sampling=SAMPLED,
-                chance=SeededChance(seed, "text"), max_new_tokens=2,
-            )  # fmt: skip
-            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
-        return text
+        seed = Seed(chance)
+        loop_text(setup, 2, SeededChance(seed, "text"))
+        return loop_text(setup, 2, SeededChance(seed, "text"))
 
     assert_equal(distribution_of(play), exact)
 
@@ -154,5 +156,16 @@ def check_memory_is_shared_by_texts(make: Make) -> None:
 
 def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
     """Returns a prompt and the greedy text after it, once the drafter has helped to write it."""
-    rounds = decode(target, drafter, SampleMatch(), prompt, gamma=2, budget=4, max_new_tokens=8)
-    return prompt + [token for round in rounds for token in round.tokens]
+    rule, greedy = SampleMatch(), Sampling()
+    setup = Setup(target, drafter, rule, prompt, gamma=2, sampling=greedy, budget=4)
+    return [*prompt, *loop_text(setup, 8)]
+
+
+CHECKS = (
+    check_observations_leave_the_text_exact,
+    check_observations_end_with_the_text,
+    check_memory_leaves_the_text_exact,
+    check_memory_tells_nothing_of_a_seed,
+    check_memory_is_shared_by_texts,
+)
+THOROUGH = (check_observations_over_more_rounds,)

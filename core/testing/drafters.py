@@ -11,39 +11,22 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
-from outrider.decoding.decode import decode
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.drafter_distributions import (
-    NARROW,
-    check_every_length,
-    check_is_autoregressive_if_it_says_so,
-    check_large_vocabularies,
-    check_long_contexts,
-    check_other_vocabularies,
-    check_output_distribution_is_the_targets,
-    check_sampled_texts_have_the_targets_distribution,
-    check_the_source_is_part_of_the_context,
-    check_tokens_follow_recorded_distributions,
-)
-from outrider.testing.drafter_histories import (
-    check_memory_is_shared_by_texts,
-    check_memory_leaves_the_text_exact,
-    check_memory_tells_nothing_of_a_seed,
-    check_observations_end_with_the_text,
-    check_observations_leave_the_text_exact,
-    check_observations_over_more_rounds,
-)
+from outrider.testing import drafter_distributions, drafter_histories
+from outrider.testing.drafter_distributions import NARROW, PROMPTS
+from outrider.testing.exact import Setup, loop_text
 from outrider.testing.examples import check_its_examples_of_drafts_hold
+from outrider.testing.generators import global_generators
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
     bound_target,
     context_after,
     draft_after,
+    draft_on,
     opened,
     same_draft,
     unbound_target,
@@ -54,7 +37,6 @@ from outrider.verifiers.sample_match import SampleMatch
 
 Make = Callable[[], Drafter]
 
-PROMPTS = ([0, 1, 2, 0, 1], [2, 2, 2, 2], [1])
 SAME = 1e-6
 """How far, in total variation, rounding may drive apart two distributions of one text."""
 
@@ -86,17 +68,14 @@ def check_paths_are_of_one_length(make: Make) -> None:
     drafter, target = opened(make)
     context = context_after(drafter, target, PROMPTS[0])
     for budget, sampling in itertools.product(range(1, 8), (SAMPLED, Sampling())):
-        pen = Pen(
-            Sheet(
-                sampling=sampling,
-                chance=SampledChance.seeded(budget),
-                vocab_size=target.vocab_size,
-                gamma=3,
-                budget=budget,
-            )
+        sheet = Sheet(
+            sampling=sampling,
+            chance=SampledChance.seeded(budget),
+            vocab_size=target.vocab_size,
+            gamma=3,
+            budget=budget,
         )
-        drafter.propose(context, pen)
-        draft = pen.sheet.finish()
+        draft = draft_on(sheet, drafter, context)
         leaves = (node for node in range(len(draft)) if not draft.children(node))
         lengths = sorted({len(draft.path(node)) for node in leaves})
         assert len(lengths) <= 1, f"with a budget of {budget}, it wrote paths of {lengths} tokens"
@@ -107,12 +86,8 @@ def check_draws_only_from_chance(make: Make) -> None:
     drafts = []
     for noise in (1, 2):
         drafter, target = opened(make)
-        torch.manual_seed(noise)
-        random.seed(noise)
-        before = (torch.get_rng_state(), random.getstate())
-        drafts.append([draft_after(drafter, target, prompt, 5) for prompt in PROMPTS])
-        assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
-        assert before[1] == random.getstate(), "moved Python's global generator"
+        with global_generators(noise):
+            drafts.append([draft_after(drafter, target, prompt, 5) for prompt in PROMPTS])
     for first, second in zip(*drafts, strict=True):
         assert same_draft(first, second), "drafts differ though the seed is the same"
 
@@ -201,8 +176,8 @@ def check_greedy_text_is_the_targets(make: Make) -> None:
     target, untouched = bound_target(drafter), unbound_target(drafter)
     length = 24 if isinstance(target, TabularTarget) else 12
     for prompt in PROMPTS:
-        rounds = decode(target, drafter, SampleMatch(), prompt, gamma=4, max_new_tokens=length)
-        text = [token for round in rounds for token in round.tokens]
+        setup = Setup(target, drafter, SampleMatch(), prompt, gamma=4, sampling=Sampling())
+        text = list(loop_text(setup, length))
         # A text is greedy if each of its tokens is the likeliest one, which takes one pass to see.
         likeliest = untouched.open(prompt).score(Draft.chain(text[:-1])).argmax(-1).tolist()
         assert text == likeliest, f"wrote {text}, where the target's likeliest are {likeliest}"
@@ -235,24 +210,10 @@ CHECKS = (
     check_leaves_the_context_alone,
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,
-    check_tokens_follow_recorded_distributions,
-    check_long_contexts,
-    check_other_vocabularies,
     check_batched_drafts_equal_single_ones,
-    check_is_autoregressive_if_it_says_so,
-    check_output_distribution_is_the_targets,
-    check_the_source_is_part_of_the_context,
-    check_sampled_texts_have_the_targets_distribution,
-    check_observations_leave_the_text_exact,
-    check_observations_end_with_the_text,
-    check_memory_leaves_the_text_exact,
-    check_memory_tells_nothing_of_a_seed,
-    check_memory_is_shared_by_texts,
+    *drafter_distributions.CHECKS,
+    *drafter_histories.CHECKS,
     check_its_examples_of_drafts_hold,
 )
-THOROUGH = (
-    check_every_length,
-    check_large_vocabularies,
-    check_observations_over_more_rounds,
-)
+THOROUGH = drafter_distributions.THOROUGH + drafter_histories.THOROUGH
 """Checks that may take minutes."""

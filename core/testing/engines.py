@@ -11,6 +11,7 @@ from outrider.targets.passes.engine import Engine, engine_of, note_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.self_test import run_self_test
 from outrider.targets.self_test_text import differ
+from outrider.testing.tiny_targets import tiny_llama
 
 Make = Callable[[], Engine]
 
@@ -87,29 +88,13 @@ CHECKS = (
 
 def _models(engine: Engine) -> tuple[Any, Any, str]:
     """Returns a tiny decoder, the same one prepared for an engine, and why it refuses it."""
-    plain, model = _tiny_llama(), _tiny_llama()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    plain, model = (tiny_llama(0, vocab_size=48, **sizes) for _ in range(2))
     refusal = engine.refusal(model)
     if not refusal:
         engine.prepare(model)
         note_engine(model, engine)
     return plain, model, refusal
-
-
-def _tiny_llama() -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    config = LlamaConfig(
-        vocab_size=48,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        model: Any = LlamaForCausalLM(config)
-    return model.eval()
 
 
 @torch.no_grad()

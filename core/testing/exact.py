@@ -1,9 +1,8 @@
 """Exact distributions: the probability of every text, summed over all outcomes of all decisions."""
 
-import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import final
 
@@ -24,6 +23,9 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.tiny_targets import context_after
+
+TOLERANCE = 1e-12
+"""How far rounding may drive apart a probability from the exact one."""
 
 Text = tuple[int, ...]
 Distribution = dict[Text, float]
@@ -127,19 +129,17 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
 
     def write(chance: Chance) -> Draft:
         policy = make_policy()
-        pen = Pen(
-            Sheet(
-                sampling=setup.sampling,
-                chance=chance,
-                vocab_size=setup.target.vocab_size,
-                gamma=policy.depth(setup.gamma),
-                budget=setup.budget,
-                more=policy.more,
-                start=0 if setup.verifier.coupled else None,
-            )
+        sheet = Sheet(
+            sampling=setup.sampling,
+            chance=chance,
+            vocab_size=setup.target.vocab_size,
+            gamma=policy.depth(setup.gamma),
+            budget=setup.budget,
+            more=policy.more,
+            start=0 if setup.verifier.coupled else None,
         )
-        drafter.propose_batch([(context, pen)])
-        return pen.sheet.finish()
+        drafter.propose_batch([(context, Pen(sheet))])
+        return sheet.finish()
 
     return write
 
@@ -217,36 +217,60 @@ def loop_distribution(
     make_policy: as for `possible_drafts`. Its answers may not depend on the clock.
     """
 
-    def write(prompt: Sequence[int], chance: Chance) -> tuple[int, ...]:
-        rounds = decode(
-            setup.target,
-            setup.drafter,
-            setup.verifier,
-            prompt,
-            gamma=setup.gamma,
-            budget=setup.budget,
-            sampling=setup.sampling,
-            policy=make_policy(),
-            chance=chance,
-            max_new_tokens=length,
-        )
-        return tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
-
-    def play(chance: Chance) -> tuple[int, ...]:
+    def play(chance: Chance) -> Text:
         setup.drafter.forget()  # so that each replay begins with the same memory
         for number, prompt in enumerate(setup.earlier):
-            write(prompt, SampledChance.seeded(0, number))
-        return write(setup.prompt, chance)
+            before = replace(setup, prompt=prompt)
+            loop_text(before, length, SampledChance.seeded(0, number), policy=make_policy())
+        return loop_text(setup, length, chance, policy=make_policy())
 
     return distribution_of(play)
 
 
-def distribution_of(play: Callable[[Chance], tuple[int, ...]]) -> Distribution:
+def loop_text(
+    setup: Setup,
+    length: int,
+    chance: Chance | None = None,
+    *,
+    policy: Policy | None = None,
+    number: int = 0,
+) -> Text:
+    """Returns the first `length` tokens that the loop writes.
+
+    chance, policy, number: as for `outrider.decode`.
+    """
+    rounds = decode(
+        setup.target,
+        setup.drafter,
+        setup.verifier,
+        setup.prompt,
+        gamma=setup.gamma,
+        budget=setup.budget,
+        sampling=setup.sampling,
+        policy=policy,
+        chance=chance,
+        max_new_tokens=length,
+        number=number,
+    )
+    return tuple(token for round in rounds for token in round.tokens)
+
+
+def distribution_of(play: Callable[[Chance], Text]) -> Distribution:
     """Returns the distribution of what `play` returns, over all outcomes of its decisions."""
     probs: Distribution = defaultdict(float)
     for probability, text in EnumeratedChance.outcomes(play):
         probs[text] += probability
     return probs
+
+
+def assert_equal(probs: Distribution, exact: Distribution, case: str = "") -> None:
+    """Raises AssertionError unless a distribution of texts is the exact one, to 1e-12."""
+    worst = max(exact.keys() | probs.keys(), key=lambda text: abs(probs.get(text, 0) - exact[text]))
+    error = abs(probs.get(worst, 0) - exact[worst])
+    assert error <= TOLERANCE, (
+        f"text {worst} comes out with probability {probs.get(worst, 0):.6f}: the target's is"
+        f" {exact[worst]:.6f} (off by {error:.1e}{case and f', {case}'})"
+    )
 
 
 def _continued(length: int, probs: Callable[[Text], Float[Tensor, "vocab"]]) -> Distribution:

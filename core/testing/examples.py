@@ -22,6 +22,7 @@ from outrider.contract.verifier import Scores, Verifier, VerifierExample
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.tiny_targets import draft_on
 from outrider.verifiers.sample_match import SampleMatch
 
 TOLERANCE = 1e-6
@@ -70,17 +71,14 @@ def _drafted(drafter: Drafter, example: DrafterExample) -> Draft:
 
 def _draft(drafter: Drafter, example: DrafterExample, text: Sequence[int]) -> Draft:
     sampled = example.probs is not None
-    pen = Pen(
-        Sheet(
-            sampling=Sampling(temperature=float(sampled)),
-            chance=_Wish(example.draft) if sampled else SampledChance.seeded(0),
-            vocab_size=example.vocab_size,
-            gamma=example.gamma,
-            budget=example.budget,
-        )
+    sheet = Sheet(
+        sampling=Sampling(temperature=float(sampled)),
+        chance=_Wish(example.draft) if sampled else SampledChance.seeded(0),
+        vocab_size=example.vocab_size,
+        gamma=example.gamma,
+        budget=example.budget,
     )
-    drafter.propose(Context(Tokens(list(text))), pen)
-    return pen.sheet.finish()
+    return draft_on(sheet, drafter, Context(Tokens(list(text))))
 
 
 def counting_up(vocab_size: int) -> TabularTarget:

@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -13,31 +12,30 @@ import torch
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
-from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sheet import Sheet
-from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
-    Distribution,
     Setup,
+    assert_equal,
     distribution_of,
     loop_distribution,
+    loop_text,
     output_distribution,
     target_distribution,
 )
 from outrider.testing.examples import check_its_examples_of_lengths_hold
+from outrider.testing.generators import global_generators
 from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
-from outrider.testing.tiny_targets import SAMPLED
+from outrider.testing.tiny_targets import SAMPLED, draft_on
 from outrider.verifiers.block import Block
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Policy]
 
-TOLERANCE = 1e-12
 PASTS = ("nothing", "all accepted", "all rejected", "in turn", "silent")
 """What the rounds before were like."""
 
@@ -63,19 +61,15 @@ def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
     for past in PASTS:
         answers = []
         for noise in (1, 2):
-            torch.manual_seed(noise)
-            random.seed(noise)
-            before = (torch.get_rng_state(), random.getstate())
-            policy = make()
-            policy.reset()
-            replies: list[object] = []
-            for round in rounds(policy, past, 4, 30):
-                policy.observe(round)
-                replies.append(policy.depth(4))
-                replies += [policy.more(draft) for draft in _growing_drafts(round)]
-            answers.append(replies)
-            assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
-            assert before[1] == random.getstate(), "moved Python's global generator"
+            with global_generators(noise):
+                policy = make()
+                policy.reset()
+                replies: list[object] = []
+                for round in rounds(policy, past, 4, 30):
+                    policy.observe(round)
+                    replies.append(policy.depth(4))
+                    replies += [policy.more(draft) for draft in _growing_drafts(round)]
+                answers.append(replies)
         assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"
 
 
@@ -92,7 +86,7 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
             setup = Setup(target, drafter, rule, [0, 2], gamma=2, sampling=SAMPLED)
             probs = output_distribution(setup, make_policy=partial(copy.deepcopy, policy))
             exact = target_distribution(target, [0, 2], 3, SAMPLED, rule)
-            _assert_close(probs, exact, f"after {past}, {kind} draft")
+            assert_equal(probs, exact, f"after {past}, {kind} draft")
 
 
 def check_several_rounds_and_trees(make: Make) -> None:
@@ -105,7 +99,7 @@ def check_several_rounds_and_trees(make: Make) -> None:
         setup = Setup(small, ChainDrafter(small, kind), Token(), [0, 1], gamma=2, sampling=SAMPLED)
         fresh = partial(_MadeUpTimes, make)
         exact = target_distribution(small, [0, 1], 4, SAMPLED, Token())
-        _assert_close(loop_distribution(setup, 4, fresh), exact, f"four tokens, {kind} draft")
+        assert_equal(loop_distribution(setup, 4, fresh), exact, f"four tokens, {kind} draft")
     for kind, vocab in (("distinct", 3), ("iid", 2), ("paths", 2)):
         target = TabularTarget(vocab)
         exact = target_distribution(target, [0, 1], 3, SAMPLED, Traversal())
@@ -116,7 +110,7 @@ def check_several_rounds_and_trees(make: Make) -> None:
                 gamma=2, sampling=SAMPLED, budget=4,
             )  # fmt: skip
             probs = output_distribution(setup, make_policy=partial(copy.deepcopy, policy))
-            _assert_close(probs, exact, f"after {past}, {kind} tree")
+            assert_equal(probs, exact, f"after {past}, {kind} tree")
 
 
 def check_the_second_text_of_a_seed(make: Make) -> None:
@@ -124,20 +118,15 @@ def check_the_second_text_of_a_seed(make: Make) -> None:
     target = TabularTarget(2)
     exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
     drafter = ChainDrafter(target, "drawn")
+    setup = Setup(target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED)
 
     def play(chance: Chance) -> tuple[int, ...]:
         seed, policy = Seed(chance), _MadeUpTimes(make)
-        text: tuple[int, ...] = ()
-        for _ in range(2):
-            rounds = decode(
-                target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED, policy=policy,
-                chance=SeededChance(seed, "text"), max_new_tokens=3,
-            )  # fmt: skip
-            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
-        return text
+        loop_text(setup, 3, SeededChance(seed, "text"), policy=policy)
+        return loop_text(setup, 3, SeededChance(seed, "text"), policy=policy)
 
     if make().learns:
-        _assert_close(distribution_of(play), exact, "the second text of a seed")
+        assert_equal(distribution_of(play), exact, "the second text of a seed")
 
 
 def check_many_rounds(make: Make) -> None:
@@ -148,7 +137,7 @@ def check_many_rounds(make: Make) -> None:
         setup = Setup(target, drafter, Block(), [0, 1], gamma=gamma, sampling=SAMPLED)
         exact = target_distribution(target, [0, 1], length, SAMPLED, Block())
         probs = loop_distribution(setup, length, partial(_MadeUpTimes, make))
-        _assert_close(probs, exact, f"{length} tokens, {kind} draft, gamma {gamma}")
+        assert_equal(probs, exact, f"{length} tokens, {kind} draft, gamma {gamma}")
 
 
 @final
@@ -184,11 +173,6 @@ def _after(make: Make, past: str, gamma: int) -> Policy:
     return policy
 
 
-def _assert_close(probs: Distribution, exact: Distribution, case: str) -> None:
-    error = max(abs(probs.get(text, 0.0) - p) for text, p in exact.items())
-    assert error <= TOLERANCE, f"the text's distribution is off by {error:.1e} ({case})"
-
-
 def _seconds(drafted: int) -> dict[str, float]:
     return {"draft": 0.002 * drafted, "score": 0.03 + 0.004 * drafted, "verify": 0.001}
 
@@ -201,17 +185,14 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
     drafter = ChainDrafter(TabularTarget(3), "drawn")
     for number in range(0 if past == "nothing" else count):
         depth = policy.depth(gamma)
-        pen = Pen(
-            Sheet(
-                sampling=SAMPLED,
-                chance=SampledChance.seeded(number),
-                vocab_size=3,
-                gamma=0 if past == "silent" else depth,
-                more=policy.more,
-            )
+        sheet = Sheet(
+            sampling=SAMPLED,
+            chance=SampledChance.seeded(number),
+            vocab_size=3,
+            gamma=0 if past == "silent" else depth,
+            more=policy.more,
         )
-        drafter.propose(Context(Tokens([0, number % 3])), pen)
-        draft = pen.sheet.finish()
+        draft = draft_on(sheet, drafter, Context(Tokens([0, number % 3])))
         fully_accepted = past == "all accepted" or (past == "in turn" and number % 2 == 0)
         accepted = len(draft) if fully_accepted else 0
         tokens = (*draft.tokens[:accepted], 0)

@@ -1,6 +1,5 @@
 """Checks of what a target says of itself: its distributions, its own texts, and its offers."""
 
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -17,6 +16,7 @@ from outrider.contract.target import Target
 from outrider.decoding.batch_target import batched
 from outrider.decoding.decode import decode
 from outrider.decoding.turns import Turn, without_end
+from outrider.testing.generators import global_generators
 from outrider.testing.target_texts import (
     PLAIN,
     WRITTEN,
@@ -61,12 +61,8 @@ def check_scores_are_the_same_each_time(make: Make) -> None:
     prompt, draft = prompts_for(target)[0], Draft.chain(next_tokens(target)[:4])
     scores = []
     for noise in (1, 2):
-        torch.manual_seed(noise)
-        random.seed(noise)
-        before = (torch.get_rng_state(), random.getstate())
-        scores.append(target.open(prompt).score(draft))
-        assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
-        assert before[1] == random.getstate(), "moved Python's global generator"
+        with global_generators(noise):
+            scores.append(target.open(prompt).score(draft))
     assert_same(scores[1], scores[0], "the same draft, scored again")
     assert target.fingerprint() == target.fingerprint(), "the fingerprint changes"
 

@@ -64,29 +64,35 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
 @cache
 def _tiny_target(vocab_size: int, seed: int) -> TransformersTarget:
     import tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
-    config = LlamaConfig(
+    model = tiny_llama(
+        seed,
         vocab_size=vocab_size,
         hidden_size=16,
         intermediate_size=32,
         num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=1,
         max_position_embeddings=512,
         bos_token_id=None,
         eos_token_id=None,
         pad_token_id=None,
         initializer_range=0.5,  # for distributions far from uniform that differ after every text
     )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model: Any = LlamaForCausalLM(config).double()
     words = {chr(ord("a") + token): token for token in range(vocab_size)}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="a"))
     backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     wrap: Any = PreTrainedTokenizerFast
-    return TransformersTarget(model.eval(), wrap(tokenizer_object=backend))
+    return TransformersTarget(model.double(), wrap(tokenizer_object=backend))
+
+
+def tiny_llama(seed: int, **sizes: Any) -> Any:
+    """Returns a random Llama with two heads in float32. sizes: the rest of its config."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(num_attention_heads=2, num_key_value_heads=1, **sizes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config).eval()
 
 
 def context_after(
@@ -117,20 +123,24 @@ def write_drafts(
 
     seed: of the first draft; each further one gets the next seed.
     """
-    pens = [
-        Pen(
-            Sheet(
-                sampling=sampling,
-                chance=SampledChance.seeded(seed + index),
-                vocab_size=target.vocab_size,
-                gamma=gamma,
-                budget=gamma * 4 if drafter.trees else None,
-            )
+    sheets = [
+        Sheet(
+            sampling=sampling,
+            chance=SampledChance.seeded(seed + index),
+            vocab_size=target.vocab_size,
+            gamma=gamma,
+            budget=gamma * 4 if drafter.trees else None,
         )
         for index in range(len(contexts))
     ]
-    drafter.propose_batch(list(zip(contexts, pens, strict=True)))
-    return [pen.sheet.finish() for pen in pens]
+    drafter.propose_batch(list(zip(contexts, map(Pen, sheets), strict=True)))
+    return [sheet.finish() for sheet in sheets]
+
+
+def draft_on(sheet: Sheet, drafter: Drafter, context: Context) -> Draft:
+    """Returns the draft that `drafter` writes on a sheet."""
+    drafter.propose(context, Pen(sheet))
+    return sheet.finish()
 
 
 def write_draft(

@@ -10,23 +10,22 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
-from outrider.decoding.decode import decode, decode_together
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import VOCAB, Case, cases, thorough_cases, tied_target
-from outrider.testing.chi_square import assert_sampled
 from outrider.testing.exact import (
+    TOLERANCE,
     Distribution,
     Setup,
     loop_distribution,
     output_distribution,
     target_distribution,
 )
+from outrider.testing.sampled import assert_samples
 from outrider.testing.table_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED
 
 Make = Callable[[], Verifier]
 
-TOLERANCE = 1e-12
 BUDGET_TOLERANCE = 1e-9
 """For conditional distributions, whose rounding grows as the text before them gets unlikely."""
 GREEDY = Sampling()
@@ -109,23 +108,7 @@ def check_sampled_texts_have_the_enumerated_distribution(make: Make) -> None:
     for drafter in parts:
         setup = Setup(target, drafter, verifier, [0, 1], gamma=1, sampling=SAMPLED, budget=2)
         exact = loop_distribution(setup, 2)
-        texts: dict[int, list[int]] = defaultdict(list)
-        together = decode_together(
-            target, drafter, verifier, [[0, 1]] * TEXTS,
-            gamma=1, budget=2, sampling=SAMPLED, max_new_tokens=2,
-        )  # fmt: skip
-        for number, round in together:
-            texts[number] += round.tokens
-        for number in range(0, TEXTS, 20):
-            rounds = decode(
-                target, drafter, verifier, [0, 1],
-                gamma=1, budget=2, sampling=SAMPLED, max_new_tokens=2, number=number,
-            )  # fmt: skip
-            alone = list(itertools.chain.from_iterable(round.tokens for round in rounds))
-            assert alone == texts[number], (
-                f"text {number} is {alone} when it is written alone, and {texts[number]} in a batch"
-            )
-        assert_sampled(map(tuple, texts.values()), exact)
+        assert_samples(setup, exact, length=2, count=TEXTS, single=10, make=drafter.open)
 
 
 def drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:
@@ -178,3 +161,13 @@ def _assert_claim(probs: Distribution, setup: Setup, case: str) -> None:
                 raise AssertionError(
                     f"text {text} comes out with probability {p:.6f}: {claim} {bound:.6f} ({case})"
                 )
+
+
+CHECKS = (
+    check_output_distribution_is_as_claimed,
+    check_loop_distribution_is_as_claimed,
+    check_tokens_keep_to_the_budget,
+    check_greedy_text_is_as_claimed,
+    check_sampled_texts_have_the_enumerated_distribution,
+)
+THOROUGH = (check_larger_drafts,)

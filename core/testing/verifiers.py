@@ -1,7 +1,6 @@
 """Checks of an acceptance rule: each takes a callable that makes one, and raises AssertionError."""
 
 import itertools
-import random
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -14,25 +13,16 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.decoding.decode import decode
 from outrider.decoding.handed_over import check_rule_says, checked_verdict
 from outrider.targets.tabular import TabularTarget
+from outrider.testing import verifier_distributions
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.exact import assert_is_path
+from outrider.testing.exact import TOLERANCE, Setup, assert_is_path, loop_text
 from outrider.testing.examples import check_its_examples_of_verdicts_hold
+from outrider.testing.generators import global_generators
 from outrider.testing.tiny_targets import SAMPLED, write_draft
-from outrider.testing.verifier_distributions import (
-    GREEDY,
-    TOLERANCE,
-    check_greedy_text_is_as_claimed,
-    check_larger_drafts,
-    check_loop_distribution_is_as_claimed,
-    check_output_distribution_is_as_claimed,
-    check_sampled_texts_have_the_enumerated_distribution,
-    check_tokens_keep_to_the_budget,
-    drafters,
-)
+from outrider.testing.verifier_distributions import GREEDY, drafters
 
 Make = Callable[[], Verifier]
 
@@ -58,12 +48,9 @@ def check_draws_only_from_chance(make: Make) -> None:
     for name, drafter in drafters(make(), target):
         verdicts = []
         for noise in (1, 2):
-            torch.manual_seed(noise)
-            random.seed(noise)
-            before = (torch.get_rng_state(), random.getstate())
-            verdicts.append([_verdict(make(), drafter, target, seed)[1] for seed in range(SEEDS)])
-            assert torch.equal(before[0], torch.get_rng_state()), "moved torch's global generator"
-            assert before[1] == random.getstate(), "moved Python's global generator"
+            with global_generators(noise):
+                played = [_verdict(make(), drafter, target, seed)[1] for seed in range(SEEDS)]
+            verdicts.append(played)
         assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"
 
 
@@ -147,12 +134,10 @@ def check_text_depends_on_the_seed_alone(make: Make) -> None:
         texts: dict[tuple[int, ...], str] = {}
         for (name, drafter), gamma in itertools.product(drafters(verifier, target), (1, 3)):
             sampling = Sampling(temperature=1.0, seed=seed)
-            rounds = decode(
-                target, drafter, verifier, [0, 2], gamma=gamma, budget=6, sampling=sampling,
-                max_new_tokens=12,
-            )  # fmt: skip
-            text = tuple(itertools.chain.from_iterable(round.tokens for round in rounds))
-            texts.setdefault(text, f"{name} draft, gamma {gamma}")
+            setup = Setup(
+                target, drafter, verifier, [0, 2], gamma=gamma, sampling=sampling, budget=6
+            )
+            texts.setdefault(loop_text(setup, 12), f"{name} draft, gamma {gamma}")
         assert len(texts) == 1, f"seed {seed} gives different texts: {'; '.join(texts.values())}"
 
 
@@ -225,11 +210,7 @@ def _verdict(
 
 
 CHECKS = (
-    check_output_distribution_is_as_claimed,
-    check_loop_distribution_is_as_claimed,
-    check_tokens_keep_to_the_budget,
-    check_greedy_text_is_as_claimed,
-    check_sampled_texts_have_the_enumerated_distribution,
+    *verifier_distributions.CHECKS,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
     check_accepts_along_reports_true_probabilities,
@@ -238,5 +219,5 @@ CHECKS = (
     check_leaves_distributions_alone,
     check_its_examples_of_verdicts_hold,
 )
-THOROUGH = (check_larger_drafts,)
+THOROUGH = verifier_distributions.THOROUGH
 """Checks that take minutes."""

@@ -33,7 +33,7 @@ from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import drafters
+from outrider.testing import drafter_distributions, drafter_histories, drafters
 from outrider.testing.chi_square import chi_square
 from outrider.testing.tiny_targets import VOCAB_SIZE
 from outrider.verifiers.sample_match import SampleMatch
@@ -633,30 +633,33 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
-    (LiesAboutTemperature, drafters.check_tokens_follow_recorded_distributions),
-    (DropsTheUnlikely, drafters.check_tokens_follow_recorded_distributions),
-    (LiesInLongTexts, drafters.check_tokens_follow_recorded_distributions),
-    (LiesInLongTexts, drafters.check_long_contexts),
-    (LiesInVeryLongTexts, drafters.check_long_contexts),
-    (LiesAtFiveTokens, drafters.check_other_vocabularies),
-    (LooksAtItsGuess, drafters.check_tokens_follow_recorded_distributions),
-    *((liar, drafters.check_tokens_follow_recorded_distributions) for liar in GUESSERS),
-    (KnowsTheSampler, drafters.check_sampled_texts_have_the_targets_distribution),
-    (SharesOneUniform, drafters.check_tokens_follow_recorded_distributions),
+    (LiesAboutTemperature, drafter_distributions.check_tokens_follow_recorded_distributions),
+    (DropsTheUnlikely, drafter_distributions.check_tokens_follow_recorded_distributions),
+    (LiesInLongTexts, drafter_distributions.check_tokens_follow_recorded_distributions),
+    (LiesInLongTexts, drafter_distributions.check_long_contexts),
+    (LiesInVeryLongTexts, drafter_distributions.check_long_contexts),
+    (LiesAtFiveTokens, drafter_distributions.check_other_vocabularies),
+    (LooksAtItsGuess, drafter_distributions.check_tokens_follow_recorded_distributions),
+    *(
+        (liar, drafter_distributions.check_tokens_follow_recorded_distributions)
+        for liar in GUESSERS
+    ),
+    (KnowsTheSampler, drafter_distributions.check_sampled_texts_have_the_targets_distribution),
+    (SharesOneUniform, drafter_distributions.check_tokens_follow_recorded_distributions),
     (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
-    (ForgetsHowDeepItIs, drafters.check_is_autoregressive_if_it_says_so),
-    (LiesAboutTemperature, drafters.check_output_distribution_is_the_targets),
-    (DropsTheUnlikely, drafters.check_output_distribution_is_the_targets),
-    (ForgetsTheSource, drafters.check_the_source_is_part_of_the_context),
-    (LiesAboutTemperature, drafters.check_the_source_is_part_of_the_context),
-    (LiesAboutWhatItObserved, drafters.check_observations_leave_the_text_exact),
-    (NeverForgets, drafters.check_observations_end_with_the_text),
-    (OpensItself, drafters.check_observations_end_with_the_text),
-    (LiesByItsMemory, drafters.check_memory_leaves_the_text_exact),
-    (MakesItsTextsForget, drafters.check_memory_is_shared_by_texts),
-    (CountsNoTexts, drafters.check_memory_tells_nothing_of_a_seed),
-    (MiscountsItsTexts, drafters.check_memory_is_shared_by_texts),
-    (KeepsItsMemoryFromItsTexts, drafters.check_memory_is_shared_by_texts),
+    (ForgetsHowDeepItIs, drafter_distributions.check_is_autoregressive_if_it_says_so),
+    (LiesAboutTemperature, drafter_distributions.check_output_distribution_is_the_targets),
+    (DropsTheUnlikely, drafter_distributions.check_output_distribution_is_the_targets),
+    (ForgetsTheSource, drafter_distributions.check_the_source_is_part_of_the_context),
+    (LiesAboutTemperature, drafter_distributions.check_the_source_is_part_of_the_context),
+    (LiesAboutWhatItObserved, drafter_histories.check_observations_leave_the_text_exact),
+    (NeverForgets, drafter_histories.check_observations_end_with_the_text),
+    (OpensItself, drafter_histories.check_observations_end_with_the_text),
+    (LiesByItsMemory, drafter_histories.check_memory_leaves_the_text_exact),
+    (MakesItsTextsForget, drafter_histories.check_memory_is_shared_by_texts),
+    (CountsNoTexts, drafter_histories.check_memory_tells_nothing_of_a_seed),
+    (MiscountsItsTexts, drafter_histories.check_memory_is_shared_by_texts),
+    (KeepsItsMemoryFromItsTexts, drafter_histories.check_memory_is_shared_by_texts),
     (SaysWhatIsWrong, drafters.check_its_examples_of_drafts_hold),
 ]
 
@@ -676,8 +679,8 @@ def test_every_check_has_a_culprit() -> None:
 @pytest.mark.parametrize(
     ("culprit", "check"),
     [
-        (LiesInVeryLongTexts, drafters.check_every_length),
-        (LiesAtFiveTokens, drafters.check_large_vocabularies),
+        (LiesInVeryLongTexts, drafter_distributions.check_every_length),
+        (LiesAtFiveTokens, drafter_distributions.check_large_vocabularies),
     ],
 )
 def test_the_thorough_check_catches_its_culprit(
@@ -689,11 +692,11 @@ def test_the_thorough_check_catches_its_culprit(
 
 
 def test_a_long_history_is_checked_if_asked_for() -> None:
-    drafters.check_observations_over_more_rounds(TokenRecycling)
+    drafter_histories.check_observations_over_more_rounds(TokenRecycling)
 
 
 def test_a_drafter_that_is_made_for_one_vocabulary_is_told_so() -> None:
-    line = drafters.check_other_vocabularies(MadeForOneVocabulary)
+    line = drafter_distributions.check_other_vocabularies(MadeForOneVocabulary)
     assert line == "no draft for a vocabulary of 3: gave logits of shape (4,): expected (3,)"
 
 
@@ -707,7 +710,9 @@ def redrawn_from_p(guess: int, q: Tensor, probs: Tensor, chance: Chance) -> int:
 def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.contract.composition.kept_or_redrawn", redrawn_from_p)
     with pytest.raises(AssertionError, match="draws token"):
-        drafters.check_tokens_follow_recorded_distributions(partial(Hierarchy, "random"))
+        drafter_distributions.check_tokens_follow_recorded_distributions(
+            partial(Hierarchy, "random")
+        )
 
 
 @pytest.mark.parametrize("check", drafters.CHECKS)
@@ -813,7 +818,7 @@ def test_a_fault_is_told_with_both_probabilities() -> None:
         " it records 0.250000"
     )
     with pytest.raises(AssertionError, match=fault):
-        drafters.check_tokens_follow_recorded_distributions(SharesOneUniform)
+        drafter_distributions.check_tokens_follow_recorded_distributions(SharesOneUniform)
 
 
 def test_chi_square_is_the_known_survival_function() -> None:

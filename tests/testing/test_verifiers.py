@@ -24,7 +24,7 @@ from outrider import (
 )
 from outrider.contract.draft import KINDS
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import check_verifier, verifiers
+from outrider.testing import check_verifier, verifier_distributions, verifiers
 from outrider.verifiers import k_seq, multi_path_block, traversal
 from outrider.verifiers.block import Block
 from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
@@ -324,7 +324,7 @@ class SaysWhatIsWrong(Mutant):
 
 CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
-        (mutant, verifiers.check_output_distribution_is_as_claimed)
+        (mutant, verifier_distributions.check_output_distribution_is_as_claimed)
         for mutant in (
             WrongResidual,
             StaleQ,
@@ -340,18 +340,18 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             GivesUpOnThree,
         )
     ),
-    (WrongResidual, verifiers.check_loop_distribution_is_as_claimed),
-    (Remembers, verifiers.check_loop_distribution_is_as_claimed),
-    (TakesTheSecondBest, verifiers.check_greedy_text_is_as_claimed),
+    (WrongResidual, verifier_distributions.check_loop_distribution_is_as_claimed),
+    (Remembers, verifier_distributions.check_loop_distribution_is_as_claimed),
+    (TakesTheSecondBest, verifier_distributions.check_greedy_text_is_as_claimed),
     (AcceptsOneNodeLater, verifiers.check_accepts_a_path),
     (SaysToken, verifiers.check_accepts_reports_true_probabilities),
     (SaysTokenAlong, verifiers.check_accepts_along_reports_true_probabilities),
     (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
-    (KnowsTheSampler, verifiers.check_sampled_texts_have_the_enumerated_distribution),
+    (KnowsTheSampler, verifier_distributions.check_sampled_texts_have_the_enumerated_distribution),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
-    (Overdrawn, verifiers.check_output_distribution_is_as_claimed),
-    (Overdrawn, verifiers.check_tokens_keep_to_the_budget),
+    (Overdrawn, verifier_distributions.check_output_distribution_is_as_claimed),
+    (Overdrawn, verifier_distributions.check_tokens_keep_to_the_budget),
     (Uncoupled, verifiers.check_text_depends_on_the_seed_alone),
     (SaysWhatIsWrong, verifiers.check_its_examples_of_verdicts_hold),
 ]
@@ -404,4 +404,4 @@ def test_replacing_a_token_by_the_distribution_itself_breaks_the_ceiling_of_leni
             return Verdict(tuple(range(at)), chance.categorical(scores.after(at - 1)))
 
     with pytest.raises(AssertionError, match="ceiling"):
-        verifiers.check_output_distribution_is_as_claimed(PlainP)
+        verifier_distributions.check_output_distribution_is_as_claimed(PlainP)

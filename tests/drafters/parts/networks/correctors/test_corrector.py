@@ -22,9 +22,9 @@ from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
+from outrider.testing.drafter_distributions import check_output_distribution_is_the_targets
 from outrider.testing.drafters import (
     check_depends_only_on_context,
-    check_output_distribution_is_the_targets,
 )
 from outrider.testing.tiny_targets import context_after, write_draft
 
