@@ -14,6 +14,7 @@ import platformdirs
 from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.terminal import plain, remarks
+from outrider.base.waiting import steps, waiting
 
 PRECISION = "precision.txt"
 """The file in a kept folder that says in how many bits the weights were."""
@@ -54,15 +55,26 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
     Raises:
         ConfigError: the library that reads such files is not installed.
     """
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers import (
+        AutoModelForCausalLM,
+        AutoTokenizer,
+        GgufConfig,
+        modeling_gguf_pytorch_utils,
+    )
 
     _reader()
-    model: Any = AutoModelForCausalLM.from_pretrained(
-        weights.parent,
-        gguf_file=weights.name,
-        quantization_config=GgufConfig(dequantize=True),
-        dtype=dtype,
-    )
+    reading: Any = modeling_gguf_pytorch_utils
+    own_bar = reading.tqdm
+    reading.tqdm = lambda items, **_: steps(items)  # there is no switch, as other bars have
+    try:
+        model: Any = AutoModelForCausalLM.from_pretrained(
+            weights.parent,
+            gguf_file=weights.name,
+            quantization_config=GgufConfig(dequantize=True),
+            dtype=dtype,
+        )
+    finally:
+        reading.tqdm = own_bar
     # With the settings of the GGUF file, a saved model could not be loaded.
     if quantizer := getattr(model, "hf_quantizer", None):
         quantizer.remove_quantization_config(model)
@@ -97,6 +109,7 @@ def _reader() -> Any:
     return GGUFReader
 
 
+@waiting("converting a GGUF file")
 def convert(weights: Path, folder: Path, dtype: str = "float32") -> None:
     """Writes the dequantised model, in a precision, and its tokenizer to a folder."""
     model, tokenizer = read(weights, dtype)

@@ -1,6 +1,6 @@
 """A transformers model and its tokenizer, from a hub id, a folder or a GGUF file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,10 +10,12 @@ import torch
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.terminal import is_quiet, plain, remarks
+from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
 from outrider.targets.adapters import adapted, base_of, is_adapter
 from outrider.targets.passes import launch
+from outrider.targets.weight_files import read_ahead, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -56,7 +58,7 @@ def load(
         name = str(folder)
         require(folder.is_dir() or not tensor_parallel, "model", name, "a folder to be spread")
     try:
-        with _quiet(progress=not is_local and not is_quiet()):  # a folder takes but a second
+        with _quiet(downloads=not is_local and not is_quiet()):
             model, tokenizer, report = _from_pretrained(name, dtype, tensor_parallel)
     except OutriderError:
         raise
@@ -90,6 +92,7 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(name)
         return adapted(model, folder), tokenizer, report
+    read_ahead(weight_files(name))
     config: Any = AutoConfig.from_pretrained(name)
     auto_model = _auto_model(config)
     options: dict[str, Any] = {}
@@ -105,24 +108,31 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
 
 
 @contextmanager
-def _quiet(*, progress: bool) -> Iterator[None]:
-    """Keeps transformers from reporting what `load` raises itself.
+def _quiet(*, downloads: bool) -> Iterator[None]:
+    """Keeps transformers from reporting what `load` raises itself, and from bars of its own.
 
-    progress: whether to leave its progress bars on, if they are.
+    downloads: whether to leave those of downloads on, if they are.
     """
     from transformers.utils import logging
 
     log: Any = logging
     had_progress, level = log.is_progress_bar_enabled(), log.get_verbosity()
     log.set_verbosity_error()
-    if not progress:
+    if not downloads:
         log.disable_progress_bar()
+    hook = log.set_tqdm_hook(_steps)
     try:
         yield
     finally:
+        log.set_tqdm_hook(hook)
         log.set_verbosity(level)
         if had_progress:
             log.enable_progress_bar()
+
+
+def _steps(bar: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Returns what stands for a bar of transformers: nearly all of theirs go through a list."""
+    return steps(args[0]) if args else bar(**options)
 
 
 def _auto_model(config: Any) -> Any:

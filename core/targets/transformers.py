@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
 from outrider.base.terminal import plain, remarks
+from outrider.base.waiting import waiting
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
@@ -33,10 +33,10 @@ from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.windows import context_window
-from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
+from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -81,6 +81,7 @@ class TransformersTarget(BatchTarget):
     """
 
     @checked("target")
+    @waiting("loading the target")
     def __init__(  # noqa: PLR0913  how a model is loaded and run, by name
         self,
         model: Any,
@@ -98,8 +99,9 @@ class TransformersTarget(BatchTarget):
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
             launch.join()
+        name = str(model) if is_name else ""
         if is_name:
-            model, tokenizer = load(str(model), dtype, device, tensor_parallel=tensor_parallel)
+            model, tokenizer = load(name, dtype, device, tensor_parallel=tensor_parallel)
         refuse_stateful(model)
         self._start = decoder_start(model)
         self._spread = tensor_parallel
@@ -112,6 +114,7 @@ class TransformersTarget(BatchTarget):
         self.tested: SelfTest = test(model, self._start)
         self.model: PreTrainedModel = model
         self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
+        self._origin = WeightsOrigin(model, weight_files(name) if is_name else [], quantize)
         self._fingerprint: str | None = None
         self._describe()
         self.defaults = OwnDefaults(self.model, tokenizer, self.eos, generation_config)
@@ -223,11 +226,7 @@ class TransformersTarget(BatchTarget):
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
             digest.update(str(self.defaults.in_force or "").encode())
-            for name, tensor in self.model.state_dict().items():
-                for part, plain in plain_parts(name, tensor.detach()):
-                    digest.update(part.encode())
-                    whole = plain.cpu().contiguous().view(-1).view(torch.uint8)
-                    digest.update(whole.numpy().data)
+            digest.update(self._origin.hash().encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 

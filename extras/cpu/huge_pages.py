@@ -1,6 +1,8 @@
 """Tensors in pages of two megabytes, which a processor looks up far less often."""
 
+import math
 import mmap
+from collections.abc import Sequence
 from threading import Lock
 
 import torch
@@ -17,8 +19,8 @@ _chunk: mmap.mmap | None = None  # the one that is being filled; tensors keep th
 _used = 0  # bytes of it
 
 
-def in_huge_pages(tensor: Tensor) -> Tensor:
-    """Returns a contiguous copy of a tensor on the CPU, in huge pages where the system has them.
+def empty_in_huge_pages(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Returns a contiguous tensor on the CPU for numbers to be written to.
 
     Reading a model's weights once per token passes through each page of 4,096 bytes once, and its
     address has to be looked up in tables that lie in memory themselves. In huge pages one thread
@@ -26,11 +28,11 @@ def in_huge_pages(tensor: Tensor) -> Tensor:
     chunk. Linux hands it out where it is first written, so a chunk's unused rest costs nothing.
     """
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
-    if advice is None or not tensor.nbytes:
-        return tensor.contiguous()
-    chunk, start = _reserve(tensor.nbytes, advice)
-    copy = torch.frombuffer(chunk, dtype=tensor.dtype, offset=start, count=tensor.numel())
-    return copy.view(tensor.shape).copy_(tensor)
+    count = math.prod(shape)
+    if advice is None or not count:
+        return torch.empty(shape, dtype=dtype)
+    chunk, start = _reserve(count * dtype.itemsize, advice)
+    return torch.frombuffer(chunk, dtype=dtype, offset=start, count=count).view(shape)
 
 
 def _reserve(size: int, advice: int) -> tuple[mmap.mmap, int]:

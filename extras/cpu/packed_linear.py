@@ -8,9 +8,11 @@ from torch import Tensor, nn
 from torch.nn.functional import pad, silu
 
 from outrider.base.errors import ConfigError
+from outrider.base.waiting import steps
 from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.mapped_files import mapped_files, release, trim
-from outrider.extras.cpu.packed_matrix import DEPTH, Panels, can_panel, is_unwrapped
+from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
+from outrider.extras.cpu.panel_layout import DEPTH
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -205,7 +207,7 @@ def pack(model: nn.Module, *, bits: int | None = None) -> None:
         return freed
 
     freed = 0
-    for module in modules:
+    for module in steps(modules):
         freed += pack_layers(module)
         if freed > UNTRIMMED:  # the packed weights lie elsewhere, and would come on top
             trim()

@@ -8,7 +8,8 @@ from torch import nn
 
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.extras.cpu.packed_linear import PackedLinear, require_native
-from outrider.extras.cpu.packed_matrix import DEPTH, Panels
+from outrider.extras.cpu.packed_matrix import Panels
+from outrider.extras.cpu.panel_layout import DEPTH
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.module_copies import replace_modules
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from outrider.base.errors import require
+from outrider.base.waiting import waiting
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.targets.loading import Dtype, load
@@ -40,6 +41,7 @@ class ModelSettings:
     def __post_init__(self) -> None:
         require_engine(self.optimize, "drafter.optimize")
 
+    @waiting("loading the draft model")
     def read(self, name: str, target: Target) -> "tuple[PreTrainedModel, Any]":
         """Returns the model with a name and its tokenizer, ready to draft.
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from outrider.extras.cpu.packed_matrix import WIDTH
+from outrider.extras.cpu.panel_layout import WIDTH
 
 TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
 

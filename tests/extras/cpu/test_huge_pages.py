@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from outrider.extras.cpu import huge_pages
-from outrider.extras.cpu.huge_pages import in_huge_pages
+from outrider.extras.cpu.huge_pages import empty_in_huge_pages
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +20,10 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(huge_pages, "CHUNK", 4 * mmap.PAGESIZE)
     monkeypatch.setattr(huge_pages, "_chunk", None)
     yield
+
+
+def in_huge_pages(tensor: torch.Tensor) -> torch.Tensor:
+    return empty_in_huge_pages(tensor.shape, tensor.dtype).copy_(tensor)
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.float64])

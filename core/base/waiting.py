@@ -1,0 +1,55 @@
+"""A bar on the terminal for what takes longer than a few seconds."""
+
+from collections.abc import Iterable, Iterator, Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Timer
+from typing import TypeVar
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from outrider.base.terminal import remarks, visible
+
+Item = TypeVar("Item")
+
+PATIENCE = 3.0
+"""Seconds that pass before a bar is shown."""
+
+shown_bar: ContextVar[Progress | None] = ContextVar("shown_bar", default=None)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Shows a bar while the block runs, from its third second on; none in a pipe.
+
+    Within another such block, the outer one's bar is shown.
+
+    what: what the bar says, such as "loading weights".
+    """
+    console = remarks()
+    if not console.is_interactive or shown_bar.get() is not None:
+        yield
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    bar.add_task(visible(what), total=None)
+    timer = Timer(PATIENCE, bar.start)
+    timer.daemon = True
+    token = shown_bar.set(bar)
+    timer.start()
+    try:
+        yield
+    finally:
+        shown_bar.reset(token)
+        timer.cancel()
+        timer.join()
+        bar.stop()
+
+
+def steps(items: Iterable[Item]) -> Iterator[Item]:
+    """Yields each item, and moves the bar of the block that is waited for, if there is one."""
+    bar, total = shown_bar.get(), len(items) if isinstance(items, Sized) else None
+    for done, item in enumerate(items):
+        if bar is not None:
+            bar.update(bar.task_ids[0], completed=done, total=total)
+        yield item

@@ -1,0 +1,86 @@
+"""Weights are recognised by their files, as long as nothing has changed since they were loaded."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from outrider.targets import weight_files as weight_files_module
+from outrider.targets.adapters import SETTINGS
+from outrider.targets.transformers import TransformersTarget
+from outrider.targets.weight_files import read_ahead, weight_files
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture
+def copied(folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(folder, tmp_path / "model"))
+
+
+def test_the_files_of_folders_adapters_and_gguf(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "peft", ModuleType("peft"))  # only asked whether it is there
+    (tmp_path / SETTINGS).write_text(f'{{"base_model_name_or_path": "{folder}"}}')
+    for name in ("b.bin", "a.safetensors", "readme.md"):
+        (tmp_path / name).touch()
+    own = [tmp_path / "a.safetensors", tmp_path / "b.bin"]
+    assert weight_files(str(tmp_path)) == [*own, folder / WEIGHTS]
+    assert weight_files(str(tmp_path / "readme.md")) == [tmp_path / "readme.md"]
+    assert weight_files("nobody/nothing") == []
+
+
+def test_the_files_of_a_hub_id(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = str(folder / "config.json")
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: config)
+    assert weight_files("owner/name") == [folder / WEIGHTS]
+
+
+def test_copies_and_loadings_have_one_fingerprint(folder: Path, copied: Path) -> None:
+    first, again, copy = (TransformersTarget(str(name)) for name in (folder, folder, copied))
+    assert first.fingerprint() == again.fingerprint() == copy.fingerprint()
+
+
+@pytest.mark.parametrize("setting", [{"dtype": "bfloat16"}, {"quantize": "int8"}])
+def test_precision_is_part_of_it(folder: Path, setting: dict[str, Any]) -> None:
+    exact, other = TransformersTarget(str(folder)), TransformersTarget(str(folder), **setting)
+    assert exact.fingerprint() != other.fingerprint()
+
+
+def other_value(target: TransformersTarget, _: Path) -> None:
+    with torch.no_grad():
+        target.model.get_input_embeddings().weight[0, 0] += 1
+
+
+def other_file(_: TransformersTarget, weights: Path) -> None:
+    os.utime(weights, ns=(0, 0))
+
+
+@pytest.mark.parametrize("change", [other_value, other_file])
+def test_after_a_change_the_weights_themselves_count(
+    copied: Path, change: Callable[[TransformersTarget, Path], None]
+) -> None:
+    one, other = TransformersTarget(str(copied)), TransformersTarget(str(copied))
+    first = one.fingerprint()
+    change(other, copied / WEIGHTS)
+    assert other.fingerprint() != first
+
+
+def test_files_are_asked_for_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(weight_files_module, "STEP", 4096)
+    monkeypatch.setattr(weight_files_module.os, "posix_fadvise", lambda *a: asked.append(a[1:3]))
+    weights = [folder / WEIGHTS]
+    weight_files_module.ask_for([*weights, folder / "gone"])
+    assert asked == [(start, 4096) for start in range(0, weights[0].stat().st_size, 4096)]
+    asked.clear()
+    monkeypatch.setattr(weight_files_module, "memory_bytes", lambda: 2 * weights[0].stat().st_size)
+    read_ahead(weights)
+    assert not asked
