@@ -76,7 +76,7 @@ def test_after_a_change_the_weights_themselves_count(
 def test_files_are_asked_for_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(weight_files_module, "STEP", 4096)
-    monkeypatch.setattr(weight_files_module.os, "posix_fadvise", lambda *a: asked.append(a[1:3]))
+    monkeypatch.setattr(os, "posix_fadvise", lambda *a: asked.append(a[1:3]))
     weights = [folder / WEIGHTS]
     weight_files_module.ask_for([*weights, folder / "gone"])
     assert asked == [(start, 4096) for start in range(0, weights[0].stat().st_size, 4096)]
