@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.extras.view.plotting import Rows, finish, style_of, use_integer_ticks
+from outrider.extras.view.plotting import Rows, finish, plot_line, plot_mark, use_integer_ticks
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run
 
@@ -49,9 +49,7 @@ def plot_score_times(axes: "Axes", rows: Rows, *, times: Mapping[str, ScoreTimes
     for label, curves in times.items():
         for drafter, curve in curves.items():
             if curve:
-                name = drafter if label == next(iter(times)) else None
-                style = style_of(rows, drafter)
-                axes.plot(list(curve), list(curve.values()), label=name, linewidth=1.2, **style)
+                plot_line(axes, rows, label, drafter, dict(curve))
     use_integer_ticks(axes)
     axes.set_xlabel("rows scored in a target call")
     axes.set_ylabel("milliseconds of the call, median")
@@ -65,28 +63,26 @@ def plot_pareto(axes: "Axes", rows: Rows) -> None:
     The front joins the drafters that no other beats both in tokens and in cost.
     """
     points = [
-        (cost, rate.value, row.drafter)
-        for run in rows.values()
+        (cost, rate, row.drafter, label)
+        for label, run in rows.items()
         for row in run
         if (cost := round_cost(row)) is not None and (rate := row.rates["block_efficiency"])
     ]
-    points.append((1.0, 1.0, ""))  # plain decoding
-    right = 1.1 * max(cost for cost, _, _ in points)
-    top = 1.15 * max(tokens for _, tokens, _ in points)
-    ratios = [tokens / cost for cost, tokens, _ in points]
+    places = [(cost, rate.value) for cost, rate, _, _ in points] + [(1.0, 1.0)]  # plain decoding
+    right = 1.1 * max(cost for cost, _ in places)
+    top = 1.15 * max(tokens for _, tokens in places)
+    ratios = [tokens / cost for cost, tokens in places]
     for speedup in SPEEDUPS:
         if not 0.7 * min(ratios) < speedup < 1.4 * max(ratios):
             continue
         end = min(right, top / speedup)
         axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
         axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")
-    xs, ys = zip(*pareto_front([(cost, tokens) for cost, tokens, _ in points]), strict=True)
+    xs, ys = zip(*pareto_front(places), strict=True)
     axes.plot(xs, ys, color="#999", linestyle="--", linewidth=1, label="front", zorder=1)
     axes.plot([1], [1], linestyle="none", marker="|", color="#999", label="plain decoding")
-    for cost, tokens, drafter in points[:-1]:
-        in_legend = drafter in axes.get_legend_handles_labels()[1]
-        style = style_of(rows, drafter)
-        axes.plot([cost], [tokens], linestyle="none", label=None if in_legend else drafter, **style)
+    for cost, rate, drafter, label in points:
+        plot_mark(axes, rows, label, drafter, (cost, rate), in_legend=True)
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
     axes.set_xlabel("cost of a round, in plain target calls")

@@ -1,6 +1,6 @@
 """Figures: the plots of a comparison, each legible on a phone."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,15 +10,18 @@ from outrider.extras.view.plotting import (
     Rows,
     drawn,
     finish,
+    named,
     plot_interval,
     plot_line,
+    plot_mark,
+    say,
     short,
     style_of,
     use_integer_ticks,
 )
 from outrider.extras.view.task_figures import categories_height, plots_by_task, speedups_height
 from outrider.lab.runs.table import columns_of
-from outrider.lab.statistics.intervals import FEWEST
+from outrider.lab.statistics.intervals import FEWEST, Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,8 +83,9 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
         for row in run:
             figure = row.rates[rate]
             if figure is not None:
-                plot_interval(axes, figure, len(labels), style_of(rows, row.drafter))
-                labels.append(f"{row.drafter}, {label}" if len(rows) > 1 else row.drafter)
+                name = named(row.drafter, label)
+                plot_interval(axes, figure, len(labels), name, style_of(rows, row.drafter))
+                labels.append(name)
     axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(XLABELS[rate])
@@ -96,21 +100,29 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
 def _plot_depths(axes: "Axes", rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
-            field = "alpha_at" if "alpha_at" in row.depths else "tested_at"
-            values = row.depths.get(field, ())
-            counts = row.depths.get("tested_at_n", ()) if field == "tested_at" else ()
-            if counts:  # a share of a few says nothing
-                values = [
-                    value if (count or 0) >= FEWEST else None
-                    for value, count in zip(values, counts, strict=True)
-                ]
-            if any(values):
-                plot_line(axes, rows, label, row.drafter, values)
+            points = _by_depth(row.depths)
+            if any(points.values()):
+                plot_line(axes, rows, label, row.drafter, points)
     axes.set_ylim(-0.02, 1.02)
     use_integer_ticks(axes)
     axes.set_xlabel("depth of the draft token")
     axes.set_ylabel("accepted, where the draft got there")
     finish(axes)
+
+
+def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Interval | None]:
+    """Returns the acceptance at each depth; None where too few drafts got there to tell."""
+    field = "alpha_at" if "alpha_at" in depths else "tested_at"
+    values = depths.get(field, ())
+    nothing = [None] * len(values)
+    lows, highs = (depths.get(f"{field}_{end}", nothing) for end in ("low", "high"))
+    counts = depths.get(f"{field}_n", [FEWEST] * len(values))  # expected shares have no count
+    return {
+        depth: None if value is None or (count or 0) < FEWEST else Interval(value, low, high)
+        for depth, (value, low, high, count) in enumerate(
+            zip(values, lows, highs, counts, strict=True), start=1
+        )
+    }
 
 
 def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
@@ -119,11 +131,11 @@ def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
             values = row.depths.get(field, ())
             if any((value or 1) > 1 for value in values):
-                plot_line(axes, rows, label, row.drafter, values, mark="")
+                points = dict(enumerate(values, start=1))
+                plot_line(axes, rows, label, row.drafter, points, mark="")
             decoded = row.rates["block_efficiency"]
             if decoded is not None and decoded.value > 1:
-                style = style_of(rows, row.drafter)
-                axes.plot([gammas[label]], [decoded.value], linestyle="none", **style)
+                plot_mark(axes, rows, label, row.drafter, (gammas[label], decoded))
     axes.set_xlabel("gamma (lines: expected; marks: decoded)")
     axes.set_ylabel("tokens a target call")
     use_integer_ticks(axes)
@@ -136,17 +148,13 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
             measured, prediction = row.rates["speedup"], row.prediction
             if prediction is None or measured is None:
                 continue
-            style = style_of(rows, row.drafter)
             tokens = row.depths["tokens_tested_at"]
-            expected = [
-                (value or 1) / (gamma * prediction.cost_ratio + 1)
+            expected = {
+                gamma: (value or 1) / (gamma * prediction.cost_ratio + 1)
                 for gamma, value in enumerate(tokens, start=1)
-            ]
-            name = row.drafter if label == next(iter(rows)) else None
-            axes.plot(
-                range(1, len(tokens) + 1), expected, color=style["color"], label=name, alpha=0.7
-            )
-            axes.plot([gammas[label]], [measured.value], linestyle="none", **style)
+            }
+            plot_line(axes, rows, label, row.drafter, expected, mark="")
+            plot_mark(axes, rows, label, row.drafter, (gammas[label], measured))
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
     use_integer_ticks(axes)
     axes.set_xlabel("gamma (lines: expected; marks: measured)")
@@ -165,6 +173,8 @@ def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
     for drafter, curve in points.items():
         xs, ys = zip(*sorted(curve), strict=True)
         axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
+        for gamma, milliseconds in curve:
+            say(axes, gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
     use_integer_ticks(axes)
     axes.set_xlabel("gamma")
     axes.set_ylabel("milliseconds a round, drafting included")
@@ -174,18 +184,12 @@ def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
 
 def _plot_predictions(axes: "Axes", rows: Rows) -> None:
     top = 1.0
-    for run in rows.values():
+    for label, run in rows.items():
         for row in run:
             measured, prediction = row.rates["speedup"], row.prediction
             if prediction is not None and measured is not None:
-                in_legend = row.drafter in axes.get_legend_handles_labels()[1]
-                axes.plot(
-                    [prediction.predicted_speedup],
-                    [measured.value],
-                    linestyle="none",
-                    label=None if in_legend else row.drafter,
-                    **style_of(rows, row.drafter),
-                )
+                point = prediction.predicted_speedup, measured
+                plot_mark(axes, rows, label, row.drafter, point, in_legend=True)
                 top = max(top, prediction.predicted_speedup, measured.value)
     axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
     axes.set_xlim(0, top * 1.1)

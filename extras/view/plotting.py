@@ -1,7 +1,8 @@
 """What all figures of a comparison share: their size, colours and files."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,15 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5
 """Colours that colour-blind people can tell apart (Okabe and Ito 2008), and two more."""
 
 MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
+FILLS = ("full", "none", "left")
+"""How marks are filled: another way each time that the colours begin again."""
+
 LINE_STYLES = ("-", "--", ":", "-.")
 WIDTH, DPI = 4.2, 200
 """The width in inches, and the dots per inch."""
+
+LEGEND_COLUMNS, LEGEND_LINE, LEGEND_LINES = 3, 0.165, 3
+"""A legend's columns, the inches of a line, and the lines that a figure has room for."""
 
 LABEL = 36
 """The most characters of a label beside an axis, so that it leaves room for what is plotted."""
@@ -82,6 +89,7 @@ def as_svg(figure: "Figure", name: str) -> str:
     svg = svg.replace(INK, "currentColor")
     for number, colour in enumerate(COLOURS):
         svg = svg.replace(colour, f"var(--series-{number}, {colour})")
+    svg = svg.replace("</svg>", "".join(_notes(figure)) + "</svg>")
     # The page decides how wide it is; the view box keeps its proportions.
     return re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', _opening, svg, count=1)
 
@@ -96,9 +104,54 @@ def _drafters(rows: Rows) -> list[str]:
 
 
 def style_of(rows: Rows, drafter: str) -> dict[str, Any]:
-    """Returns the colour and the mark of a drafter, the same in all figures."""
-    index = _drafters(rows).index(drafter) % len(COLOURS)
-    return {"color": COLOURS[index], "marker": MARKS[index], "markersize": 4.5}
+    """Returns the colour and the mark of a drafter, the same in all figures.
+
+    The first 24 drafters stay apart: those that share a colour differ in the mark and its filling.
+    """
+    turn, index = divmod(_drafters(rows).index(drafter), len(COLOURS))
+    return {
+        "color": COLOURS[index],
+        "marker": MARKS[(index + len(FILLS) * turn) % len(MARKS)],
+        "fillstyle": FILLS[turn % len(FILLS)],
+        "markerfacecoloralt": "none",
+        "markersize": 4.5,
+    }
+
+
+def line_style_of(rows: Rows, label: str, drafter: str) -> str:
+    """Returns the style of a line: of its run, or of one run's drafters that share a colour."""
+    alone = len(rows) == 1
+    number = _drafters(rows).index(drafter) // len(COLOURS) if alone else [*rows].index(label)
+    return LINE_STYLES[number % len(LINE_STYLES)]
+
+
+def say(axes: "Axes", x: float, y: float, name: str, figure: Interval | float) -> None:
+    """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
+    axes.annotate(f"{name}: {told(figure)}", (x, y), visible=False)
+
+
+def told(figure: Interval | float) -> str:
+    """Returns a figure with its interval in words.
+
+    >>> told(Interval(1.234, 1.1, 1.4)), told(0.5)
+    ('1.23 [1.1, 1.4]', '0.5')
+    """
+    if not isinstance(figure, Interval):
+        return f"{figure:.3g}"
+    if figure.low is None or figure.high is None:
+        return f"{figure.value:.3g}"
+    return f"{figure.value:.3g} [{figure.low:.3g}, {figure.high:.3g}]"
+
+
+def _notes(figure: "Figure") -> Iterator[str]:
+    """Yields an invisible circle for everything that was said, where it was drawn."""
+    for axes in figure.axes:
+        for note in axes.texts:
+            if not note.get_visible():
+                x, y = axes.transData.transform(getattr(note, "xy")) * 72 / figure.dpi  # noqa: B009
+                y = 72 * figure.get_figheight() - y  # an SVG counts from the top
+                text = escape(note.get_text())
+                yield f'<circle class="note" cx="{x:.1f}" cy="{y:.1f}" r="5" data-note="{text}"/>'
 
 
 def use_integer_ticks(axes: "Axes") -> None:
@@ -113,29 +166,56 @@ def plot_line(
     rows: Rows,
     label: str,
     drafter: str,
-    ys: Sequence[float | None],
+    points: Mapping[float, Interval | float | None],
     *,
     mark: str | None = None,
 ) -> None:
-    """Plots a drafter's values at 1, 2, ..., in the line style of its run.
+    """Plots a drafter's values, by the place of each, in the line style of its run.
 
     mark: the marker, if it is not the drafter's own.
     """
-    style = style_of(rows, drafter)
+    style = style_of(rows, drafter) | {"linestyle": line_style_of(rows, label, drafter)}
     if mark is not None:
         style["marker"] = mark
-    style["linestyle"] = LINE_STYLES[list(rows).index(label) % len(LINE_STYLES)]
     in_legend = label == next(iter(rows))  # once per drafter
-    xs = range(1, len(ys) + 1)
+    ys = [value.value if isinstance(value, Interval) else value for value in points.values()]
     values = [float("nan") if y is None else y for y in ys]
-    axes.plot(xs, values, label=drafter if in_legend else None, linewidth=1.2, **style)
+    axes.plot([*points], values, label=drafter if in_legend else None, linewidth=1.2, **style)
+    for (x, figure), y in zip(points.items(), ys, strict=True):
+        if figure is not None and y is not None:
+            say(axes, x, y, f"{named(drafter, label)} at {x:g}", figure)
 
 
-def plot_interval(axes: "Axes", figure: Interval, y: float, style: Mapping[str, Any]) -> None:
-    """Plots a figure as a mark at height `y`, and its interval as a line."""
+def plot_mark(
+    axes: "Axes",
+    rows: Rows,
+    label: str,
+    drafter: str,
+    point: tuple[float, Interval],
+    *,
+    in_legend: bool = False,
+) -> None:
+    """Plots a drafter's figure at some x. in_legend: whether the legend names the drafter, once."""
+    x, figure = point
+    is_new = in_legend and drafter not in axes.get_legend_handles_labels()[1]
+    style = style_of(rows, drafter) | {"linestyle": "none", "label": drafter if is_new else None}
+    axes.plot([x], [figure.value], **style)
+    say(axes, x, figure.value, f"{named(drafter, label)} at {x:.3g}", figure)
+
+
+def plot_interval(
+    axes: "Axes", figure: Interval, y: float, name: str, style: Mapping[str, Any]
+) -> None:
+    """Plots a figure as a mark at height `y`, and its interval as a line. name: of its note."""
     if figure.low is not None and figure.high is not None:
         axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
     axes.plot([figure.value], [y], linestyle="none", **style)
+    say(axes, figure.value, y, name, figure)
+
+
+def named(drafter: str, label: str) -> str:
+    """Returns the name of a run's drafter, as in the differences between runs."""
+    return f"{drafter}, {label}" if label else drafter
 
 
 def short(label: str) -> str:
@@ -153,11 +233,15 @@ def finish(axes: "Axes") -> None:
     axes.grid(alpha=0.3)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        axes.figure.legend(
+        figure = axes.get_figure(root=True)
+        assert figure is not None, "axes are made by a figure"
+        figure.legend(
             handles,
             labels,
             loc="outside upper left",
-            ncols=min(3, len(labels)),
+            ncols=min(LEGEND_COLUMNS, len(labels)),
             frameon=False,
             fontsize=8,
         )
+        more = max(0, -(-len(labels) // LEGEND_COLUMNS) - LEGEND_LINES)
+        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * more)

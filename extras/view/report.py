@@ -7,6 +7,7 @@ from typing import Any, final
 
 from outrider.base.folders import write_whole
 from outrider.extras.view.page.contents import drawings, runs_page
+from outrider.extras.view.page.stored import PAGE, page_key
 from outrider.extras.view.plotting import as_png
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import Run, flatten
@@ -59,6 +60,8 @@ def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
     drawn = drawings(summaries)
     for name, figure in drawn.items():
         write_whole(folder / f"{name}.png", as_png(figure))
-    path = folder / "report.html"
-    write_whole(path, runs_page(summaries, drawn))
+    path = folder / PAGE
+    runs = [summary.run for summary in summaries.values()]
+    key = page_key(runs[0]) if len(runs) == 1 and runs[0].finished else ""
+    write_whole(path, runs_page(summaries, drawn, key=key))
     return path

@@ -20,9 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ConfigError
 from outrider.extras.view.export import tables
-from outrider.extras.view.page.contents import Follow, Served, drawings, runs_page
+from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
 from outrider.extras.view.page.listing import Listed, active, listed, run_folders, state
 from outrider.extras.view.page.render import render, script_hashes
+from outrider.extras.view.page.stored import stored_page
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import labels
@@ -35,6 +36,9 @@ HOSTS = ("127.0.0.1", "localhost")
 
 FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES)
 """The files to download from a run. The first three are made on request, finished or not."""
+
+TEXTS = 20
+"""The questions whose texts one page shows."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -129,36 +133,35 @@ def _list(request: Request) -> Response:
 
 def _runs(request: Request) -> Response:
     chosen = _chosen(request)
-    now = state(list(chosen.values()))
-    summaries = _summaries(tuple(chosen.values()), now)
-    query = "&".join(f"run={run_id}" for run_id in chosen)
-    goes_on = any(
-        not summary.run.finished and active(summary.run.folder) for summary in summaries.values()
-    )
-    served = Served(
-        downloads=[
-            (label, [(name, f"files/{run_id}/{name}") for name in FILES])
-            for label, run_id in zip(summaries, chosen, strict=True)
-        ],
-        more_texts=f"texts?run={next(iter(chosen))}",
-        follow=Follow(f"state?{query}", now) if goes_on else None,
-    )
-    # Plots would take time from the run that is measured.
-    drawn = {} if goes_on else drawings(summaries)
-    return HTMLResponse(runs_page(summaries, drawn, served))
+    folders = tuple(chosen.values())
+    is_active = any(map(active, folders))
+    page, names = _page(folders, state(folders), request.url.query, is_active)
+    runs = list(zip(names, chosen, strict=True))
+    links = render("served", first=next(iter(chosen)), runs=runs, names=FILES)
+    return HTMLResponse(page.replace(SERVED, links, 1))
 
 
 def _texts(request: Request) -> Response:
     run_id, folder = next(iter(_chosen(request).items()))
     (summary,) = _summaries((folder,), state([folder])).values()
+    count = len(summary.run.facts["questions"])
+    first = int(min(max(0, _number(request, "from")), max(0, count - 1)))
     page = render(
         "question",
         title="Who wrote what",
-        questions=questions(summary, limit=None),
-        back=f"runs?run={run_id}",
+        questions=questions(summary, slice(first, first + TEXTS)),
+        run=run_id,
+        first=first,
+        size=TEXTS,
+        count=count,
         follow=None,
     )
     return HTMLResponse(page)
+
+
+def _number(request: Request, name: str) -> int:
+    text = request.query_params.get(name, "0")
+    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _state(request: Request) -> Response:
@@ -202,6 +205,24 @@ def _folder(request: Request, run_id: str) -> Path:
     if run_id not in folders:
         raise HTTPException(404, f"{run_id!r}: no such run")
     return folders[run_id]
+
+
+@lru_cache(maxsize=16)
+def _page(
+    folders: tuple[Path, ...], now: str, query: str, is_active: bool
+) -> tuple[str, list[str]]:
+    """Returns the page of runs, and their labels.
+
+    now: their state. query: names them in addresses. is_active: whether one was just written to.
+    """
+    if len(folders) == 1 and (stored := stored_page(folders[0])):
+        return stored, [""]
+    summaries = _summaries(folders, now)
+    goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
+    follow = Follow(f"state?{query}", now) if goes_on else None
+    # Plots would take time from the run that is measured.
+    drawn = {} if goes_on else drawings(summaries)
+    return runs_page(summaries, drawn, follow=follow), [*summaries]
 
 
 @lru_cache(maxsize=8)

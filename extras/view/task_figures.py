@@ -1,9 +1,9 @@
 """Figures by task: where each drafter is fast, and what is accepted of it."""
 
-import math
+import itertools
 from typing import TYPE_CHECKING
 
-from outrider.extras.view.plotting import Plot, Rows, finish, plot_interval, short, style_of
+from outrider.extras.view.plotting import Plot, Rows, finish, plot_interval, say, short, style_of
 from outrider.lab.runs.row import Row
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def speedups_height(rows: Rows) -> float:
 
 def categories_height(rows: Rows) -> float:
     """Returns the height of `categories` in inches."""
-    return 1.4 + 0.3 * len(_categories(rows))
+    return 1.4 + 0.3 * max(len(_categories(rows)), len(_by_category(rows)))
 
 
 def _timed(rows: Rows) -> list[Row]:
@@ -51,7 +51,7 @@ def _plot_speedups(axes: "Axes", rows: Rows) -> None:
             if speedup is not None:
                 height = number - 0.4 + 0.8 * (line + 0.5) / len(run)
                 style = style_of(rows, row.drafter)
-                plot_interval(axes, speedup, height, style)
+                plot_interval(axes, speedup, height, f"{row.drafter}, {task}", style)
     for row in run:
         axes.plot([], [], linestyle="none", label=row.drafter, **style_of(rows, row.drafter))
     axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
@@ -69,22 +69,30 @@ def _categories(rows: Rows) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _by_category(rows: Rows) -> list[Row]:
+    return [row for row in next(iter(rows.values())) if any(row.categories.values())]
+
+
 def _plot_categories(axes: "Axes", rows: Rows) -> None:
-    run = [row for row in next(iter(rows.values())) if any(row.categories.values())]
-    categories = _categories(rows)
-    table = [
-        [rate.value if (rate := row.categories.get(name)) else float("nan") for row in run]
-        for name in categories
-    ]
-    axes.pcolormesh(table, cmap="Blues", vmin=0, vmax=1)
-    axes.invert_yaxis()
-    for y, values in enumerate(table):
-        for x, value in enumerate(values):
-            text = "-" if math.isnan(value) else f"{value:.2f}"
-            colour = "white" if value > 0.6 else "black"
-            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
-    axes.set_yticks([y + 0.5 for y in range(len(categories))], [short(name) for name in categories])
-    axes.set_xticks(
-        [x + 0.5 for x in range(len(run))], [row.drafter for row in run], rotation=40, ha="right"
+    """Plots a cell for each drafter and category, the more numerous ones below each other."""
+    run, categories = _by_category(rows), _categories(rows)
+    names = [short(name) for name in categories], [short(row.drafter) for row in run]
+    is_wide = len(run) > len(categories)
+    below, across = reversed(names) if is_wide else names
+    rates = [[row.categories.get(name) for row in run] for name in categories]
+    table = [[float("nan") if rate is None else rate.value for rate in line] for line in rates]
+    axes.pcolormesh(
+        list(zip(*table, strict=True)) if is_wide else table, cmap="Blues", vmin=0, vmax=1
     )
+    axes.invert_yaxis()
+    for (category, line), (drafter, row) in itertools.product(enumerate(rates), enumerate(run)):
+        rate = line[drafter]
+        x, y = (category, drafter) if is_wide else (drafter, category)
+        colour = "white" if rate is not None and rate.value > 0.6 else "black"
+        text = "-" if rate is None else f"{rate.value:.2f}"
+        axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
+        if rate is not None:
+            say(axes, x + 0.5, y + 0.5, f"{row.drafter}, {categories[category]}", rate)
+    axes.set_yticks([y + 0.5 for y in range(len(below))], below)
+    axes.set_xticks([x + 0.5 for x in range(len(across))], across, rotation=40, ha="right")
     axes.tick_params(length=0)

@@ -13,9 +13,9 @@ from outrider.extras.view.figures import figures
 from outrider.extras.view.page.head import command, common_settings, head
 from outrider.extras.view.page.rates import columns, lines
 from outrider.extras.view.page.render import render
-from outrider.extras.view.page.tasks import leaders, named, named_rows, task_tables
+from outrider.extras.view.page.tasks import leaders, named_rows, task_tables
 from outrider.extras.view.page.texts import questions
-from outrider.extras.view.plotting import as_svg
+from outrider.extras.view.plotting import as_svg, named
 from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.runs.conclusion import conclusion, conclusion_of
 from outrider.lab.runs.summary import Summary
@@ -53,6 +53,10 @@ MOST_RUNS = 4
 """The most runs between which a page shows the differences: their number grows fast."""
 
 
+SERVED = "<!-- served -->"
+"""Where a server puts the links that only it can follow."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Follow:
@@ -65,21 +69,6 @@ class Follow:
     address: str
     state: str
     milliseconds: int = 5000
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What a page has in addition when it comes from a server.
-
-    downloads: by the run's label, names and addresses of files.
-    more_texts: the address of all texts, or None.
-    follow: how it follows the run, or None if the run has ended.
-    """
-
-    downloads: list[tuple[str, list[tuple[str, str]]]]
-    more_texts: str | None = None
-    follow: Follow | None = None
 
 
 def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
@@ -98,12 +87,16 @@ def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
 
 
 def runs_page(
-    summaries: Mapping[str, Summary], drawn: Mapping[str, "Figure"], served: Served | None = None
+    summaries: Mapping[str, Summary],
+    drawn: Mapping[str, "Figure"],
+    *,
+    follow: Follow | None = None,
+    key: str = "",
 ) -> str:
-    """Returns the page of some runs.
+    """Returns the page of some runs, with `SERVED` in the place of what a server adds.
 
     summaries: by the run's label. drawn: what `drawings` returns, or nothing.
-    served: None for a page that needs no server.
+    follow: how it follows the run, or None if the run has ended. key: see `stored_page`.
     """
     from markupsafe import Markup
 
@@ -113,7 +106,6 @@ def runs_page(
     runs = [summary.run for summary in summaries.values()]
     families = _families(summaries)
     first = next(iter(summaries.values()))
-    follow = served.follow if served else None
     title = _title(summaries)
     rates = rates_table(summaries, title)
     return render(
@@ -156,8 +148,8 @@ def runs_page(
                 for name, write in FORMATS.items()
             },
         },
-        downloads=served.downloads if served else [],
-        more_texts=served.more_texts if served else None,
+        served=Markup(SERVED),
+        key=key,
         follow=follow,
     )
 

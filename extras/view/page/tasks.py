@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from outrider.extras.view.page.rates import Line
+from outrider.extras.view.plotting import named
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import digits_of
@@ -47,11 +48,6 @@ class TaskTable:
     digits: int
     tasks: list[str]
     rows: list[tuple[Line, list[Interval | None]]]
-
-
-def named(drafter: str, label: str) -> str:
-    """Returns the name of a run's drafter, as in the differences between runs."""
-    return f"{drafter}, {label}" if label else drafter
 
 
 def named_rows(summaries: Mapping[str, Summary]) -> list[Row]:

@@ -79,10 +79,10 @@ class ShownQuestion:
     agreed: bool
 
 
-def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]:
-    """Returns questions that all drafters have finished, evenly spaced, with every text.
+def questions(summary: Summary, chosen: slice | None = None) -> list[ShownQuestion]:
+    """Returns questions that all drafters have finished, with every text.
 
-    Drafters that drafted nothing are left out. limit: how many; None for all.
+    Drafters that drafted nothing are left out. chosen: which; None for some, evenly spaced.
     """
     answers: dict[tuple[str, int], list[tuple[Measurement, Decoding]]] = {}
     overlaps: dict[tuple[str, int, str], Overlap] = {}
@@ -94,9 +94,10 @@ def questions(summary: Summary, limit: int | None = SOME) -> list[ShownQuestion]
             answers.setdefault(key, []).append((measurement, measurement.decoding))
     asked = {(prompt, turn): text for prompt, turn, text in summary.run.facts["questions"]}
     keys = list(answers)
-    count = len(keys) if limit is None else min(limit, len(keys))
+    count = min(SOME, len(keys))
+    spaced = [keys[i * len(keys) // count] for i in range(count)]
     shown = []
-    for key in (keys[i * len(keys) // count] for i in range(count)):
+    for key in spaced if chosen is None else keys[chosen]:
         drafted = [pair for pair in answers[key] if pair[1].counts.drafted]
         texts = [
             ShownText(

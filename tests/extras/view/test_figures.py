@@ -1,5 +1,7 @@
 """Every figure that the runs have data for is plotted."""
 
+import itertools
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
@@ -12,7 +14,17 @@ from PIL import Image
 
 from outrider.extras.view.costs import score_times
 from outrider.extras.view.figures import figures
-from outrider.extras.view.plotting import COLOURS, INK, LABEL, MARKS, as_png, as_svg
+from outrider.extras.view.plotting import (
+    COLOURS,
+    INK,
+    LABEL,
+    MARKS,
+    as_png,
+    as_svg,
+    line_style_of,
+    style_of,
+    told,
+)
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
@@ -69,8 +81,35 @@ def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_pa
     assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3}, {})
 
 
-def test_drafters_are_told_apart_by_mark_and_colour() -> None:
+def test_24_drafters_are_told_apart_by_mark_and_colour(whole_run: Run) -> None:
+    (row, *_) = Summary(whole_run).rows
+    names = [f"drafter {number}" for number in range(24)]
+    rows = {"": [replace(row, drafter=name) for name in names]}
+    styles = [style_of(rows, name) for name in names]
     assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)
+    for style, other in itertools.combinations(styles, 2):
+        if style["color"] == other["color"]:
+            assert style["marker"] != other["marker"] and style["fillstyle"] != other["fillstyle"]
+    lines = [(s["color"], line_style_of(rows, "", n)) for s, n in zip(styles, names, strict=True)]
+    assert len(set(lines)) == len(names)
+
+
+def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
+    rows = Summary(whole_run).rows
+    figure = figures({"": rows}, {"": 3}, {})["speedup"]
+    notes = ElementTree.fromstring(as_svg(figure, "speedup")).findall(".//*[@class='note']")
+    speedups = {row.drafter: row.rates["speedup"] for row in rows}
+    assert [note.get("data-note") for note in notes] == [
+        f"{name}: {told(speedup)}" for name, speedup in speedups.items() if speedup
+    ]
+    # The marks of matplotlib are uses of a path; the lines of the ticks come before them.
+    uses = re.findall(
+        r'<use xlink:href="#[^"]*" x="([\d.]*)" y="([\d.]*)" style=', as_svg(figure, "x")
+    )
+    marks = [(float(x), float(y)) for x, y in uses]
+    for note in notes:
+        x, y = float(note.get("cx", "")), float(note.get("cy", ""))
+        assert any(abs(x - left) < 0.1 and abs(y - top) < 0.1 for left, top in marks)
 
 
 def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:

@@ -63,7 +63,7 @@ def open_all(page: Page) -> None:
 
 def test_the_page_needs_no_other_file(report_at: Callable[..., Page], report: Path) -> None:
     page = report_at()
-    assert page.locator("figure [role=img][aria-label] svg").count() >= 10
+    assert page.locator("figure [role=application][aria-label] svg").count() >= 10
     assert not re.search(r"""\s(?:src|href)=["'](?!data:|#)""", page.content())
     assert not re.search(r"""url\((?!#)""", page.content())
     assert len(list(report.parent.glob("*.png"))) == page.locator("figure").count()
@@ -110,6 +110,37 @@ def test_every_rate_is_shown_by_task(report_at: Callable[..., Page], whole_run: 
             values = [float(cell.get_attribute("data-value") or "nan") for cell in cells.all()]
             assert values == [tasks[task][rate].value for task in ("chat", "code")]
     assert page.locator("#tasks-alpha tbody tr").count() == 3
+
+
+def test_a_figure_answers_to_the_pointer_and_to_the_keys(opened: Callable[..., Page]) -> None:
+    page = opened()
+    plot, about = page.locator("#speedup .plot"), page.locator("#about.near")
+    plot.focus()
+    page.keyboard.press("ArrowDown")
+    first = about.inner_text()
+    assert re.fullmatch(r"none: 1( \[.*\])?|none: 0\.\d+( \[.*\])?|none: 1\.\d+( \[.*\])?", first)
+    page.keyboard.press("ArrowDown")
+    assert about.inner_text().startswith("lookup: ")
+    page.keyboard.press("Escape")
+    assert about.count() == 0
+    box = plot.locator(".note").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 2, box["y"] + 2)  # beside the mark
+    assert about.inner_text() == first
+
+
+def test_a_figure_is_enlarged_and_put_back(opened: Callable[..., Page]) -> None:
+    page = opened(400)
+    names = "[...document.querySelectorAll('.figures > figure')].map(each => each.id)"
+    before = page.evaluate(names)
+    page.get_by_role("button", name="Enlarge speedup", exact=True).click()
+    assert page.locator("dialog[open] #speedup").count() == 1
+    page.locator("dialog .plot").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("dialog #about").inner_text().startswith("none: ")
+    page.get_by_role("button", name="Close").click()
+    assert page.evaluate(names) == before
+    assert page.locator("#about").inner_text() == ""
 
 
 def test_doubts_are_marked_in_the_table_and_explained_below(

@@ -15,10 +15,12 @@ from playwright.sync_api import Page, expect
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.extras.view.page.listing import run_folders
+from outrider.extras.view.page.stored import stored_page
+from outrider.extras.view.report import write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import LINES
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
 
 
@@ -156,6 +158,52 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
         box.check()
     page.get_by_role("button", name="Compare the chosen runs").click()
     expect(page.locator("#rates tbody tr")).to_have_count(6)
+
+
+def test_a_finished_run_opens_from_the_page_that_it_has_kept(
+    whole_run: Run, serve: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
+    run = load(tmp_path / "runs" / "run")
+    path = write_report({"": Summary(run)}, run.folder)
+    monkeypatch.setattr("outrider.extras.view.server.load", None)  # nothing is computed
+    served = Served(serve(app([tmp_path / "runs"], "secret")) + "secret/", tmp_path / "runs")
+    status, content = served.get(f"runs?run={served.id_of('run')}")
+    assert status == 200
+    assert b'href="./">All runs' in content and b"measurements.jsonl" in content
+    assert b"All runs" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("change", ["facts", "measurements", "page"])
+def test_a_kept_page_of_other_files_is_not_shown(
+    whole_run: Run, tmp_path: Path, change: str
+) -> None:
+    shutil.copytree(whole_run.folder, tmp_path / "run")
+    run = load(tmp_path / "run")
+    path = write_report({"": Summary(run)}, run.folder)
+    assert stored_page(run.folder) == path.read_text()
+    if change == "facts":
+        facts = json.dumps({**run.facts, "reference": "bigram"})
+        (run.folder / "run.json").write_text(facts)
+    elif change == "measurements":
+        cut(run.folder, 22)
+    else:
+        path.write_text("<p>mine</p>")
+    assert stored_page(run.folder) is None
+
+
+def test_texts_are_shown_a_few_at_a_time(
+    opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.extras.view.server.TEXTS", 2)
+    page = opened(f"texts?run={served.id_of('whole')}")
+    first = page.locator(".question h3").all_inner_texts()
+    assert "texts 1 to 2 of 5" in page.inner_text("main")
+    page.get_by_role("link", name="Next").first.click()
+    second = page.locator(".question h3").all_inner_texts()
+    assert len(set(first + second)) == 4
+    page.get_by_role("link", name="Before").first.click()
+    assert page.locator(".question h3").all_inner_texts() == first
 
 
 def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
