@@ -32,8 +32,8 @@ def train(config: Train) -> None:
     for library in ("accelerate", "matplotlib"):
         import_module(library)  # if it is missing, that is said before the long work
     folder = Path(HydraConfig.get().runtime.output_dir)
-    _check_family(config)
     recipe: Recipe = build(config.recipe)
+    _check_family(config)
     target, prompts = build(config.target), build(config.data)
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.base.bounds import Count, checked
+from outrider.base.errors import ConfigError, nearest
 from outrider.base.terminal import plain
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -24,7 +25,7 @@ from outrider.extras.training.states import compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.plugins.recipe import Job
-from outrider.plugins.registry import make
+from outrider.plugins.registry import installed, make
 from outrider.verifiers.token import Token
 
 JUDGED = 6
@@ -55,6 +56,11 @@ class DrafterRecipe(TextRecipe):
     schedule: Mapping[str, Any]
     options: Mapping[str, Any]
     states: str | None = None
+
+    def __post_init__(self) -> None:
+        known = installed().of("drafter")
+        if self.family not in known:
+            raise ConfigError(f"recipe.family={self.family!r}: {nearest(self.family, known)}")
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
         schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})

@@ -32,6 +32,9 @@ FIELDS = ("drafter", "gamma", "sampling.temperature", "max_new_tokens")
 PATIENCE = 5.0
 """How many seconds a text waits for the one before it to stop."""
 
+UNREAD = 30.0
+"""How many seconds a text waits for a browser that no longer reads; then it ends."""
+
 BUSY = "another text is being written here: stop that one first"
 
 LONGEST = 4000
@@ -110,16 +113,24 @@ class Player:
         except TimeoutError:
             yield event("fault", BUSY)
             return
-        rounds = self.written(query)
+        rounds, loop, is_ended = self.written(query), asyncio.get_running_loop(), False
+
+        def end() -> None:
+            nonlocal is_ended
+            if not is_ended:
+                is_ended = True
+                self.thread.submit(rounds.close)
+                self.turn.release()
+
         try:
-            on_thread = partial(asyncio.get_running_loop().run_in_executor, self.thread)
-            while (line := await on_thread(next, rounds, "")) != "":
+            while (line := await loop.run_in_executor(self.thread, next, rounds, "")) != "":
+                gives_up = loop.call_later(UNREAD, end)
                 yield line
-                if self.is_over():
+                gives_up.cancel()
+                if is_ended or self.is_over():
                     break
         finally:
-            self.thread.submit(rounds.close)
-            self.turn.release()
+            end()
 
     def written(self, query: QueryParams) -> Generator[str, None, None]:
         """Yields an event for each round, and one for the end or for what went wrong."""

@@ -21,6 +21,7 @@ from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
+from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 
 
@@ -42,15 +43,16 @@ def generate(settings: Generate) -> float | None:
         "logprobs": settings.logprobs,
     }
     is_batch = isinstance(prompt, list) and any(isinstance(item, str) for item in prompt)
-    with claimed(path.parent), advising(lambda: _advice(path)):
+    earlier = stamp(path.parent, path.name)
+    with claimed(path.parent), advising(lambda: _advice(path, earlier)):
         if is_batch:
             _generate_batch(settings, console, path, options)
             return None
         return _generate_one(settings, console, path, options)
 
 
-def _advice(path: Path) -> str | None:
-    if not path.is_file():
+def _advice(path: Path, earlier: object) -> str | None:
+    if stamp(path.parent, path.name) == earlier:  # this run has written nothing
         return None
     return f"{path} has what was written; the same command starts over, in another folder"
 

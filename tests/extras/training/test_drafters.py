@@ -54,6 +54,13 @@ CURVES: list[bytes] = []
 PLOT = card.plot_curve
 
 
+def test_an_unknown_family_is_refused_before_any_text_is_written(run: Any, tmp_path: Path) -> None:
+    status, _, err = run("train", "drafter=eagle", "recipe.family=eagel", "hydra.run.dir=run")
+    assert status == 1 and err.count("\n") == 1
+    assert err.startswith("outrider: recipe.family='eagel': did you mean 'eagle'")
+    assert not [*(tmp_path / "run").rglob("*.json*")]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_family_is_trained_and_used(
     family: str, run: Any, folder: Path, shared_texts: Path, tmp_path: Path

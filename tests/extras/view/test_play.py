@@ -1,10 +1,12 @@
 """The page that writes texts shows what decoding did, one text at a time, and can be stopped."""
 
+import asyncio
 import json
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
@@ -207,6 +209,24 @@ def test_a_text_is_stopped_and_only_one_is_written_at_a_time(
     slow.go.set()
     assert events(address)[-1][0] == "end"
     assert slow.rounds == 3
+
+
+def test_a_browser_that_no_longer_reads_gives_up_its_turn(
+    target: TransformersTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(play, "UNREAD", 0.01)
+    player = Player("a tiny model", target, parts_of)
+    query = QueryParams({"prompt": PROMPT, "drafter": "none", "max_new_tokens": "3"})
+
+    async def both() -> tuple[list[str], list[str]]:
+        unread = player.events(query)
+        first = await anext(unread)
+        others = [line async for line in player.events(query)]
+        return [first, *[line async for line in unread]], others
+
+    with ThreadPoolExecutor(1) as thread:  # the browser has a loop in this one
+        left, others = thread.submit(asyncio.run, both()).result()
+    assert len(left) == 1 and len(others) == 4
 
 
 def test_a_text_ends_when_the_server_stops(
