@@ -4,6 +4,7 @@ python evidence/workers.py --prompts 40 --workers 4
 """
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ TASK = "Worker.measure"
 """What Ray calls a process while it measures a question."""
 THREADS = {"OMP_NUM_THREADS": "1"}
 """Sums of several threads round otherwise than those of one."""
+THINGS = ("rivers", "tools", "books", "animals", "cities", "games", "meals", "inventions")
 MARK = "OUTRIDER_EVIDENCE"
 """An environment variable that tells the processes of this run from any others."""
 
@@ -28,7 +30,7 @@ MARK = "OUTRIDER_EVIDENCE"
 def main(prompts: int, workers: int, tokens: int) -> int:
     """Prints what differs, and returns the exit status: 0 if nothing but time does."""
     settings = (
-        f"data.limit={prompts}",
+        "data=jsonl",
         f"max_new_tokens={tokens}",
         "drafters=[none,prompt_lookup,bigram]",
         "sampling=standard",
@@ -38,6 +40,11 @@ def main(prompts: int, workers: int, tokens: int) -> int:
     )
     with tempfile.TemporaryDirectory() as folder:
         one, many = Path(folder) / "one", Path(folder) / "many"
+        data = Path(folder) / "prompts.jsonl"
+        data.write_text(
+            "".join(json.dumps({"prompt": prompt_of(n)}) + "\n" for n in range(prompts))
+        )
+        settings = (*settings, f"data.path={data}")
         alone = [*COMPARE, *settings, f"hydra.run.dir={one}"]
         subprocess.run(alone, check=True, env=os.environ | THREADS)
         command = [*COMPARE, *settings, f"hydra.run.dir={many}", f"workers={workers}"]
@@ -52,6 +59,13 @@ def main(prompts: int, workers: int, tokens: int) -> int:
     print(f"{prompts} prompts by {workers} workers, of which process {killed} was killed;", end=" ")
     print(f"{len(expected)} measurements, {'all' if same else 'NOT ALL'} equal but for seconds")
     return not same
+
+
+def prompt_of(number: int) -> str:
+    """Returns a prompt of its own for each number."""
+    return (
+        f"Name {2 + number // len(THINGS)} {THINGS[number % len(THINGS)]}, with a reason for each."
+    )
 
 
 def kill_worker(folder: Path, mark: str, comparison: "subprocess.Popen[bytes]") -> int:
