@@ -48,8 +48,12 @@ ON_RAY = {"hydra/launcher=outrider_ray": "test_launcher.py", "workers=4": "test_
 """Where commands on Ray are run, and workers die."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
-TABLE = "table/model.safetensors"
-"""What the tutorial trains in the command before; here it is the table of the package."""
+GIVEN = {
+    "table/model.safetensors": ("table", "drafters/weights/bigram"),
+    "model=config.json": ("config.json", "tests/extras/theory/config.json"),
+}
+"""By a word of a command, the file or folder that it reads, and what stands for that here: the
+table that the tutorial trains in the command before is the package's."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -121,8 +125,8 @@ def test_a_documented_command_runs(
     # The workers of a bench or a sweep are processes, each of which loads the model.
     if words[0] == "bench" or any(word.startswith("hydra/launcher=") for word in words):
         quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
-    if TABLE in command:
-        (tmp_path / "table").symlink_to(ROOT / "drafters" / "weights" / "bigram")
+    for name, place in (given for word, given in GIVEN.items() if word in command):
+        (tmp_path / name).symlink_to(ROOT / place)
     if words[0] == "report":  # of what the command before it has left
         run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
     if program == "torchrun":

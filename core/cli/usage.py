@@ -49,6 +49,7 @@ JSON_HELP = "print only the result, as JSON"
 GROUPS = {
     **{name: role.help for name, role in ROLES.items()},
     "sampling": "how tokens are drawn, such as greedy or standard",
+    "hardware": "a machine to predict times for: h100, h200, a100, rtx4090, m3_max or epyc",
     "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
 }
 """The parts that are chosen by name, each with what it is."""
@@ -181,10 +182,9 @@ def _flat(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a config by their dotted names."""
     flat: dict[str, Any] = {}
     for name, value in content.items():
-        if name.startswith("_"):  # what is built, which is no setting
-            continue
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": inner for key, inner in _flat(value).items()}
+            own = {key: inner for key, inner in _flat(value).items() if key != "_target_"}
+            flat |= {f"{name}.{key}": inner for key, inner in own.items()}
         else:
             flat[name] = value
     return flat

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -14,7 +13,9 @@ from outrider import theory as formulas
 from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.theory.settings import TABLE1, Theory
+from outrider.extras.theory.forecast_command import print_forecasts
+from outrider.extras.theory.measured import measured, write_profile
+from outrider.extras.theory.settings import TABLE1, Theory, values
 from outrider.extras.theory.speculation_profile import read_profile
 
 HEADINGS = {
@@ -54,12 +55,19 @@ def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
 
     With `profile=` it prints what a drafter's measured acceptance predicts for each draft length.
+    With `hardware=` it predicts times, and `measure=` writes such a profile of this machine.
     With `paper=` it prints the paper's table, or writes the figure.
     """
-    if settings.profile is not None:
-        _print_profile(Path(settings.profile), _values(settings.c))
+    if settings.measure is not None:
+        _print_measured(Path(settings.measure))
         return
-    alphas, gammas, costs = map(_values, (settings.alpha, settings.gamma, settings.c))
+    if settings.hardware is not None:
+        print_forecasts(settings)
+        return
+    if settings.profile is not None:
+        _print_profile(Path(settings.profile), values(settings.c))
+        return
+    alphas, gammas, costs = map(values, (settings.alpha, settings.gamma, settings.c))
     c_hat, layout = settings.c_hat, settings.layout
     if layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
@@ -69,11 +77,21 @@ def theory(settings: Theory) -> None:
         results().print(_as_table1(rows))
         print_json([_finite(row) for row in rows])
     else:
-        values = formulas.Values(alphas, gammas, costs, c_hat or 0)
+        wanted = formulas.Values(alphas, gammas, costs, c_hat or 0)
         path = Path(settings.out or f"{layout.rpartition(':')[2]}.png")
-        write_whole(path, resolve_name(layout)(values))
+        write_whole(path, resolve_name(layout)(wanted))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
+
+
+def _print_measured(path: Path) -> None:
+    hardware = measured()
+    write_profile(path, hardware)
+    peaks = ", ".join(f"{peak / 1e12:.3g} TFLOP/s {name}" for name, peak in hardware.peak.items())
+    launch = f"{1e6 * hardware.launch:.2g} microseconds a call"
+    results().print(plain(f"{hardware.bandwidth / 1e9:.1f} GB/s, {peaks}, {launch}"))
+    results().print(plain(path), soft_wrap=True)
+    print_json({"bandwidth": hardware.bandwidth, "launch": hardware.launch, **hardware.peak})
 
 
 def _print_profile(path: Path, costs: Sequence[float]) -> None:
@@ -164,11 +182,6 @@ def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict
     if c_hat is not None:
         row["operations"] = formulas.operations(alpha, gamma, c_hat)
     return row
-
-
-def _values(setting: Any) -> list[Any]:
-    """Returns a setting's values: the items of a list, or the one number."""
-    return setting if isinstance(setting, list) else [setting]
 
 
 def _cell(name: str, value: float) -> str:

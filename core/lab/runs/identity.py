@@ -86,7 +86,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         "commit": _commit(Path(__file__).parent) if "source" in code_version("outrider") else None,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         **{name: fact for engine in engines().values() for name, fact in engine.facts().items()},
@@ -142,7 +142,8 @@ def _commit(folder: Path) -> str | None:
     return described.stdout.strip()
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Returns the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
