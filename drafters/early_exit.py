@@ -14,7 +14,7 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.adapter import Adapter, exit_layer
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.logits import require_readable
-from outrider.drafters.parts.networks.shared_kv import LentDrafting
+from outrider.drafters.parts.networks.shared_kv import SharedKVDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.first_layers import first_layers, without_final_norm
@@ -70,7 +70,7 @@ class EarlyExit(Drafter):
             require_readable(target, self.needs)
             adapter = Adapter.load(self._path, target, layers=self._layers)
             model = without_final_norm(target.model, adapter.layers)
-        self._drafting = LentDrafting(model, target.vocab_size, self._shape, adapter)
+        self._drafting = SharedKVDrafting(model, target.vocab_size, self._shape, adapter)
         if not self._drafting.can_start(target):
             raise ConfigError(
                 f"drafter early_exit: {type(target.model).__name__} can't draft on its own cache;"

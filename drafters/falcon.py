@@ -2,122 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, final
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
-from torch.nn.functional import embedding
+from jaxtyping import Float
+from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError, is_int
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
-from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.layer import (
-    Attention,
-    FeedForward,
-    KeysAndValues,
-    LayerConfig,
-    RMSNorm,
-    layer_output,
-)
-from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.drafters.parts.networks.falcon_network import FalconNetwork, LSTMState
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.trained import TrainedDrafter
 from outrider.targets.passes.cached_model import HIDDEN
-
-LSTMState = tuple[Tensor, Tensor]
-"""The state of the LSTM: two tensors [layers, batch, width]."""
-
-
-@final
-class FalconNetwork(TrainedNetwork):
-    """Predicts the state `block` positions later, from a position's state and the next token.
-
-    State and token are fused, read in order by an LSTM of two layers, and mixed by attention whose
-    mask is relaxed: the positions of a block see each other, later ones included (Falcon, AAAI
-    2025, doi 10.1609/aaai.v39i22.34566). The head and the embeddings are the target's.
-
-    config: the sizes of the layer. Defaults to those of the target's own layers.
-    """
-
-    family = "falcon"
-
-    def __init__(
-        self,
-        target: Target,
-        vocabulary: Vocabulary,
-        *,
-        block: int = 2,
-        config: LayerConfig | None = None,
-    ) -> None:
-        super().__init__()
-        config = config or LayerConfig.like(target.model.config.get_text_config())
-        self.vocabulary = vocabulary
-        self.block = block
-        width, eps = config.hidden_size, config.rms_norm_eps
-        self.fc: nn.Linear = nn.Linear(2 * width, width)
-        self.lstm: nn.LSTM = nn.LSTM(width, width, num_layers=2, batch_first=True)
-        self.input_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.self_attn: Attention = Attention(config)
-        self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
-        self.mlp: FeedForward = FeedForward(config)
-        self._embedding = weights.embedding(target).detach()
-        self._shared_head = weights.BorrowedHead.of(target, vocabulary)
-        self.borrowed_head: weights.BorrowedHead | None = self._shared_head
-
-    def fuse(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        memory: LSTMState | None,
-    ) -> tuple[Float[Tensor, "batch tokens w"], LSTMState]:
-        """Returns the input of the layer at each position, and the LSTM's memory after the last.
-
-        states, tokens: the state at each position, and the token after it.
-        memory: the LSTM's, after the position before the first; None at the start of a text.
-        """
-        fused = self.fc(torch.cat([embedding(tokens, self._embedding), states], dim=-1))
-        out, after = self.lstm(fused, memory)
-        return fused + out, after
-
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens w"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
-        """Returns the state `block` positions after each position.
-
-        x: what `fuse` returned.
-        sees: what each position attends to, cached ones first; None for a chain.
-        """
-        return layer_output(
-            self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
-        )
-
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
-        """Returns the logits of the token after each state, over the network's vocabulary."""
-        return self._shared_head(states)
-
-    @classmethod
-    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = weights.read_config(folder, target)
-        file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        block: Any = config.get("block")
-        if not is_int(block):
-            raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        sizes = LayerConfig.read(config, target.model.config.get_text_config())
-        return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
-
-    def save_checkpoint(self, folder: Path, target: Target) -> None:
-        tensors = self.state_dict() | self.vocabulary.tensors()
-        config = {**weights.target_sizes(target), "block": self.block}
-        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import ModelSettings
+from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.drafters.small_lm import require_same_tokens
 from outrider.targets.loading import Dtype
 from outrider.targets.passes.cached_model import refuse_encoder, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
@@ -90,7 +90,7 @@ class Pard(Drafter):
         if isinstance(model, str):
             model, tokenizer = self._settings.read(model, target)
         refuse_other_kind(model, encoder=False)
-        require_same_tokens(model, tokenizer, target, hint="")
+        require_same_vocabulary(model, tokenizer, target, hint="")
         return model
 
     def open(self) -> Self:

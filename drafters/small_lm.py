@@ -17,6 +17,7 @@ from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, ModelSettings
+from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
@@ -27,9 +28,6 @@ from outrider.targets.self_test import self_test
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-PADDING = 1024
-"""The most ids without a token that a vocabulary is padded with, for the sake of fast products."""
 
 
 @final
@@ -123,7 +121,7 @@ class SmallLM(Drafter):
         if isinstance(model, Target):
             model, tokenizer = model.model, model.tokenizer
         refuse_other_kind(model, encoder=SOURCE in target.offers)
-        require_same_tokens(model, tokenizer, target)
+        require_same_vocabulary(model, tokenizer, target, hint=f"; {HINT}")
         drafting: PreTrainedModel = model
         return drafting
 
@@ -200,35 +198,3 @@ class SmallLM(Drafter):
                     pen.draw(row)
                 return
         super().propose_batch(pairs)
-
-
-def require_same_tokens(
-    model: "PreTrainedModel", tokenizer: Any, target: Target, *, hint: str = f"; {HINT}"
-) -> None:
-    """Raises `ConfigError` unless a model's token ids mean the same as the target's.
-
-    tokenizer: the model's; None compares the sizes of the vocabularies, which may be padded.
-    hint: what to do about it, for the end of the message.
-    """
-    model_size = int(model.config.get_text_config().vocab_size)
-    sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
-    if tokenizer is None or target.tokenizer is None:
-        if not _may_be_padded((model_size, target.vocab_size), target):
-            loaded = "; with its tokenizer: drafter.model=TransformersTarget(model, tokenizer)"
-            raise ConfigError(f"the draft model does not fit the target: {sizes}{loaded}{hint}")
-        return
-    own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()
-    if own != expected:
-        differing = sorted(own.items() ^ expected.items(), key=lambda item: item[1])
-        raise ConfigError(
-            f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
-            f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
-        )
-
-
-def _may_be_padded(sizes: Sequence[int], target: Target) -> bool:
-    """Returns whether vocabularies differ by padding at most, as far as their sizes tell."""
-    if len(set(sizes)) == 1 or target.tokenizer is None:
-        return len(set(sizes)) == 1
-    known = len(target.tokenizer)
-    return all(known <= size <= known + PADDING for size in sizes)

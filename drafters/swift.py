@@ -108,7 +108,7 @@ class Swift(RememberingDrafter["Past"]):
     def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
         """Returns the logits after a text when no layer is skipped."""
         text = CachedText(self._model, self._vocab_size)
-        return text.follow_lender(context.tokens, context.features)
+        return text.follow_shared(context.tokens, context.features)
 
     def _without(self, skipped: Layers) -> "PreTrainedModel":
         """Returns the target without some layers."""
@@ -135,12 +135,12 @@ class Swift(RememberingDrafter["Past"]):
         skipped = self._past.skipped or self._initial
         if skipped != self._skipped:
             self._skip(skipped)
-        lent = {
+        cache = {
             f"{name}.{index}": context.features[f"{name}.{layer}"]
             for index, layer in enumerate(self._kept)
             for name in ("keys", "values")
         }
-        self._text.grow(self._shape, pen, self._text.follow_lender(context.tokens, lent))
+        self._text.grow(self._shape, pen, self._text.follow_shared(context.tokens, cache))
 
     def remember(self, context: Context) -> None:
         past, text = self._past, context.tokens[-self._window - 1 :]

@@ -91,7 +91,7 @@ def read_jsonl(
 ) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form that `parse` reads.
 
-    column: the key that holds the prompt. Defaults to that of the row's form.
+    column: the key that holds the prompt. Defaults to that of the record's form.
     skip: as for `collect`.
 
     Raises:
@@ -103,16 +103,16 @@ def read_jsonl(
 
 
 def parse(item: Any, where: str, column: str | None = None) -> Prompt:
-    """Returns the prompt in a row of a data set, in one of the forms of `outrider.data.records`.
+    """Returns the prompt in a record of a data set, in a form of `outrider.data.records`.
 
-    A row may have a `reference`: the right answer, or a list with the right answer of each turn, or
-    several. `test` and `entry_point` beside `prompt` are HumanEval's.
+    A record may have a `reference`: the right answer, or a list with the right answer of each turn,
+    or several. `test` and `entry_point` beside `prompt` are HumanEval's.
 
-    where: the name of the row in messages, and the id of a prompt that has none.
-    column: the column that holds the prompt. Defaults to that of the row's form.
+    where: the name of the record in messages, and the id of a prompt that has none.
+    column: the column that holds the prompt. Defaults to that of the record's form.
 
     Raises:
-        ConfigError: the row is in none of the forms, or has no such column.
+        ConfigError: the record is in none of the forms, or has no such column.
     """
     form = form_of(item, where, column)
     id = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
@@ -127,7 +127,7 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
 
 
 def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
-    """Returns the right answers of each turn; empty if the row has none that are texts."""
+    """Returns the right answers of each turn; empty if the record has none that are texts."""
     value = item.get("reference")
     by_turn = value if isinstance(value, list) else [value]
     if turns == 1 and len(by_turn) > 1:
@@ -140,7 +140,7 @@ def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]
 
 
 def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
-    """Returns how code is tested, by HumanEval's fields; None if the row does not have them."""
+    """Returns how code is tested, by HumanEval's fields; None if the record does not have them."""
     test, name = item.get("test"), item.get("entry_point")
     if isinstance(test, str) and isinstance(name, str) and name:
         return CodeTest(prompt, test, name)
@@ -171,15 +171,15 @@ def spaced(prompts: list[Prompt], limit: Count | None) -> list[Prompt]:
 def collect(
     items: Iterable[tuple[str, Any]], path: str, column: str | None = None, *, skip: bool = False
 ) -> list[Prompt]:
-    """Returns the prompts in some rows.
+    """Returns the prompts in some records.
 
-    items: pairs of a name for messages (see `parse`) and a row, or the error of reading it.
+    items: pairs of a name for messages (see `parse`) and a record, or the error of reading it.
     path: the path of the file, for messages.
-    column: the column that holds the prompt. Defaults to that of the row's form.
-    skip: leave out the rows that are not usable; a line counts them, with the first one's reason.
+    column: the column that holds the prompt. Defaults to that of the record's form.
+    skip: leave out the records that are not usable; a line counts them, with the first's reason.
 
     Raises:
-        ConfigError: there are no rows, or one is not usable, or two have the same id.
+        ConfigError: there are no records, or one is not usable, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
     skipped: list[ConfigError] = []
@@ -195,7 +195,7 @@ def collect(
         else:
             prompts[prompt.id] = prompt
     if skipped:
-        line = f"data.path={path!r}: {len(skipped)} of {count} rows are skipped; {skipped[0]}"
+        line = f"data.path={path!r}: {len(skipped)} of {count} records are skipped; {skipped[0]}"
         remarks().print(plain(line), soft_wrap=True)
     if not prompts:
         raise ConfigError(f"data.path={path!r}: expected at least one prompt, there is none")
@@ -203,7 +203,7 @@ def collect(
 
 
 def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -> Prompt:
-    """Returns the prompt in a row; raises `ConfigError` if it is not usable.
+    """Returns the prompt in a record; raises `ConfigError` if it is not usable.
 
     known: the ids of earlier prompts.
     """
@@ -226,17 +226,17 @@ def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -
 
 
 def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
-    """Yields the rows of a file with JSON, each with its place, or the error of reading it."""
+    """Yields the records of a file with JSON, each with its place, or the error of reading it."""
     try:
         content = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
-    if content.lstrip().startswith("["):  # all rows in one list
+    if content.lstrip().startswith("["):  # all records in one list
         try:
-            rows = json.loads(content)
+            records = json.loads(content)
         except json.JSONDecodeError as error:
             raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
-        yield from numbered(rows, path)
+        yield from numbered(records, path)
         return
     # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
     for number, line in enumerate(content.split("\n"), start=1):
@@ -249,7 +249,7 @@ def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
                 yield where, ConfigError(f"{where}: {reason}")
 
 
-def numbered(rows: Iterable[Any], source: str) -> Iterator[tuple[str, Any]]:
-    """Yields each row with its place, for messages."""
-    for number, row in enumerate(rows, start=1):
-        yield f"{source}, row {number}", row
+def numbered(records: Iterable[Any], source: str) -> Iterator[tuple[str, Any]]:
+    """Yields each record with its place, for messages and as the id of a prompt without one."""
+    for number, record in enumerate(records, start=1):
+        yield f"{source}, row {number}", record

@@ -35,9 +35,9 @@ def jsonl(
 
     path: the file.
     column: the key that holds the prompt: a string, a list of turns, or a list of messages.
-        Defaults to that of the row's form.
+        Defaults to that of the record's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.
         Defaults to all.
-    skip: leave out rows that are not usable, and say how many.
+    skip: leave out records that are not usable, and say how many.
     """
     return spaced(read_jsonl(path, column, skip=skip), limit)

@@ -9,7 +9,7 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks.shared_kv import LentDrafting
+from outrider.drafters.parts.networks.shared_kv import SharedKVDrafting
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized_model import loses_nothing, quantized
@@ -71,22 +71,22 @@ class Quantized(Drafter):
         self.models: Sequence[Any] = self._drafter.models
         chosen_freely = self._bits is None and self._layers is None
         self.is_target: bool = chosen_freely and loses_nothing(rounded)
-        self._lent = LentDrafting(rounded, target.vocab_size, self._shape)
+        self._shared_kv = SharedKVDrafting(rounded, target.vocab_size, self._shape)
         # Tested with the exact weights: rounded ones could differ by more than the test allows.
-        exact = LentDrafting(model, target.vocab_size, self._shape)
-        self._is_lent = self._cache == "target" and exact.can_start(target)
+        exact = SharedKVDrafting(model, target.vocab_size, self._shape)
+        self._shares_kv = self._cache == "target" and exact.can_start(target)
         self._target = target
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._drafter, text._lent = self._drafter.open(), self._lent.fresh()
+        text._drafter, text._shared_kv = self._drafter.open(), self._shared_kv.fresh()
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if self._is_lent:
-            self._lent.propose_batch(pairs)
+        if self._shares_kv:
+            self._shared_kv.propose_batch(pairs)
         else:
             self._drafter.propose_batch(pairs)

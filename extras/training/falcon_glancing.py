@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.drafters.falcon import FalconNetwork
+from outrider.drafters.parts.networks.falcon_network import FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.extras.training.losses import cross_entropy, forward_kl, nearness
 from outrider.extras.training.states import Batch

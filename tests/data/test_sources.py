@@ -247,7 +247,7 @@ def test_rows_that_are_not_usable_are_skipped_and_counted(tmp_path: Path, capsys
     prompts = data.jsonl(path, skip=True)
     assert [prompt.id for prompt in prompts] == ["a", "b"]
     line = capsys.readouterr().err.replace("\n", "")
-    assert "6 of 8 rows are skipped" in line
+    assert "6 of 8 records are skipped" in line
     assert "line 2: conversations=[]: expected a list of messages" in line
     assert data.jsonl(path, skip=True, limit=1) == prompts[:1]
     with pytest.raises(ConfigError, match=r"line 2: conversations=\[\]"):

@@ -14,7 +14,8 @@ from tiny.interruption import interrupted
 from tiny.parts import held
 
 from outrider import ConfigError, Sampling
-from outrider.drafters.falcon import Falcon, FalconNetwork
+from outrider.drafters.falcon import Falcon
+from outrider.drafters.parts.networks.falcon_network import FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.falcon_glancing import _random_runs

@@ -15,7 +15,8 @@ from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafters.small_lm import SmallLM, require_same_tokens
+from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
+from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
@@ -229,17 +230,17 @@ def test_another_vocabulary_is_refused_with_both_sizes(llama: Any) -> None:
 def test_another_tokenizer_is_refused_with_a_word(llama: Any) -> None:
     target = TransformersTarget(llama(), tokenizer(["a", "b", "c"]))
     with pytest.raises(ConfigError, match="31 tokens, the target's 31, and their tokenizers disag"):
-        require_same_tokens(llama(), tokenizer(["a", "c", "b"]), target)
-    require_same_tokens(llama(), tokenizer(["a", "b", "c"]), target)
+        require_same_vocabulary(llama(), tokenizer(["a", "c", "b"]), target, hint="")
+    require_same_vocabulary(llama(), tokenizer(["a", "b", "c"]), target, hint="")
 
 
 def test_embeddings_may_be_padded_to_another_size(
     llama: Any, words: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small, large = llama(), llama(vocab_size=40)
-    require_same_tokens(large, words, TransformersTarget(small, words))
+    require_same_vocabulary(large, words, TransformersTarget(small, words), hint="")
     # A model that is handed over comes without a tokenizer, by which the sizes would be refused.
-    monkeypatch.setattr("outrider.drafters.small_lm.require_same_tokens", lambda *_: None)
+    monkeypatch.setattr("outrider.drafters.small_lm.require_same_vocabulary", lambda *_, **__: None)
     for target, model in ((small, large), (large, small)):
         bound = TransformersTarget(target, words)
         drafter = SmallLM(model)

@@ -50,7 +50,7 @@ class CachedText:
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | AdaptedModel | None = None
         self._tokens: list[int] = []
-        self._lent = 0  # how many of those tokens another model has read
+        self._read_elsewhere = 0  # how many of those tokens another model has read
         self._source = source
         self._tree = CachedTree(0)
         self._continuations: TextTree | None = None
@@ -71,13 +71,13 @@ class CachedText:
         else:
             self._cached = None  # see `_feed`
             del self._tokens[shared:]
-            self._lent = min(self._lent, shared)
+            self._read_elsewhere = min(self._read_elsewhere, shared)
             cached.drop(cached.length - shared)
             self._continuations = None
         self._cached = cached
         return self.extend(text[shared:], rows)
 
-    def follow_lender(
+    def follow_shared(
         self, text: Tokens, features: Mapping[str, Tensor]
     ) -> Float[Tensor, "1 vocab"]:
         """Returns the logits after a text that another model has read, except its last token.
@@ -88,7 +88,7 @@ class CachedText:
         features: those of a `Context`, with the "cache" and the states that an adapter reads.
         """
         known = len(text) - 1
-        shared = min(Tokens(self._tokens[: self._lent]).shared(text), known)
+        shared = min(Tokens(self._tokens[: self._read_elsewhere]).shared(text), known)
         cached = self._cached
         if cached is None or self._source is not None:
             self._forget(None)
@@ -96,7 +96,7 @@ class CachedText:
         self._cached = None  # see `_feed`
         cached.drop(cached.length - shared)
         cached.lend(features, shared, known)
-        self._tokens, self._lent, self._continuations = text[:known], known, None
+        self._tokens, self._read_elsewhere, self._continuations = text[:known], known, None
         self._cached = cached
         return self.extend(text[known:])
 

@@ -1,4 +1,4 @@
-"""Lent drafts: chains and trees that continue from a target's keys and values of the text."""
+"""Drafts with a shared key-value cache: they continue from the target's keys and values."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
@@ -26,7 +26,7 @@ TOGETHER = 64
 
 
 @final
-class LentDrafting:
+class SharedKVDrafting:
     """Drafts with a model that continues from its target's keys and values.
 
     model: the target's layers or the first of them, with weights of any precision.
@@ -46,9 +46,9 @@ class LentDrafting:
         self._window = context_window(model)
         self._text = CachedText(model, vocab_size, adapter)
 
-    def fresh(self) -> "LentDrafting":
+    def fresh(self) -> "SharedKVDrafting":
         """Returns the same model before its first text."""
-        return LentDrafting(self._model, self._vocab_size, self._shape, self._adapter)
+        return SharedKVDrafting(self._model, self._vocab_size, self._shape, self._adapter)
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; chains that continue one text share their passes."""
@@ -56,11 +56,11 @@ class LentDrafting:
         for first in range(0, len(pairs), TOGETHER):
             group = pairs[first : first + TOGETHER]
             is_chain = self._shape.kind == "chain"
-            if len(group) > 1 and is_chain and are_lent_together([context for context, _ in group]):
+            if len(group) > 1 and is_chain and share_one_text([context for context, _ in group]):
                 self._draft_together(group)
                 continue
             for context, pen in group:
-                base = self._text.follow_lender(context.tokens, context.features)
+                base = self._text.follow_shared(context.tokens, context.features)
                 self._text.grow(self._shape, pen, base)
 
     def _may_draft(self, context: Context, pen: Pen) -> bool:
@@ -72,9 +72,9 @@ class LentDrafting:
     def _draft_together(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes chains that continue prefixes of one text, with one pass for each depth.
 
-        A token sees the lent keys and values of its own prefix, and those of its own draft.
+        A token sees the shared keys and values of its own prefix, and those of its own draft.
 
-        pairs: contexts as in `are_lent_together`, at most `TOGETHER` of them.
+        pairs: contexts as in `share_one_text`, at most `TOGETHER` of them.
         """
         texts = [context.tokens for context, _ in pairs]
         pens = [pen for _, pen in pairs]
@@ -98,14 +98,14 @@ class LentDrafting:
     def can_start(self, target: Target) -> bool:
         """Returns whether the model gives the same logits on the target's cache as on its own."""
 
-        def lent(context: Context) -> Tensor:
-            return self._text.fresh().follow_lender(context.tokens, context.features)
+        def on_shared(context: Context) -> Tensor:
+            return self._text.fresh().follow_shared(context.tokens, context.features)
 
         needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
-        return reads_cache(target, lent, self._text.fresh().follow, frozenset(needs))
+        return reads_cache(target, on_shared, self._text.fresh().follow, frozenset(needs))
 
 
-def are_lent_together(contexts: Sequence[Context]) -> bool:
+def share_one_text(contexts: Sequence[Context]) -> bool:
     """Returns whether all contexts are prefixes of one text that another model has read."""
     texts = [context.tokens for context in contexts]
     longest = max(texts, key=len)

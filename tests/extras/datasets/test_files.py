@@ -39,7 +39,7 @@ def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
         Prompt("1", "prompt", ("Name three, or\nfour.",)),
         Prompt("3", "chat", ("Then?",)),
     ]
-    assert "1 of 3 rows are skipped" in capsys.readouterr().err
+    assert "1 of 3 records are skipped" in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"rows\.csv, row 2: expected"):
         csv(str(path))
     tabs = tmp_path / "rows.tsv"

@@ -28,13 +28,13 @@ def test_lent_entries_replace_read_ones(llama: Any) -> None:
 
     tokens = [3, 4, 5, 6, 7, 8, 9, 10, 11]
     torch.testing.assert_close(
-        text.follow_lender(Tokens(tokens[:4]), lent(tokens)), right(tokens[:4], 3)
+        text.follow_shared(Tokens(tokens[:4]), lent(tokens)), right(tokens[:4], 3)
     )
     torch.testing.assert_close(text.extend([7]), right(tokens[:5], 3))
     torch.testing.assert_close(
-        text.follow_lender(Tokens(tokens[:7]), lent(tokens)), right(tokens[:7], 6)
+        text.follow_shared(Tokens(tokens[:7]), lent(tokens)), right(tokens[:7], 6)
     )
     torch.testing.assert_close(text.follow(Tokens(tokens)), right(tokens, 6))
     other = [3, 4, 9, 9, 9]
-    torch.testing.assert_close(text.follow_lender(Tokens(other), lent(other)), right(other, 4))
+    torch.testing.assert_close(text.follow_shared(Tokens(other), lent(other)), right(other, 4))
     assert not torch.allclose(right(other, 4), right(other, 0))
