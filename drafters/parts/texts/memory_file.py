@@ -1,8 +1,9 @@
 """MemoryFile: what a drafter remembers of texts, kept in a file from run to run."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, Protocol, final
 
 from outrider.base.bounds import check
 from outrider.base.errors import ConfigError
@@ -10,12 +11,20 @@ from outrider.base.folders import append_line, write_whole
 from outrider.contract.target import Target
 from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
 
-if TYPE_CHECKING:
-    from outrider.drafters.parts.texts.text_memory import TextMemory
-
 FORMAT = "outrider-memory-1"
 SLACK = 16
 """How many lines more than twice the memory's own a file may have."""
+
+
+class Memory(Protocol):
+    """What the file reads of a `TextMemory`."""
+
+    count: int
+
+    @property
+    def size(self) -> int: ...
+
+    def entries(self) -> Iterable[Any]: ...
 
 
 @final
@@ -87,7 +96,7 @@ class MemoryFile:
                 f"{self._setting}, line {number}: damaged, expected JSON ({error})"
             ) from error
 
-    def add(self, entry: Any, memory: "TextMemory") -> None:
+    def add(self, entry: Any, memory: Memory) -> None:
         """Adds what a text taught, which the memory has learned already.
 
         Raises:

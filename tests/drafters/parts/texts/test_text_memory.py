@@ -46,7 +46,7 @@ def written(drafter: Drafter, prompt: list[int], target: Target = TARGET) -> lis
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_memory_goes_from_run_to_run(name: str, tmp_path: Path) -> None:
+def test_a_memory_is_kept_from_run_to_run(name: str, tmp_path: Path) -> None:
     make, path = MAKERS[name], tmp_path / "new" / "memory"
     one = make()
     for count, prompt in enumerate(PROMPTS * 6):
