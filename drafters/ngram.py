@@ -82,9 +82,7 @@ class NGram(Drafter):
         self._order = order
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
-        self._source = None if counts == "context" else Path(counts).expanduser()
-        if counts == "smollm2":
-            self._source = weights.built_in("bigram") / checkpoint.WEIGHTS
+        self._source = None if counts == "context" else table_file(counts)
         self._save = save
         # The running counts do not include the draft's own tokens.
         self.autoregressive: bool = self._source is not None
@@ -114,12 +112,7 @@ class NGram(Drafter):
             if self._save is not None:
                 table.save(self._save)
             return table
-        table = NGramTable.load(source)
-        if table.vocab_size != target.vocab_size:
-            raise ConfigError(
-                f"drafter.counts={str(source)!r}: its vocabulary has {table.vocab_size} tokens,"
-                f" the target's {target.vocab_size}"
-            )
+        table = fitted_table(source, target.vocab_size)
         in_table = self._order <= table.order
         require(in_table, "drafter.order", self._order, f"at most the table's {table.order}")
         return table
@@ -145,6 +138,28 @@ class NGram(Drafter):
             ).float()
 
         self._shape.grow(pen, one_by_one(logits))
+
+
+def table_file(counts: str) -> Path:
+    """Returns the file of a table, or of what one is fitted on; "smollm2" is in the package."""
+    if counts == "smollm2":
+        return weights.built_in("bigram") / checkpoint.WEIGHTS
+    return Path(counts).expanduser()
+
+
+def fitted_table(source: Path, vocab_size: int) -> NGramTable:
+    """Returns the table in a file.
+
+    Raises:
+        ConfigError: the file holds no table, or one of another vocabulary.
+    """
+    table = NGramTable.load(source)
+    if table.vocab_size != vocab_size:
+        raise ConfigError(
+            f"drafter.counts={str(source)!r}: its vocabulary has {table.vocab_size} tokens,"
+            f" the target's {vocab_size}"
+        )
+    return table
 
 
 def corpus(source: Path, target: Target) -> list[list[int]]:

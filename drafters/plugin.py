@@ -7,6 +7,7 @@ DRAFTERS = {
     "random": "random:Random",
     "unigram": "ngram:unigram",
     "bigram": "ngram:bigram",
+    "online": "online:Online",
     "prompt_lookup": "prompt_lookup:PromptLookup",
     "small_lm": "small_lm:SmallLM",
     "pard": "pard:Pard",

@@ -38,6 +38,7 @@ VERIFIERS = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
     *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
     *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
+    *("fly", "truncation"),
 )
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),

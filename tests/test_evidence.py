@@ -33,6 +33,12 @@ SHORT = ["--count", "1", "--tokens", "6", "--only"]
         ("greedy.py", [*SHORT, *UNTRAINED], "0 texts differ", "few_layers"),
         # It reads the states of late layers.
         ("greedy.py", [*SHORT, "eagle3 dynamic:8"], "0 texts differ", "shared_smollm2"),
+        (
+            "overshoot.py",
+            ["--prompts", "1", "--tokens", "3", "--drafter", "bigram"],
+            "fly",
+            "few_layers",
+        ),
         ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar", "shared_smollm2"),
     ],
 )

@@ -19,6 +19,8 @@ VERIFIERS = {
     "scaled_uniform": "scaled_uniform:ScaledUniform",
     "lenient": "lenient:Lenient",
     "typical": "typical:Typical",
+    "truncation": "truncation:Truncation",
+    "fly": "fly:Fly",
     "cactus": "cactus:Cactus",
     "cascade": "cascade:Cascade",
 }

@@ -78,5 +78,12 @@ class Typical(Verifier):
         return torch.where(self._typical(scores.probs), 1.0, scores.probs)
 
     def _typical(self, p: Float[Tensor, "*rows vocab"]) -> Bool[Tensor, "*rows vocab"]:
-        entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
-        return p > (self.delta * (-entropy).exp()).clamp(max=self.epsilon)
+        return above_threshold(p, self.epsilon, self.delta)
+
+
+def above_threshold(
+    p: Float[Tensor, "*rows vocab"], epsilon: float, delta: float
+) -> Bool[Tensor, "*rows vocab"]:
+    """Returns for each token whether p(x) > min(epsilon, delta exp(-H(p))), H in nats."""
+    entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
+    return p > (delta * (-entropy).exp()).clamp(max=epsilon)

@@ -22,6 +22,13 @@ class Policy(ABC):
     examples: ClassVar[Sequence["PolicyExample"]] = ()
     texts_before: int = 0
 
+    def notice(self, length: int, texts: int) -> None:
+        """Is told before each draft what its cost may depend on.
+
+        length: how many tokens the text has, prompt included.
+        texts: how many texts the target scores together.
+        """
+
     @abstractmethod
     def depth(self, gamma: int) -> int:
         """Returns the depth of the next draft, from 0 (no draft) to `gamma`."""

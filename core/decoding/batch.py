@@ -140,7 +140,10 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
             batch.fill()
             if not batch.writing:
                 return
-            proposals = {index: propose(run, text) for index, text in batch.writing.items()}
+            proposals = {
+                index: propose(run, text, len(batch.writing))
+                for index, text in batch.writing.items()
+            }
             finished = [
                 (index, finish(run, batch.writing[index], proposals[index], logits, seconds))
                 for index, logits, seconds in batch.score(proposals)

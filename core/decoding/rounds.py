@@ -53,13 +53,16 @@ class Proposal:
         return self.draft.joined(self.probes) if self.probes else self.draft
 
 
-def propose(run: Run, text: ActiveText) -> Proposal:
+def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
     """Has the drafter write a draft after the text so far.
+
+    texts: how many texts are to be scored together.
 
     Raises:
         DrafterError: the drafter failed, or wrote a draft of another kind than it declares.
     """
     began = now()
+    text.policy.notice(len(text.ids), texts)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = partial(goes_on, text.policy)

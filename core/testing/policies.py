@@ -147,6 +147,9 @@ class _MadeUpTimes(Policy):
     def __init__(self, make: Make) -> None:
         self._policy = make()
 
+    def notice(self, length: int, texts: int) -> None:
+        self._policy.notice(length, texts)
+
     def depth(self, gamma: int) -> int:
         return self._policy.depth(gamma)
 

@@ -57,7 +57,7 @@ def make_policy(settings: Settings) -> Policy:
 def reads_the_clock(settings: Settings) -> bool:
     """Returns whether a policy decides by measured seconds, so that runs can't be repeated."""
     name = settings["policy"]
-    return name in ("goodput", "utility") or (
+    return name in ("goodput", "cost_model", "utility") or (
         name in ("bandit", "optimal") and settings.get("c") is None
     )
 

@@ -23,6 +23,7 @@ TREES = (
     "top:2x2",
     "dynamic:3",
     "sequoia:.6,.3",
+    "cost:3,.1,.05",
     [[0], [0, 0], [1]],
     "top:[[0],[0,0],[1]]",
 )
@@ -44,6 +45,7 @@ DRAFTERS: Mapping[str, Values] = {
         "capacity": (None, 1, 20),
     },
     "token_recycling": {"candidates": (1, 3), "capacity": (None, 1, 4)},
+    "online": {"order": (1, 2, 3), "prior": (0.1, 4.0), "keep": (1, 8)},
     "hybrid": {
         "chain": (None, None, ["prompt_lookup", "bigram"], ["suffix", "random"]),
         "drafters": (
@@ -80,6 +82,7 @@ WITH_TREE = (
     "random",
     "unigram",
     "bigram",
+    "online",
     "small_lm",
     "pard",
     "early_exit",
@@ -104,6 +107,8 @@ RULES: Mapping[str, Values] = {
     "lenient": {"lenience": (1.0, 0.5, 0.1), "residual": ("plain", "scaled")},
     "scaled_uniform": {"b": (1.0, 2.0, 0.5), "residual": ("own", "plain")},
     "typical": {"epsilon": (0.09, 0.5), "delta": (0.3, 0.9)},
+    "truncation": {"epsilon": (0.09, 0.5), "delta": (0.3, 0.9)},
+    "fly": {"threshold": (0.0, 0.3, 1.0), "window": (None, 1, 2)},
     "cactus": _BUDGETS,
     "cascade": _BUDGETS | {"margin": (0.0, 0.1, 0.5), "deferral": ("opt", "chow", "diff")},
 }
@@ -118,6 +123,7 @@ POLICIES: Mapping[str, Values] = {
     "entropy": {"scale": (0.0, 0.2), "limit": (0.1, 0.6), "target": (0.9, None)},
     "optimal": _ALPHAS | {"c": (None, 0.0, 0.2)},
     "goodput": _ALPHAS | {"probe": (1, 16)},
+    "cost_model": _ALPHAS | {"weight": (1.0, 10.0), "probe": (1, 16)},
     "utility": {"trial": (1, 4), "keep": (1, 8)},
     "bandit": {"explore": (0.0, 1.4), "c": (None, 0.0, 0.2)},
 }

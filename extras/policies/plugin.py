@@ -4,11 +4,11 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 POLICIES = (
     *("heuristic", "confidence", "entropy", "optimal", "goodput", "utility", "bandit"),
-    "classifier",
+    *("classifier", "cost_model"),
 )
 
 
 @hookimpl
 def register_policies(register: Register) -> None:
     for name in POLICIES:
-        register(name, f"outrider.extras.policies.{name}:{name.title()}")
+        register(name, f"outrider.extras.policies.{name}:{name.title().replace('_', '')}")

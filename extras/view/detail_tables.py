@@ -23,6 +23,9 @@ def detail_tables(rows: Rows) -> list[Table]:
         stretch_table(rows, "acceptance by position in the text", lambda row: row.positions),
         stretch_table(rows, "acceptance by length of the context", lambda row: row.contexts),
     ]
+    if any(row.remembers for run in rows.values() for row in run):
+        title = "acceptance by order of prompts"
+        tables.append(stretch_table(rows, title, lambda row: row.order, "prompts"))
     return [table for table in tables if table.row_count]
 
 
@@ -60,10 +63,12 @@ def depth_table(rows: Rows) -> Table:
     return result
 
 
-def stretch_table(rows: Rows, title: str, stretches: Callable[[Row], Sequence[Stretch]]) -> Table:
-    """Returns acceptance by stretches of positions."""
+def stretch_table(
+    rows: Rows, title: str, stretches: Callable[[Row], Sequence[Stretch]], unit: str = "tokens"
+) -> Table:
+    """Returns acceptance by stretches of positions, or of prompts."""
     result = _table(title, rows)
-    for heading in ("tokens", "accepted", "n"):
+    for heading in (unit, "accepted", "n"):
         result.add_column(heading, justify="right")
     for names, row in _named(rows):
         for stretch in stretches(row):

@@ -27,6 +27,7 @@ QUESTION_COLUMNS = {
     "overlap_tested": "list<double>",
     "overlap_accepted": "list<double>",
     "overlap_by_rule": "double",
+    "overlap_overshoot": "double",
     "overlap_survived": "list<double>",
     "overlap_ended": "list<double>",
     "overlap_ceiling": "list<double>",

@@ -247,5 +247,5 @@ def test_every_rule_takes_chains() -> None:
     assert {"token", "block", "rejection", "multi_step", "without_replacement", "k_seq",
             "traversal", "multi_path_block", "candidates", "typical", "scaled_uniform",
             "lenient", "sample_match", "hierarchical", "gumbel", "optimal_transport", "cactus",
-            "cascade"} <= set(entries)  # fmt: skip
+            "cascade", "fly", "truncation"} <= set(entries)  # fmt: skip
     assert all("chain" in entry.product.takes for entry in entries.values())

@@ -27,7 +27,7 @@ class DraftTables:
     keep_by_rule: the probability that the text's token was drafted and accepted by the run's rule;
         only if that is lossless and decides token by token.
     has_token: 1 where the draft has a token. allowed: the same under the run's policy.
-    by_rule, text_q: see `Overlap`.
+    by_rule, overshoot, text_q: see `Overlap`.
     """
 
     beta: Floats
@@ -36,6 +36,7 @@ class DraftTables:
     has_token: Floats
     allowed: Floats
     by_rule: float | None
+    overshoot: float
     text_q: list[float | None]
 
     def shifted(self, gamma: int) -> "DraftTables":
@@ -51,6 +52,7 @@ class DraftTables:
             has_token=_shifted(self.has_token[:, 0], gamma),
             allowed=_shifted(self.allowed[:, 0], gamma),
             by_rule=self.by_rule,
+            overshoot=self.overshoot,
             text_q=self.text_q,
         )
 
@@ -62,6 +64,7 @@ def draft_tables(
     positions, depths = len(text.logits), drafting.depths
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
+    overshoot = 0.0
     beta, ratios, keep_by_rule, has_token, allowed = np.zeros((5, positions, depths))
     text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
@@ -81,13 +84,14 @@ def draft_tables(
                     by_rule = None
                 elif depth == 0 and by_rule is not None:
                     by_rule += float((q * rates).sum())
+                    overshoot += float((q * rates - p).clamp(min=0).sum())
                 # The text was written in another pass, so p may be 0 for its token by rounding.
                 if p[actual] > 0:
                     ratios[row, depth] = float(q[actual] / p[actual])
                 if p[actual] > 0 and rates is not None:
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
-    return DraftTables(beta, ratios, keep_by_rule, has_token, allowed, by_rule, text_q)
+    return DraftTables(beta, ratios, keep_by_rule, has_token, allowed, by_rule, overshoot, text_q)
 
 
 def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:

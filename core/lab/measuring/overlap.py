@@ -50,6 +50,9 @@ class Overlap:
         Empty in runs of earlier versions.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
+    overshoot: the sum over prefixes of sum_x max(0, q(x) P(accept x) - p(x)), by how much the rule
+        accepts tokens beyond what the target would write (2607.26627). None for a lossless rule,
+        where `by_rule` is None, and in runs of earlier versions.
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
         first node of a draft, and the number of these prefixes: all but those whose ceiling has no
         short formula. See `outrider.verifiers.ceiling`.
@@ -71,6 +74,7 @@ class Overlap:
     text: tuple[int, ...] = ()
     text_p: tuple[float, ...] = ()
     text_q: tuple[float | None, ...] = ()
+    overshoot: float | None = None
 
 
 def overlap(  # noqa: PLR0913  the options of a run, by name
@@ -143,6 +147,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
         text=tuple(text.ids[text.start :]),
         text_p=tuple(map(probability, text.logits, text.ids[text.start :])),
         text_q=tuple(tables.text_q),
+        overshoot=None if verifier.lossless or tables.by_rule is None else tables.overshoot,
     )
 
 

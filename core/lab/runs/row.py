@@ -26,8 +26,8 @@ class Row:
         of a round at that gamma, both from the overlap protocol. `tested_at` and
         `tokens_tested_at` are the same from decoding, `tested_at_low` and `tested_at_high` the
         interval, and `tested_at_n` how many draft tokens were tested there.
-    positions, contexts: acceptance by position in the text, and by the length of the context; see
-        `outrider.lab.statistics.positions`.
+    positions, contexts, order: acceptance by position in the text, by the length of the context,
+        and by the number of the prompt in the run; see `outrider.lab.statistics.positions`.
     latency: the times that a reader waits; see `outrider.lab.statistics.latency`. None where
         nothing was decoded.
     ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
@@ -50,6 +50,7 @@ class Row:
     depths: Mapping[str, Sequence[float | None]]
     positions: Sequence[Stretch]
     contexts: Sequence[Stretch]
+    order: Sequence[Stretch]
     latency: Mapping[str, Mapping[str, float]] | None
     ranks: Sequence[float] | None
     acceptance: Acceptance | None
@@ -86,6 +87,7 @@ class Row:
             "depths": dict(self.depths),
             "positions": [asdict(stretch) for stretch in self.positions],
             "contexts": [asdict(stretch) for stretch in self.contexts],
+            "order": [asdict(stretch) for stretch in self.order],
             "latency": self.latency,
             "acceptance_by_rank": self.ranks,
             "acceptance": None if self.acceptance is None else self.acceptance.plain(),

@@ -19,7 +19,7 @@ from outrider.lab.statistics.intervals import (
 )
 from outrider.lab.statistics.latency import latency
 from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
-from outrider.lab.statistics.positions import by_context, by_position
+from outrider.lab.statistics.positions import by_context, by_order, by_position
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
@@ -137,6 +137,7 @@ class Summary:
             depths=by_depth(by_prompt, gamma),
             positions=by_position(by_prompt),
             contexts=by_context(by_prompt),
+            order=by_order(by_prompt),
             latency=latency(texts) if texts else None,
             ranks=by_rank(texts),
             acceptance=acceptance(by_prompt, gamma),

@@ -17,6 +17,7 @@ COLUMNS = {
     "alpha": ("alpha", 3),
     "coverage": ("cover-\nage", 2),
     "alpha_rule": ("alpha\nof rule", 3),
+    "overshoot": ("over-\nshoot", 3),
     "alpha_ceiling": ("alpha\nceiling", 3),
     "expected_alpha_tested": ("expect.\ntested", 3),
     "expected_block_efficiency": ("expect.\ntokens", 2),

@@ -1,4 +1,4 @@
-"""Positions: acceptance by position in the text, and by the length of the context."""
+"""Positions: acceptance by position in the text, by the context's length, by order of prompts."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -17,7 +17,8 @@ TOKENS = 32
 class Stretch:
     """The acceptance of rounds that begin in a stretch of positions.
 
-    first, last: the positions, in tokens. alpha_tested: accepted over tested draft tokens.
+    first, last: the positions, in tokens, or the numbers of the prompts.
+    alpha_tested: accepted over tested draft tokens.
     tested: how many draft tokens were tested there.
     """
 
@@ -32,7 +33,7 @@ def by_position(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
 
     prompts: the measurements of a drafter, by prompt.
     """
-    return _stretches(prompts, lambda text, written: (written // TOKENS * TOKENS, TOKENS))
+    return _stretches(prompts, lambda _, text, written: (written // TOKENS * TOKENS, TOKENS))
 
 
 def by_context(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
@@ -41,30 +42,43 @@ def by_context(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
     Empty for runs of earlier versions, which do not know how long their prompts are.
     """
 
-    def stretch(text: Decoding, written: int) -> tuple[int, int] | None:
+    def stretch(number: int, text: Decoding, written: int) -> tuple[int, int] | None:
         if not text.prompt_tokens:
             return None
-        length = text.prompt_tokens + written
-        first = 1 << (length.bit_length() - 1)
-        return first, first
+        return _doubling(text.prompt_tokens + written)
 
     return _stretches(prompts, stretch)
 
 
+def by_order(prompts: Sequence[Sequence[Measurement]]) -> list[Stretch]:
+    """Returns acceptance by the number of a prompt in the run, from 1; stretches double.
+
+    A drafter that remembers texts knows those of the prompts before.
+    """
+    return _stretches(prompts, lambda number, text, written: _doubling(number))
+
+
+def _doubling(number: int) -> tuple[int, int]:
+    """Returns the first number of the stretch of 1, 2 to 3, 4 to 7, ..., and its length."""
+    first = 1 << (number.bit_length() - 1)
+    return first, first
+
+
 def _stretches(
     prompts: Sequence[Sequence[Measurement]],
-    stretch: Callable[[Decoding, int], tuple[int, int] | None],
+    stretch: Callable[[int, Decoding, int], tuple[int, int] | None],
 ) -> list[Stretch]:
     """Returns the acceptance in each stretch that has a tested token.
 
-    stretch: gives the first position of a round's stretch and its length, from the tokens before.
+    stretch: gives the first position of a round's stretch and its length, from the number of its
+        prompt, its text and the tokens before.
     """
     counts: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
-    for prompt, measurements in enumerate(prompts):
+    for prompt, measurements in enumerate(prompts, start=1):
         for text in (m.decoding for m in measurements if m.decoding is not None):
             written = 0
             for step in text.steps:
-                place = stretch(text, written)
+                place = stretch(prompt, text, written)
                 written += len(step.tokens)
                 if place is not None and step.tested:
                     sums = counts[place].setdefault(prompt, [0, 0])

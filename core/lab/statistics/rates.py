@@ -144,6 +144,13 @@ RATES: Mapping[str, Rate] = {
             _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
         ),
     ),
+    "overshoot": Rate(
+        "logit",
+        _sums(
+            _of_overlap(lambda sums: sums.overshoot or 0.0),
+            _of_overlap(lambda sums: 0.0 if sums.overshoot is None else sums.prefixes[0]),
+        ),
+    ),
     "alpha_ceiling": Rate(
         "logit",
         _sums(_of_overlap(lambda sums: sums.ceiling[0]), _of_overlap(lambda s: s.ceiling[1])),

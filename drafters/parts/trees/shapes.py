@@ -12,6 +12,7 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
+from outrider.drafters.parts.trees.candidates import Candidates
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 
 NextLogits = Callable[[Sequence[Sequence[int]]], Float[Tensor, "paths vocab"]]
@@ -129,34 +130,12 @@ class Dynamic(Shape):
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
         if pen.gamma < 1 or pen.room < 1:
             return
-        # Candidates, parents before children: the path of tokens, the parent, log p of the path.
-        tokens: list[list[int]] = []
-        parents, values = list[int](), list[float]()
-        layer = [ROOT]
+        if pen.room < 1:
+            return
+        tree = Candidates(self.width)
         for _ in range(pen.gamma):
-            paths = [tokens[node] if node != ROOT else [] for node in layer]
-            logs = next_logits(paths).float().log_softmax(-1)
-            best = logs.topk(min(self.width, pen.vocab_size))
-            children = []
-            for node, path, scores, ids in zip(
-                layer, paths, best.values.tolist(), best.indices.tolist(), strict=True
-            ):
-                for score, token in zip(scores, ids, strict=True):
-                    if score > -math.inf:
-                        children.append(len(tokens))
-                        tokens.append([*path, token])
-                        parents.append(node)
-                        values.append(score + (values[node] if node != ROOT else 0.0))
-            layer = sorted(children, key=lambda node: (-values[node], node))[: self.width]
-        # No node is likelier than its parent, and ties go to the earlier node, so the chosen
-        # nodes are a tree.
-        chosen = sorted(range(len(tokens)), key=lambda node: (-values[node], node))[: pen.room]
-        written = {ROOT: ROOT}
-        for node in sorted(chosen):
-            if pen.room < 1:
-                return
-            pen.write(tokens[node][-1], after=written[parents[node]])
-            written[node] = pen.last
+            tree.expand(next_logits(tree.paths))
+        tree.write(pen, tree.likeliest(pen.room))
 
 
 @final

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require, shown
+from outrider.drafters.parts.trees.cost_tree import CostTree
 from outrider.drafters.parts.trees.sequoia import Path
 from outrider.drafters.parts.trees.shapes import Chain, Dynamic, Levels, Sequoia, Shape, Static
 
 FORMS = (
     "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4,"
     " top:3x2 (the likeliest), [[0],[0,0],[1]] or top:[[0],[0,0],[1]] (paths of ranks),"
-    " dynamic:8, sequoia:.6,.2,.1"
+    " dynamic:8, sequoia:.6,.2,.1, cost:8,.1,.02 (width, cost of a pass of the drafter, of a node)"
 )
 
 
@@ -41,6 +42,9 @@ def parse_tree(form: Any) -> Shape:
         is_valid = all(0 <= rate <= 1 for rate in rates) and 0 < sum(rates) <= 1 + 1e-9
         require(is_valid, "drafter.tree", form, "probabilities that add up to at most 1")
         return Sequoia(rates)
+    if kind == "cost" and re.fullmatch(r"[1-9]\d*(,(\d+\.?\d*|\.\d+)){2}", rest):
+        width, *costs = rest.split(",")
+        return CostTree(int(width), *map(float, costs))
     if kind == "top" and re.fullmatch(r"[\[\]\d, ]+", rest):
         return _from_paths(json.loads(rest), "deterministic")
     raise ConfigError(f"drafter.tree={shown(form)}: expected {FORMS}")

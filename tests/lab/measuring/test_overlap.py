@@ -44,6 +44,7 @@ from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
+from outrider.verifiers.typical import Typical
 from outrider.verifiers.without_replacement import WithoutReplacement
 
 TARGET = TabularTarget(6, seed=2)
@@ -131,16 +132,22 @@ def test_silence_counts_nothing_and_lowers_coverage() -> None:
 def test_the_acceptance_of_the_runs_rule_is_taken_at_each_prefix(sampling: Sampling) -> None:
     drafter = ChainDrafter(TARGET, "drawn")
     probs = TabularTarget(6, 2, 7, sharpness=2.5)
-    for rule in (Token(), SampleMatch(), Lenient(0.4)):
+    for rule in (Token(), SampleMatch(), Lenient(0.4), Typical(0.3)):
         sums = overlap(reference(TARGET, PROMPT, TEXT), drafter, rule, sampling, 2)
-        expected = 0.0
+        expected = beyond = 0.0
         for prefix in PREFIXES:
             q = sampling.probs(probs.logits(prefix))
             scores = Scores(TARGET.logits(prefix)[None], sampling)
             rates = rule.accepts(q, scores, -1)
             assert rates is not None
             expected += float((q * rates).sum())
+            for kept, p in zip((q * rates).tolist(), scores.after(-1).tolist(), strict=True):
+                beyond += max(0.0, kept - p)
         assert sums.by_rule == pytest.approx(expected, abs=1e-12)
+        if rule.lossless:
+            assert sums.overshoot is None
+        else:
+            assert sums.overshoot == pytest.approx(beyond, abs=1e-12)
 
 
 def test_the_ceiling_of_a_chain_is_its_alpha() -> None:

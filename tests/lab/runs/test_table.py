@@ -62,6 +62,7 @@ def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
     text = printed(table({"": Summary(run).rows}, "3 prompts"))
     assert "LOSSY" in text
     assert "of rule" in text
+    assert "shoot" in text
 
 
 def test_trees_have_a_ceiling_and_chains_show_none(

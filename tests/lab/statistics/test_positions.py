@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
-from outrider.lab.statistics.positions import by_context, by_position
+from outrider.lab.statistics.positions import by_context, by_order, by_position
 
 
 def step(tokens: int, tested: int, accepted: int) -> Step:
@@ -32,3 +32,11 @@ def test_contexts_double_and_need_the_length_of_the_prompt() -> None:
     stretches = by_context([measured(replace(TEXT, prompt_tokens=100))])
     assert [(s.first, s.last, s.tested) for s in stretches] == [(64, 127, 4), (128, 255, 7)]
     assert stretches[1].alpha_tested.value == pytest.approx(6 / 7)
+
+
+def test_prompts_are_counted_in_their_order() -> None:
+    counts = (1, 2, 3, 4, 5)
+    texts = [replace(TEXT, steps=(step(9, 5, count),)) for count in counts]
+    stretches = by_order([measured(text) for text in texts])
+    assert [(s.first, s.last, s.tested) for s in stretches] == [(1, 1, 5), (2, 3, 10), (4, 7, 10)]
+    assert [s.alpha_tested.value for s in stretches] == pytest.approx([1 / 5, 5 / 10, 9 / 10])

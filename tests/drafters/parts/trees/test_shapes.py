@@ -77,7 +77,7 @@ def test_a_form_is_its_tree(form: Any, expected: list[int], kind: str) -> None:
 
 
 @pytest.mark.parametrize("form", [None, "3x3x3", "iid:3x3x3", "paths:5", "top:4x4", "dynamic:4",
-                                  "sequoia:.5,.2,.1"])  # fmt: skip
+                                  "cost:4,.1,.05", "sequoia:.5,.2,.1"])  # fmt: skip
 def test_depth_and_budget_are_kept(form: Any) -> None:
     for gamma, budget in itertools.product((0, 1, 2, 3), (1, 2, 3, 7, 20)):
         draft = grown(form, gamma, budget)
@@ -203,7 +203,8 @@ def test_sequoia_grows_its_shape() -> None:
 @pytest.mark.parametrize(
     "form",
     ["3x", "x", "iid:", "tree:3", "paths:0", "0x2", "top:[[0,0]]", [[0, 0]], [[1]], [], [[]],
-     "sequoia:1.5", "sequoia:.6,.6", "dynamic:0", 7.5, [["a"]]],
+     "sequoia:1.5", "sequoia:.6,.6", "dynamic:0", "cost:4", "cost:0,1,1",
+     "cost:2,.1,x", 7.5, [["a"]]],
 )  # fmt: skip
 def test_anything_but_a_shape_is_refused_in_one_line(form: Any) -> None:
     with pytest.raises(ConfigError, match=r"drafter\.tree=") as caught:

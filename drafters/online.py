@@ -1,0 +1,148 @@
+"""Online: an n-gram model that is distilled from the target while it decodes."""
+
+import copy
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Self, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.base.bounds import Above, Count, checked
+from outrider.contract.context import Context
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.drafter import DrafterExample
+from outrider.contract.pen import Pen
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verdict
+from outrider.drafters.ngram import fitted_table, table_file
+from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
+from outrider.drafters.parts.texts.soft_counts import SoftCounts
+from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
+from outrider.drafters.parts.trees.shapes import one_by_one
+from outrider.drafters.parts.trees.tree_forms import parse_tree
+
+
+@final
+class Online(RememberingDrafter["Past"]):
+    """Learns what the target expects after each n-gram, from every token that it scores.
+
+    Online speculative decoding (Liu et al., 2310.07177) distils the drafter from the target's
+    distributions at the tokens of its own drafts, rejected ones included. Here the student is a
+    table, so the distillation has a closed form: of all distributions after an n-gram, the mean has
+    the least Kullback-Leibler divergence from those that the target had there. With n of them in
+    the sum S_m after the last m tokens,
+
+        q_m(x) = (S_m(x) + (prior + rest) q_{m-1}(x)) / (n + prior),
+
+    where `rest` is the probability of the tokens that were not kept. It drafts nothing until it has
+    a distribution to begin with.
+
+    order: 1 learns one distribution, 2 one after each token, and so on.
+    prior: how many distributions a shorter n-gram counts for.
+    keep: how many of the likeliest tokens of a distribution to learn.
+    counts: a fitted table to begin with, as in `bigram`: "smollm2" or a .safetensors file. None
+        for none.
+    remember: whether a text begins with what was learned of earlier texts.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
+
+    Raises `ConfigError` for an order or `keep` below 1, a prior that is not above 0, or a table
+    that is missing or does not fit.
+    """
+
+    examples: ClassVar[tuple[DrafterExample, ...]] = (
+        # It has drafted nothing yet, so it knows nothing.
+        DrafterExample(text=(0, 1), draft=()),
+        # The text 0, 1, 2, 3, 0 is written: after each token it has seen what the target expects.
+        DrafterExample(text=(0,), draft=(1, 2, 3, 0), rounds=4, vocab_size=4),
+    )
+
+    @checked("drafter")
+    def __init__(
+        self,
+        order: Count = 2,
+        prior: Annotated[float, Above(0)] = 1.0,
+        *,
+        keep: Count = 64,
+        counts: str | None = None,
+        remember: bool = True,
+        tree: Any = None,
+    ) -> None:
+        super().__init__(Past, remember)
+        self._order, self._prior, self._keep = order, prior, keep
+        self._shape = parse_tree(tree)
+        self.kind: str = self._shape.kind
+        self._counts = counts
+        self._table: NGramTable | None = None
+        self._own = SoftCounts()
+
+    def bind(self, target: Target) -> None:
+        if self._counts is not None and self._table is None:
+            self._table = fitted_table(table_file(self._counts), target.vocab_size)
+
+    def open(self) -> Self:
+        text = copy.copy(self)
+        text._own = SoftCounts()
+        return text
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if self._table is None and not (self._own or self._past.counts):
+            return
+        before = context.tokens[-self._order :]
+
+        def logits(path: list[int]) -> Tensor:
+            return self._distribution([*before, *path], pen.vocab_size).log()
+
+        self._shape.grow(pen, one_by_one(logits))
+
+    def _distribution(self, text: list[int], vocab_size: int) -> Float[Tensor, "vocab"]:
+        """Returns q after a text."""
+        if self._table is None:
+            q = torch.full((vocab_size,), 1 / vocab_size, dtype=torch.float64)
+        else:
+            memory = self._table.order - 1
+            history = text[len(text) - memory :] if memory else []
+            q = torch.from_numpy(log_distribution(self._table, history)).exp()
+        for length in range(min(self._order, len(text) + 1)):
+            context = tuple(text[len(text) - length :])
+            q = self._own.blended(q, context, self._prior, self._past.counts)
+        return q
+
+    def observe(
+        self,
+        context: Context,
+        draft: Draft,
+        logits: Float[Tensor, "nodes+1 vocab"],
+        verdict: Verdict,
+    ) -> None:
+        likeliest = logits.double().softmax(-1).topk(min(self._keep, logits.shape[-1]))
+        probs, tokens = likeliest.values.tolist(), likeliest.indices.tolist()
+        before = context.tokens[-self._order :]
+        for node in range(ROOT, len(draft)):
+            text = [*before, *(draft.tokens[above] for above in draft.path(node))]
+            for length in range(min(self._order, len(text) + 1)):
+                self._own.add(tuple(text[len(text) - length :]), tokens[node + 1], probs[node + 1])
+
+    def remember(self, context: Context) -> None:
+        self.learn(self._own)
+
+
+@final
+class Past(TextMemory):
+    """What was learned of earlier texts; it fits no file."""
+
+    size = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts = SoftCounts()
+
+    @staticmethod
+    def entry(vocab_size: int) -> Any:
+        return SoftCounts
+
+    def learn(self, entry: SoftCounts) -> None:
+        self.counts.merge(entry)
+
+    def entries(self) -> Iterable[SoftCounts]:
+        yield self.counts

@@ -1,0 +1,114 @@
+"""Online learns the target's mean distribution after each n-gram, and leaves the text as it is."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
+from outrider.contract.round import Counts
+from outrider.drafters.online import Online
+from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import Setup, loop_distribution, target_distribution
+from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
+from outrider.testing.drafters import check_depends_only_on_context, check_stays_within_gamma
+from outrider.testing.tiny_targets import write_draft
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+P = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        check_depends_only_on_context,
+        check_stays_within_gamma,
+        check_tokens_follow_recorded_distributions,
+    ],
+)
+@pytest.mark.parametrize("make", [Online, partial(Online, order=3, tree="2x2")])
+def test_conformance(make: Any, check: Any) -> None:
+    check(make)
+
+
+def test_the_distribution_of_the_loop_is_the_targets() -> None:
+    target = TabularTarget(2, seed=3)
+    setup = Setup(target, Online(), Token(), [1], gamma=2, sampling=SAMPLED)
+    probs = loop_distribution(setup, 4)
+    exact = target_distribution(target, [1], 4, SAMPLED, Token())
+    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+
+
+def taught(**settings: Any) -> Online:
+    """Returns a drafter that has seen `P` after 1, after 1, 2 and after 1, 2, 1."""
+    drafter = Online(**settings).open()
+    context, draft = Context(Tokens([1])), Draft.chain([2, 1])
+    drafter.observe(context, draft, P.log(), Verdict((), 0))
+    return drafter
+
+
+def drafted(drafter: Online, text: list[int]) -> torch.Tensor:
+    """Returns the distribution of the token that it drafts after a text."""
+    draft = write_draft(drafter, TabularTarget(3), Context(Tokens(text)), gamma=1, sampling=SAMPLED)
+    assert draft.probs[0] is not None
+    return draft.probs[0]
+
+
+def test_a_draft_has_the_mean_distribution_after_its_context() -> None:
+    uniform = torch.full((3,), 1 / 3, dtype=torch.float64)
+    mean = (P.sum(0) + 2 * uniform) / (3 + 2)  # of all, with a prior of 2
+    after_1 = (P[0] + P[2] + 2 * mean) / (2 + 2)
+    torch.testing.assert_close(drafted(taught(prior=2.0), [0, 1]), after_1)
+    torch.testing.assert_close(drafted(taught(prior=2.0), [0, 0]), mean)  # nothing came after 0
+    after_2_1 = (P[2] + 2 * after_1) / (1 + 2)
+    torch.testing.assert_close(drafted(taught(prior=2.0, order=3), [2, 1]), after_2_1)
+
+
+def test_tokens_not_kept_share_the_rest() -> None:
+    uniform = torch.full((3,), 1 / 3, dtype=torch.float64)
+    # The likeliest of each row: .5 of token 0, .8 of token 2, .6 of token 0.
+    kept = torch.tensor([1.1, 0, 0.8], dtype=torch.float64)
+    mean = (kept + (1 + 3 - 1.9) * uniform) / (3 + 1)
+    after_2 = (torch.tensor([0, 0, 0.8], dtype=torch.float64) + (1 + 1 - 0.8) * mean) / 2
+    torch.testing.assert_close(drafted(taught(keep=1), [2]), after_2)
+
+
+def test_a_text_begins_with_the_knowledge_of_the_ones_before() -> None:
+    first = taught()
+    first.remember(Context(Tokens([1, 2, 1])))
+    torch.testing.assert_close(drafted(first.open(), [1]), drafted(taught(), [1]))
+    assert first.remembered == 1
+    first.forget()
+    context = Context(Tokens([1]))
+    assert not write_draft(first.open(), TabularTarget(3), context, gamma=1, sampling=SAMPLED)
+
+
+def test_a_fitted_table_is_the_beginning(tmp_path: Any) -> None:
+    path = tmp_path / "table.safetensors"
+    NGramTable.fit([[0, 1, 2, 0, 1]], 2, 3).save(path)
+    drafter = Online(counts=str(path))
+    drafter.bind(TabularTarget(3))
+    draft = write_draft(
+        drafter.open(), TabularTarget(3), Context(Tokens([0])), gamma=3, sampling=Sampling()
+    )
+    assert draft.tokens == (1, 2, 0)
+    with pytest.raises(ConfigError, match="its vocabulary has 3 tokens, the target's 4"):
+        Online(counts=str(path)).bind(TabularTarget(4))
+
+
+def test_acceptance_grows_from_text_to_text() -> None:
+    """The target looks back one token, so a table can learn it whole."""
+    target, drafter = TabularTarget(32, order=1, seed=1, sharpness=2), Online()
+    rates = []
+    for number in range(24):
+        rounds = decode(
+            target, drafter, Token(), [number],
+            gamma=3, sampling=SAMPLED, max_new_tokens=24, number=number,
+        )  # fmt: skip
+        rates.append(Counts.of(rounds))
+    early, late = sum(rates[1:4], rates[0]), sum(rates[21:], rates[20])
+    assert late.alpha_tested is not None and early.alpha_tested is not None
+    assert late.alpha_tested > 0.9 > early.alpha_tested
