@@ -19,7 +19,7 @@ from outrider.targets.tabular import TabularTarget
 
 PEN = ("write", "draw", "branch", "limit", "ask", "apart", "faster", "redraw", "token", "guide")
 ANSWERS: Mapping[str, tuple[str, ...]] = {
-    "policy": ("depth", "more", "observe", "reset"),
+    "policy": ("notice", "depth", "more", "observe", "reset"),
     "constraint": ("begin", "logits", "ends", "steering"),
     "drafter": ("propose", "propose_batch", "open", "kind", "needs", "trees", "remembered"),
     "verifier": ("verify", "takes", "lossless", "coupled"),
