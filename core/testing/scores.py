@@ -31,10 +31,10 @@ def check_scores_are_from_0_to_1(make: Make) -> str | None:
 def check_an_answer_has_the_same_score_again(make: Make) -> None:
     """The score of an answer depends on the prompt and the answer alone: runs can be resumed."""
     first, second = _scores(make(), ANSWERS), _scores(make(), ANSWERS[::-1])
-    other = next((each for each in first if second.get(each) != first[each]), None)
-    assert first.keys() == second.keys() and other is None, (
-        f"it gave {other} the score {first.get(other)}, and then {second.get(other)}"
-    )
+    for each in first.keys() | second.keys():
+        assert first.get(each) == second.get(each), (
+            f"it gave {each} the score {first.get(each)}, and then {second.get(each)}"
+        )
 
 
 def _scores(score: Score, answers: tuple[str, ...]) -> dict[tuple[str, int, str], float]:

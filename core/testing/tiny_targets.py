@@ -92,7 +92,8 @@ def tiny_llama(seed: int, **sizes: Any) -> Any:
     config = LlamaConfig(num_attention_heads=2, num_key_value_heads=1, **sizes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return LlamaForCausalLM(config).eval()
+        model: Any = LlamaForCausalLM(config)
+    return model.eval()
 
 
 def context_after(
