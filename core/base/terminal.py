@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.measure import Measurement
 from rich.text import Text
 
 QUIET = "OUTRIDER_QUIET"
@@ -67,6 +68,13 @@ def switched_on(variable: str, wanted: bool) -> Iterator[None]:
 def results(*, soft_wrap: bool = False) -> Console:
     """Returns a console for a command's result; it prints nothing if that is wanted as JSON."""
     return Console(soft_wrap=soft_wrap, highlight=False, quiet=is_json())
+
+
+def fits(content: RenderableType) -> bool:
+    """Returns whether results have room for a table without breaking a word."""
+    console = results()
+    unlimited = console.options.update(max_width=10_000)
+    return Measurement.get(console, unlimited, content).minimum <= console.width
 
 
 def print_json(content: Any) -> None:

@@ -6,8 +6,9 @@ from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.planning import plan_lines
+from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS, by_rate, columns_of, pair_table, table, task_table
+from outrider.lab.runs.table import COLUMNS, columns_of, pair_table, table, task_table
 from outrider.lab.statistics.pairs import is_control
 from outrider.plugins.registry import installed
 

@@ -306,13 +306,24 @@ def test_check_fails_where_a_check_does(run: Any) -> None:
     assert "checks failed" in err
 
 
-def test_plugins_lists_parts_and_their_losslessness(run: Any) -> None:
+def test_the_list_of_plugins_says_what_each_part_needs(run: Any) -> None:
     status, out, _ = run("plugins")
     assert status == 0
-    rows = {line.split("│")[2].strip(): line for line in out.splitlines() if line.startswith("│")}
-    assert "LOSSY" in rows["lenient"]
-    assert "yes" in rows["token"]
-    assert "outrider" in rows["prompt_lookup"]
+    assert "…" not in out  # nothing is cut where it is piped
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert lines["lenient"].split()[-1] == "LOSSY" and lines["token"].split()[-1] == "yes"
+    assert max(map(len, out.splitlines())) <= 80
+    text = " ".join(out.split())
+    assert "medusa Drafts from the state that weights (given for smollm2;" in text
+    status, out, _ = run("plugins", "--json")
+    parts = {(part["role"], part["name"]): part for part in json.loads(out)}
+    assert parts["drafter", "prompt_lookup"]["needs"] == []
+    assert parts["drafter", "prompt_lookup"]["about"].startswith("Prompt lookup decoding")
+    assert parts["drafter", "hydra"]["needs"] == [
+        "weights (train recipe=hydra)", "the target's states", "path="
+    ]  # fmt: skip
+    assert parts["drafter", "token_recycling"]["needs"] == ["trees"]
+    assert parts["drafter", "shallow_aggressive"]["needs"] == ["an encoder's input"]
 
 
 @pytest.mark.parametrize(

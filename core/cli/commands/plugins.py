@@ -1,28 +1,42 @@
-"""`outrider plugins`: the registered parts, where they come from, and which rules are lossless."""
+"""`outrider plugins`: the registered parts, what each is and needs, and where it comes from."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.terminal import plain, print_json, results
 from outrider.cli.usage import argument_parser
+from outrider.plugins.about import about, needs
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 
+OWN = "outrider"
+"""The distribution of the built-in parts."""
+
 
 def plugins(arguments: Sequence[str]) -> None:
-    """Prints a table of all registered parts."""
-    description = "Lists every registered part, and the package that it came with."
+    """Prints a table of the registered parts for each role."""
+    description = "Lists every registered part: what it is and needs, and who it came from."
     argument_parser("plugins", description=description).parse_args(arguments)
-    table = Table(title="Registered parts")
-    for heading in ("role", "name", "distribution", "plugin", "lossless"):
-        table.add_column(heading)
-    for entry in installed().entries:
-        names = (entry.name, entry.distribution, entry.plugin)
-        table.add_row(entry.role, *map(plain, names), lossless(entry))
-    results().print(table)
-    print_json([_plain(entry) for entry in installed().entries])
+    entries = installed().entries
+    for role in dict.fromkeys(entry.role for entry in entries):
+        of_role = [entry for entry in entries if entry.role == role]
+        table = Table(title=role, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
+        # Words are wrapped in a narrow terminal, so that nothing is cut.
+        table.add_column("name", no_wrap=True)
+        table.add_column("what it is", overflow="fold", ratio=3)
+        table.add_column("needs", overflow="fold", ratio=2)
+        if role == "verifier":
+            table.add_column("lossless", no_wrap=True)
+        for entry in of_role:
+            owner = "" if entry.distribution == OWN else f"[{entry.distribution}]"
+            what = " ".join(filter(None, (about(entry), owner)))
+            cells = [entry.name, what, ", ".join(needs(entry))]
+            table.add_row(*map(plain, cells), *([lossless(entry)] if role == "verifier" else []))
+        results().print(table)
+    print_json([_plain(entry) for entry in entries])
 
 
 def _plain(entry: Entry) -> dict[str, Any]:
@@ -30,6 +44,8 @@ def _plain(entry: Entry) -> dict[str, Any]:
     return {
         "role": entry.role,
         "name": entry.name,
+        "about": about(entry),
+        "needs": needs(entry),
         "distribution": entry.distribution,
         "plugin": entry.plugin,
         "lossless": {"yes": True, "LOSSY": False}.get(lossless(entry)),

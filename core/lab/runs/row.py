@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import inf
 from typing import Any, final
 
 from outrider.contract.round import Counts
@@ -117,6 +118,16 @@ def ranked(rows: Sequence[Row], rate: str, task: str | None = None) -> list[Row]
     }
     able = [row for row in rows if row.drafter in figures]
     return sorted(able, key=lambda row: -figures[row.drafter])
+
+
+def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
+    """Returns the rows by a rate, the highest first; those without it come last."""
+
+    def key(row: Row) -> float:
+        figure = row.rates.get(rate)
+        return inf if figure is None else -figure.value
+
+    return sorted(rows, key=key)
 
 
 def _rates(row: Row, task: str | None) -> Mapping[str, Interval | None]:

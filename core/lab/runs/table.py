@@ -1,13 +1,12 @@
 """The tables of a comparison, for the terminal."""
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from outrider.base.terminal import plain
+from outrider.base.terminal import fits, plain
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import LEVEL, Pair
@@ -42,8 +41,8 @@ MEMORY = "remembers the prompts before, in their order; each repeat begins with 
 ITSELF = "exact by construction: the target itself, whose weights fit into fewer bits"
 """The caveat for a drafter that predicts nothing."""
 
-BESIDE_QUALITY = ("coverage", "acceptance_rate", "speedup_median")
-"""The rates left out of a table that shows the quality of the texts, to make room."""
+SPARE = ("speedup_median", "coverage", "acceptance_rate", "alpha_ceiling", "tokens_per_second")
+"""The rates that a narrow terminal leaves out, the first first, so that names stay whole."""
 
 FIRST = "* ranks first in speedup"
 
@@ -59,27 +58,49 @@ def table(
 ) -> Table:
     """Returns the table of one or more runs; it says so if a rule is lossy.
 
-    In the table of one run, the drafter with the largest speedup is marked if that is above 1.
+    In the table of one run, the drafter with the largest speedup is marked if that is above 1. In a
+    narrow terminal the rates in `SPARE` are left out one by one, which a note says.
 
     rows: by the run's label, which is empty if there is only one run.
     stars: by the run's label, what stands behind the figure of a drafter in a rate. Then no
         drafter is marked as first. notes: first in the caption.
     """
+    columns = _columns_shown([row for run in rows.values() for row in run])
+    result, left_out = _with_columns(columns, rows, title, stars, notes), list[str]()
+    for name in (name for name in SPARE if name in columns):
+        if fits(result):
+            break
+        columns.remove(name)
+        left_out.append(name.replace("_", " "))
+        line = f"no room for {', '.join(left_out)}"
+        result = _with_columns(columns, rows, title, stars, [*notes, line])
+    return result
+
+
+def _columns_shown(rows: Sequence[Row]) -> list[str]:
+    """Returns the rates that the terminal shows if it is wide enough."""
+    columns = [name for name in columns_of(rows) if name != "mean_acceptance_length"]
+    if "alpha_tested" in columns:  # measured, so their expectation is not needed
+        columns = [name for name in columns if not name.startswith("expected")]
+        if "alpha" in columns:  # there are two rates of acceptance already
+            columns = [name for name in columns if name != "acceptance_rate"]
+    return columns
+
+
+def _with_columns(
+    columns: Sequence[str],
+    rows: Mapping[str, Sequence[Row]],
+    title: str,
+    stars: Mapping[str, Mapping[tuple[str, str], str]] | None,
+    notes: Sequence[str],
+) -> Table:
     all_rows = [row for run in rows.values() for row in run]
     first = _first(all_rows) if len(rows) == 1 and stars is None else None
     caption = _caption(all_rows, *notes, *([FIRST] if first is not None else []))
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
-        result.add_column("run")
-    # Names are folded in a narrow terminal, so that figures stay whole.
-    result.add_column("drafter", overflow="fold")
-    columns = [name for name in columns_of(all_rows) if name != "mean_acceptance_length"]
-    if "alpha_tested" in columns:  # measured, so their expectation is not needed
-        columns = [name for name in columns if not name.startswith("expected")]
-        if "alpha" in columns:  # there are two rates of acceptance already
-            columns = [name for name in columns if name != "acceptance_rate"]
-    if any(name not in COLUMNS for name in columns):
-        columns = [name for name in columns if name not in BESIDE_QUALITY]
+        result.add_column("run", overflow="fold")
+    result.add_column("drafter", no_wrap=True)
     for name in columns:
         result.add_column(_heading(name), justify="right", no_wrap=True)
     for label, run in rows.items():
@@ -106,16 +127,6 @@ def _first(rows: Sequence[Row]) -> Row | None:
         speedup = row.rates["speedup"]
         return row if speedup is not None and speedup.value > 1 else None
     return None
-
-
-def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
-    """Returns the rows by a rate, the highest first; those without it come last."""
-
-    def key(row: Row) -> float:
-        figure = row.rates.get(rate)
-        return inf if figure is None else -figure.value
-
-    return sorted(rows, key=key)
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
@@ -173,7 +184,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
         collapse_padding=True,
     )
     for heading in ("drafter", "less"):
-        result.add_column(heading, overflow="fold")
+        result.add_column(heading, no_wrap=len(rates) < 3, overflow="fold")
     for rate in rates:
         result.add_column(rate.replace("_", " "), justify="right", no_wrap=True)
     for names, by_rate in by_pair.items():
@@ -226,7 +237,7 @@ def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
         notes.append(f"without ±: fewer than {FEWEST} prompts, or all of them agree")
     caption = _caption(rows, *notes)
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
-    result.add_column("drafter", overflow="fold")
+    result.add_column("drafter", no_wrap=True)
     for task in dict.fromkeys(task for row in rows for task in row.tasks):
         heading = plain(task.replace("_", "\n"))
         result.add_column(heading, justify="right", overflow="fold")

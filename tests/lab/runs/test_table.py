@@ -14,9 +14,9 @@ from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.suffix import Suffix
 from outrider.extras.view.report import write_report
-from outrider.lab.runs.row import Row
+from outrider.lab.runs.row import Row, by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import by_rate, cell, pair_table, table, task_table
+from outrider.lab.runs.table import cell, pair_table, table, task_table
 from outrider.lab.statistics.intervals import Interval
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
@@ -26,6 +26,28 @@ def printed(shown: Table) -> str:
     console = Console(width=80, file=io.StringIO(), record=True)
     console.print(shown)
     return console.export_text()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_names_stay_whole_in_80_columns(
+    run_in: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("lookahead_decoding", "token_recycling", "mlp_speculator")
+    rows = Summary(run_in(tmp_path).run).rows
+    figure = Interval(1.2345, 1.1, 1.4)
+    rows = [
+        replace(row, drafter=name, rates=dict.fromkeys(row.rates, figure))
+        for row, name in zip(rows, names, strict=True)
+    ]
+    labels = ["gamma 2, temperature 0.0", "gamma 4, temperature 1.0"][:count]
+    shown = printed(table(dict.fromkeys(labels, rows), "a title"))
+    assert all(shown.count(name) == count for name in names)
+    assert count == 1 or shown.count("temperature") == count * len(names)
+    assert "no room for speedup median" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "200")
+    assert "no room" not in printed(table(dict.fromkeys(labels, rows), "a title"))
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
