@@ -306,7 +306,7 @@ def test_check_fails_where_a_check_does(run: Any) -> None:
     assert "checks failed" in err
 
 
-def test_the_list_of_plugins_says_what_each_part_needs(run: Any) -> None:
+def test_the_list_of_plugins_names_the_needs_of_each_part(run: Any) -> None:
     status, out, _ = run("plugins")
     assert status == 0
     assert "…" not in out  # nothing is cut where it is piped
