@@ -11,20 +11,23 @@ from outrider.extras.theory.draft_costs import MODULES
 from outrider.extras.theory.speculation_profile import NAME, read_profile
 from outrider.theory import expected_tokens
 
+SMALL = "small_lm"
+"""The module of drafters that are models."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
 class Acceptance:
     """What a drafter's drafts brought.
 
-    like: the name of what its cost is like, a key of `KINDS`; None if that is not known.
+    cost: what `drafting_of` takes for its cost; None if that is not known.
     tokens_by_length: the mean tokens of a round, by the length of a draft, as measured.
     alpha: the acceptance rate that longer drafts are worked out from.
     speedup: as measured; None if no time was.
     """
 
     drafter: str
-    like: str | None
+    cost: Mapping[str, str] | None
     tokens_by_length: Mapping[int, float]
     alpha: float
     speedup: float | None = None
@@ -48,7 +51,7 @@ def read_acceptances(run: str) -> list[Acceptance]:
         method = profile.method or "drafter"
         first = profile.conditional_accept_rates[0]
         lengths = profile.tokens_by_length()
-        return [Acceptance(method, MODULES.get(method), lengths, first)]
+        return [Acceptance(method, _cost(method, method), lengths, first)]
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         rows = [(row, content["drafters"][row["drafter"]]) for row in content["rows"]]
@@ -61,17 +64,24 @@ def read_acceptances(run: str) -> list[Acceptance]:
     return found
 
 
+def _cost(name: str, module: str, model: str | None = None) -> Mapping[str, str] | None:
+    if model:
+        return {"name": name, "model": model}
+    return {"name": name, "like": MODULES[module]} if module in MODULES else None
+
+
 def _drafted(row: Mapping[str, Any]) -> bool:
     return bool(row.get("acceptance") and row.get("counts") and row["counts"]["drafted"])
 
 
 def _of_row(row: Mapping[str, Any], parts: Mapping[str, Any]) -> Acceptance:
-    module = str(parts["drafter"]["_target_"]).split(".")[-2]
+    config = parts["drafter"]
+    module = str(config["_target_"]).split(".")[-2]
     rates = row["acceptance"]["marginal_accept_rates"]
     chain = row.get("acceptance_by_rank") is None
     return Acceptance(
         drafter=row["drafter"],
-        like=MODULES.get(module),
+        cost=_cost(row["drafter"], module, config.get("model") if module == SMALL else None),
         tokens_by_length={
             length: 1 + sum(rates[:length])
             for length in (range(1, len(rates) + 1) if chain else [len(rates)] if rates else [])

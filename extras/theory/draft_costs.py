@@ -66,7 +66,7 @@ def drafting_of(item: Any, target: Shape) -> Drafting:
     Raises:
         ConfigError: it is neither.
     """
-    given = {"name": item} if isinstance(item, str) else dict(item)
+    given: dict[str, Any] = {"name": item} if isinstance(item, str) else dict(item)
     name = str(given.pop("name", given.get("model", "drafter")))
     if "model" in given:
         return Drafting(name, "model", read_shape(str(given["model"]), given.get("bits")))

@@ -123,11 +123,11 @@ def _drafters(
     found, unknown = list[tuple[Drafting, Acceptance]](), []
     for acceptance in read_acceptances(settings.run):
         name = acceptance.drafter
-        if name not in said and acceptance.like is None:
+        cost = said.get(name, acceptance.cost)
+        if cost is None:
             unknown.append(name)
-            continue
-        item = said.get(name, {"name": name, "like": acceptance.like})
-        found.append((drafting_of(item, target), acceptance))
+        else:
+            found.append((drafting_of(cost, target), acceptance))
     if unknown:
         example = f"{{name: {unknown[0]}, model: its config.json}}"
         line = f"left out, for want of a cost: {', '.join(unknown)}; add drafters=[{example}]"

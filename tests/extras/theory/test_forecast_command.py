@@ -92,6 +92,18 @@ def test_the_rates_of_a_run_bring_a_speedup_on_another_machine(
     assert "left out, for want of a cost: mine; add drafters=[{name: mine, model:" in err
 
 
+def test_a_small_model_of_a_run_costs_its_own_passes(run: Any, model: Path, tmp_path: Path) -> None:
+    path = comparison(tmp_path / "run") / "comparison.json"
+    content = json.loads(path.read_text())
+    small = {"_target_": "outrider.drafters.small_lm.SmallLM", "model": str(model)}
+    content["drafters"]["mine"]["drafter"] = small
+    path.write_text(json.dumps(content))
+    words = ("hardware=h100", f"model={model}", f"run={path}", "gamma=2")
+    rows_of = {row["drafter"]: row for row in rows(run, *words)}
+    assert rows_of["mine"]["draft"] == pytest.approx(2 * rows_of["mine"]["plain"])
+    assert rows_of["lookup"]["draft"] == 0
+
+
 def test_a_profile_of_a_drafter_is_read_too(run: Any, model: Path, tmp_path: Path) -> None:
     path = tmp_path / "speculation_profile.json"
     content = {
