@@ -24,6 +24,7 @@ from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
 from outrider.lab.measuring.measurement import Step
 from outrider.lab.measuring.trial import piece_of
+from outrider.plugins.about import about, needs
 from outrider.plugins.registry import installed
 
 FIELDS = ("drafter", "gamma", "sampling.temperature", "max_new_tokens")
@@ -97,7 +98,7 @@ class Player:
 
     def page(self, request: Request) -> Response:
         """Returns the page with the form."""
-        drafters = list(installed().of("drafter"))
+        drafters = runnable(self.name)
         return HTMLResponse(
             render("play", target=self.name, drafters=drafters, longest=LONGEST, follow=None)
         )
@@ -147,6 +148,7 @@ class Player:
                 counts=cost.counts,
                 speed=cost.speed,
                 lossless=parts.verifier.lossless,
+                prompt=query.get("prompt", ""),
             )
             yield event("end", {"row": row, "figures": figures(cost)})
         except OutriderError as error:
@@ -176,6 +178,24 @@ class Player:
             "row": render("play_round", number=number, step=step, round=shown),
             "figures": figures(cost),
         }
+
+
+def runnable(target: str) -> dict[str, str]:
+    """Returns the drafters that run as they are, by name, each with a word on it.
+
+    Left out are those that need a setting, trees, an encoder, or weights that nobody has made.
+
+    target: its name.
+    """
+    missing = ("=", "trees", "an encoder's input")
+    return {
+        name: about(entry)
+        for name, entry in installed().of("drafter").items()
+        if not any(
+            need.endswith(missing) or (need.startswith("weights") and target not in need)
+            for need in needs(entry)
+        )
+    }
 
 
 def settings_of(query: QueryParams) -> list[str]:

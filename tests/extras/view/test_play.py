@@ -22,7 +22,7 @@ from outrider import Context, Drafter, Pen, generate
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.view import play
 from outrider.extras.view.parts import parts_of
-from outrider.extras.view.play import Parts, Player
+from outrider.extras.view.play import Parts, Player, runnable
 from outrider.extras.view.server import app
 from outrider.targets.transformers import TransformersTarget
 
@@ -143,6 +143,37 @@ def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Pa
         ["bigram", "drafter.order=1", "verifier=typical", "lossy"],
         ["none"],
     ]
+
+
+def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
+    offered = runnable("smollm2")
+    assert offered["prompt_lookup"].startswith("Prompt lookup decoding")
+    assert {"none", "eagle", "bigram", "quantized"} <= offered.keys()
+    assert not {"dflash", "token_recycling", "shallow_aggressive", "hydra"} & offered.keys()
+    assert not {"eagle", "medusa"} & runnable("another").keys()
+
+
+def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[..., Page]) -> None:
+    page = opened()
+    page.get_by_label("Drafter").select_option("bigram")
+    page.locator("[name=beside]").select_option("none")
+    assert "bigram: Returns a drafter" in page.locator("#words").inner_text()
+    write(page, "Done")
+
+    def shown() -> list[list[str]]:
+        return [
+            page.locator(f"{part} {rest}").all_text_contents()
+            for part in ("#text", "#text-beside")
+            for rest in ("[data-token]",)
+        ] + [page.locator("#results tbody th").all_inner_texts()]
+
+    texts = shown()
+    assert texts[0] == texts[1] and len(texts[0]) > 2  # temperature 0
+    assert texts[2] == ["none", "bigram"]
+    page.reload()
+    assert shown() == texts
+    assert page.locator("#prompt").input_value() == PROMPT
+    assert page.locator("[name=beside]").input_value() == "none"
 
 
 @pytest.mark.parametrize(
