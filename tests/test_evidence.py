@@ -1,5 +1,6 @@
 """What the measuring scripts claim, in short: texts agree, a lie is found, memory stays bounded."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -159,6 +160,27 @@ def test_correctors_are_trained_and_put_in_one_table(
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     assert [row[0].strip() for row in rows] == ["network", "`dflash`", "`selector`"] * 2
     assert all(float(row[3].split()[0]) >= 1 for row in rows if "network" not in row[0])
+
+
+def test_loading_is_set_beside_reading(
+    script: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- loading -->\n<!-- end of loading -->")
+    one = [EVIDENCE / "loading.py", str(folder), "--dtype", "float32"]
+    status, ran, err = script(*one, "--run", "int8")
+    assert status == 0, err
+    assert {*json.loads(ran)} == {"imports", "cpu", "peak"}
+
+    def in_place_of_a_process(command: list[str], **_: Any) -> SimpleNamespace:
+        assert command[2:] == [str(folder), "--dtype", "float32", "--run", "none"]
+        return SimpleNamespace(stdout=ran)
+
+    monkeypatch.setattr(subprocess, "run", in_place_of_a_process)
+    status, _, err = script(*one, "--page", str(page))
+    assert status == 0, err
+    rows = [line.split(" | ")[1:3] for line in page.read_text().splitlines()[3:-1]]
+    assert rows == [["float32", "warm"], ["float32", "cold"]]
 
 
 @pytest.mark.usefixtures("drawn_once")
