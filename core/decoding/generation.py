@@ -80,8 +80,8 @@ def generate(
 
     >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
 
-    target, drafter, verifier: instances, or names as in the Hydra groups. A target can also be a
-        hub id or the folder of a transformers model.
+    target, drafter, verifier: instances, or names as in the Hydra groups, and so is the option
+        `policy`. A target can also be a hub id or the folder of a transformers model.
     chat: wrap the prompt as a user's turn.
     options: the options of `outrider.decode` (gamma, sampling, max_new_tokens, stops, ...).
 
@@ -92,6 +92,8 @@ def generate(
     check({"chat": bool}, {"chat": chat})
     model: Target = make("target", target)
     tokens = encoded(model, prompt, chat=chat)
+    if options.get("policy") is not None:
+        options["policy"] = make("policy", options["policy"])
     rounds = decode(model, make("drafter", drafter), make("verifier", verifier), tokens, **options)
     generation = Generation()
     try:

@@ -61,6 +61,7 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
     _need_assertions()
+    _need_maker(make)
     part = make()
     if isinstance(part, Drafter):
         return GROUND + drafters.CHECKS + (drafters.THOROUGH if thorough else ())
@@ -110,6 +111,7 @@ def check_target(target: Target) -> None:
 
 def _run(checks: Sequence[Check], make: Make) -> None:
     _need_assertions()
+    _need_maker(make)
     for check in checks:
         check(make)
 
@@ -117,6 +119,11 @@ def _run(checks: Sequence[Check], make: Make) -> None:
 def _need_assertions() -> None:
     if not __debug__:
         raise OutriderError("the checks are assertions: expected Python without -O")
+
+
+def _need_maker(make: object) -> None:
+    if not callable(make):
+        raise TypeError(f"expected a callable that makes the part, such as its class, got {make!r}")
 
 
 def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:

@@ -13,6 +13,7 @@ from outrider import (
     Context,
     Drafter,
     DrafterError,
+    Fixed,
     Pen,
     SampledChance,
     Sampling,
@@ -26,12 +27,13 @@ TARGET = TabularTarget(6)
 
 
 def test_names_and_instances_are_both_taken() -> None:
-    by_name = outrider.generate(TARGET, [0], "none", "token", max_new_tokens=10)
+    by_name = outrider.generate(TARGET, [0], "none", "token", policy="fixed", max_new_tokens=10)
     made = outrider.generate(
         TARGET,
         [0],
         NoDraft(),
         outrider.plugins.registry.make("verifier", "token"),
+        policy=Fixed(),
         max_new_tokens=10,
     )
     assert by_name.tokens == made.tokens

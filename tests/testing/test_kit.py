@@ -48,6 +48,14 @@ def test_check_drafter_and_check_verifier_run_them_all() -> None:
         check_drafter(Impatient)
 
 
+@pytest.mark.parametrize("part", [NoDraft(), "none"])
+def test_a_part_that_is_not_made_by_the_kit_is_refused(part: Any) -> None:
+    line = "expected a callable that makes the part, such as its class, got"
+    for check in (check_drafter, checks_of, parametrize_with_checks):
+        with pytest.raises(TypeError, match=line):
+            check([part] if check is parametrize_with_checks else part)
+
+
 def test_without_assertions_no_check_passes() -> None:
     """`python -O` takes them out of the checks, and sets `__debug__` to false as it compiles."""
     optimized: dict[str, Any] = {"__name__": kit.__name__}
