@@ -225,6 +225,12 @@ def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
     assert written(tmp_path, "generation.json")["lossless"] is False
 
 
+def test_a_target_without_tokenizer_shows_its_ids(run: Any, tmp_path: Path) -> None:
+    status, out, _ = run("generate", *TABULAR, "--quiet")
+    ids = written(tmp_path, "generation.json")["tokens"]
+    assert (status, out.split()) == (0, [str(token) for token in ids])
+
+
 def test_the_text_of_another_run_is_not_called_this_ones(run: Any) -> None:
     assert run("generate", *TABULAR, "hydra.run.dir=d")[0] == 0
     status, _, err = run("generate", "target=tabular", "prompt=[]", "hydra.run.dir=d")

@@ -74,7 +74,9 @@ def _generate_one(
     try:
         for round in rounds:
             generation.add(round)
-            for piece, origin in zip(round.pieces, round.origins, strict=True):
+            has_text = target.tokenizer is not None
+            pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
+            for piece, origin in zip(pieces, round.origins, strict=True):
                 console.print(plain(piece, STYLES[origin]), end="")
     except BaseException as error:
         fault = described(error)
