@@ -21,7 +21,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from outrider.base.errors import ConfigError
 from outrider.extras.view.export import tables
 from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
-from outrider.extras.view.page.listing import Listed, active, listed, run_folders, state
+from outrider.extras.view.page.listing import (
+    Listed,
+    active,
+    listed,
+    run_folders,
+    state,
+    with_sweeps,
+)
 from outrider.extras.view.page.render import render, script_hashes
 from outrider.extras.view.page.stored import stored_page
 from outrider.extras.view.page.texts import questions
@@ -122,7 +129,8 @@ def _list(request: Request) -> Response:
             damaged.append(str(error))
     page = render(
         "list",
-        runs=sorted(runs, key=lambda run: run.date, reverse=True),
+        count=len(runs),
+        runs=sorted(with_sweeps(runs), key=lambda run: run.date, reverse=True),
         damaged=damaged,
         plays=request.app.state.plays,
         folders=[str(folder) for folder in request.app.state.folders],
@@ -194,7 +202,8 @@ def _file(request: Request) -> Response:
 
 def _chosen(request: Request) -> dict[str, Path]:
     """Returns the folders of the runs that an address names, by id."""
-    ids = dict.fromkeys(request.query_params.getlist("run"))
+    values = request.query_params.getlist("run")  # a sweep is several ids in one
+    ids = dict.fromkeys(run_id for value in values for run_id in value.split(","))
     if not ids:
         raise HTTPException(404, "choose at least one run")
     return {run_id: _folder(request, run_id) for run_id in ids}

@@ -12,6 +12,9 @@ from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
 from outrider.lab.runs.schema import read_facts, timed_rows
 
+SWEEP = "multirun.yaml"
+"""The file that Hydra leaves in the folder of a sweep."""
+
 ACTIVE_SECONDS = 120
 """An unfinished run that was not written to for this long counts as interrupted."""
 
@@ -19,10 +22,11 @@ ACTIVE_SECONDS = 120
 @final
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run in the list.
+    """A run in the list, or a sweep.
 
-    id: stands for its folder in addresses. first: the drafter with the largest speedup. doubts: why
-    its times can't be trusted; empty if they can.
+    id: stands for its folder in addresses; of a sweep, the ids of its jobs with commas between.
+    first: the drafter with the largest speedup. doubts: why its times can't be trusted; empty if
+    they can. jobs: the runs of a sweep; empty for a single run.
     """
 
     id: str
@@ -38,6 +42,7 @@ class Listed:
     first: str
     speedup: float | None
     doubts: list[str]
+    jobs: tuple["Listed", ...] = ()
 
 
 def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
@@ -69,6 +74,39 @@ def listed(run_id: str, folder: Path) -> Listed:
         first="" if first is None else first.drafter,
         speedup=None if first is None else first.speedup,
         doubts=list(dict.fromkeys(why for row in rows for why in row.doubts)),
+    )
+
+
+def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:
+    """Returns runs with the jobs of each of Hydra's sweeps together, in the place of the first."""
+    groups: dict[Path, list[Listed]] = {}
+    for run in runs:
+        parent = run.folder.parent
+        groups.setdefault(parent if (parent / SWEEP).is_file() else run.folder, []).append(run)
+    return [_sweep(folder, jobs) if len(jobs) > 1 else jobs[0] for folder, jobs in groups.items()]
+
+
+def _sweep(folder: Path, jobs: Sequence[Listed]) -> Listed:
+    def each(field: str) -> str:
+        return ", ".join(dict.fromkeys(getattr(job, field) for job in jobs))
+
+    best = max(jobs, key=lambda job: job.speedup or 0)
+    finished = sum(job.state == "finished" for job in jobs)
+    return Listed(
+        id=",".join(job.id for job in jobs),
+        folder=folder,
+        name="/".join(folder.parts[-2:]),
+        date=max(job.date for job in jobs),
+        state=f"{finished} of {len(jobs)} finished",
+        model=each("model"),
+        drafters=list(dict.fromkeys(name for job in jobs for name in job.drafters)),
+        gamma=each("gamma"),
+        temperature=each("temperature"),
+        prompts=max(job.prompts for job in jobs),
+        first=best.first,
+        speedup=best.speedup,
+        doubts=best.doubts,
+        jobs=tuple(jobs),
     )
 
 

@@ -22,6 +22,7 @@ MEANINGS = {
     "speedup_median": "the median over prompts of the speedup",
     "alpha_tested": "the share of the tested draft tokens that were accepted",
     "alpha": "the overlap of the draft and target distributions",
+    "alpha_rule": "the same under the run's acceptance rule, which may accept more or less",
     "overshoot": "how much the rule accepts beyond what the target would write",
     "alpha_ceiling": "the best acceptance that any lossless rule could reach",
     "coverage": "the share of positions at which the drafter had a draft",

@@ -13,10 +13,12 @@ from playwright.sync_api import Page
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.extras.view.page.contents import runs_page
+from outrider.extras.view.page.rates import MEANINGS
 from outrider.extras.view.report import labels, write_report
 from outrider.lab.runs.conclusion import ranked
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.table import COLUMNS
 from outrider.verifiers.lenient import Lenient
 
 
@@ -184,6 +186,10 @@ def test_a_page_of_several_runs_has_the_differences_between_them(
     assert first.partition(", ")[2] in summaries
     said = page.locator(".finding").inner_text()
     assert said.startswith((first, "No drafter is", "No finding"))
+
+
+def test_every_column_is_explained() -> None:
+    assert set(COLUMNS) <= set(MEANINGS)
 
 
 def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:

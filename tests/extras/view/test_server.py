@@ -206,6 +206,27 @@ def test_texts_are_shown_a_few_at_a_time(
     assert page.locator(".question h3").all_inner_texts() == first
 
 
+def test_the_jobs_of_a_sweep_are_one_line_of_the_list(
+    browser: Any, whole_run: Run, serve: Callable[..., str], tmp_path: Path
+) -> None:
+    for number in "012":
+        shutil.copytree(whole_run.folder, tmp_path / "sweep" / number)
+    (tmp_path / "sweep" / "multirun.yaml").touch()
+    shutil.copytree(whole_run.folder, tmp_path / "alone")
+    opener = Opener(browser, ignored=("favicon", "404"))
+    page = opener(serve(app([tmp_path], "secret")) + "secret/")
+    assert "4 runs" in page.inner_text("main")
+    lines = page.locator("#runs tbody tr")
+    expect(lines).to_have_count(2)
+    line = lines.filter(has_text="3 of 3 finished")
+    line.locator("summary").click()
+    assert line.locator("details a").count() == 3
+    assert line.locator("details a").first.inner_text() == "0: gamma 3, temperature 0.0"
+    line.locator("a").first.click()
+    expect(page.locator("#rates tbody tr")).to_have_count(9)
+    opener.close()
+
+
 def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
     for name in ("whole", "going"):
         files = f"files/{served.id_of(name)}/"
