@@ -212,3 +212,8 @@ def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
     assert power["4", "16", "before"] < power["4", "16", "all pairs"]
     assert power["4", "16", "all pairs"] < power["4", "16", "reference"]
     assert power["4", "8", "before"] == 0  # 18 tests can't reach .05 with 8 prompts
+
+
+def test_texts_of_every_kind_of_tokenizer_are_one_decode(script: Any) -> None:
+    status, out, _ = script(EVIDENCE / "tokenizer_texts.py", "--texts", "20")
+    assert status == 0 and out.endswith("\n0 texts differ\n") and len(out.splitlines()) == 11

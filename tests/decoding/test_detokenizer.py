@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from tiny.tokenizer_kinds import BYTES, TOKENIZERS, tokenizer_of
+from tiny.tokenizer_kinds import BYTES, TOKENIZERS, random_ids, tokenizer_of
 from tiny.tokenizers import LETTERS
 
 from outrider.decoding.detokenizer import Detokenizer
@@ -12,18 +12,6 @@ from outrider.decoding.detokenizer import Detokenizer
 KINDS = sorted(TOKENIZERS)
 TEXTS = 1000
 """How many random texts of each kind are decoded."""
-
-
-def random_ids(kind: str, draw: random.Random) -> list[int]:
-    """A text of words, marks, bytes and special tokens, in stretches of one kind."""
-    tokenizer = tokenizer_of(kind)
-    stretches = [range(len(tokenizer))]
-    if kind in ("llama", "gemma"):
-        stretches.append(tokenizer.convert_tokens_to_ids(list(BYTES[0xC0:] + BYTES[0x28:0x90])))
-    ids: list[int] = []
-    for _ in range(draw.randint(0, 4)):
-        ids += draw.choices(draw.choice(stretches), k=draw.randint(1, 5))
-    return ids
 
 
 def byte_ids(kind: str, data: bytes) -> list[int]:

@@ -1,5 +1,6 @@
 """Tokenizers of the kinds that models have, each tiny, whose tokens make texts of any bytes."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -169,3 +170,15 @@ TOKENIZERS: Mapping[str, Callable[[], Any]] = {
     "python_words": _python_words,
 }
 """By name, what makes the tokenizer of each kind."""
+
+
+def random_ids(kind: str, draw: random.Random) -> list[int]:
+    """Returns a text of words, marks, bytes and special tokens, in stretches of one kind."""
+    tokenizer = tokenizer_of(kind)
+    stretches = [range(len(tokenizer))]
+    if kind in ("llama", "gemma"):
+        stretches.append(tokenizer.convert_tokens_to_ids(list(BYTES[0xC0:] + BYTES[0x28:0x90])))
+    ids: list[int] = []
+    for _ in range(draw.randint(0, 4)):
+        ids += draw.choices(draw.choice(stretches), k=draw.randint(1, 5))
+    return ids
