@@ -10,6 +10,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
+from outrider.contract.devices import widest
+
 FAR = torch.device("meta")
 """The device that the tensors claim: the one name that torch knows without a driver."""
 
@@ -47,7 +49,7 @@ class FarTensor(Tensor):
         return _run(call, args, kwargs or {})
 
     def tolist(self) -> Any:
-        return self.near.tolist()
+        return self.cpu().tolist()
 
     def __repr__(self, **_: Any) -> str:
         return f"FarTensor({self.near})"
@@ -74,8 +76,18 @@ def _run(call: Any, args: Any, kwargs: Any) -> Any:
 
 
 class _Operations(TorchDispatchMode):
+    """Runs operations on the values. with_float64: whether the device has such numbers."""
+
+    def __init__(self, *, with_float64: bool) -> None:
+        super().__init__()
+        self._with_float64 = with_float64
+
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _run(call, args, kwargs or {})
+        result = _run(call, args, kwargs or {})
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FarTensor)]
+        if not self._with_float64 and any(tensor.dtype == torch.float64 for tensor in made):
+            raise TypeError(f"{call}: the device has no float64")
+        return result
 
 
 class _Constructors(TorchFunctionMode):
@@ -91,7 +103,12 @@ class _Constructors(TorchFunctionMode):
 
 
 @contextmanager
-def accelerator() -> Iterator[torch.device]:
-    """Yields a device that exists while the context lasts."""
-    with _Constructors(), _Operations():
+def accelerator(*, with_float64: bool = True) -> Iterator[torch.device]:
+    """Yields a device that exists while the context lasts.
+
+    with_float64: whether it has such numbers; Apple's GPUs have none.
+    """
+    widest.cache_clear()
+    with _Constructors(), _Operations(with_float64=with_float64):
         yield FAR
+    widest.cache_clear()

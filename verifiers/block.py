@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.verifiers.token import acceptance
+from outrider.verifiers.prefix import acceptance, drafted, read, remaining
 
 
 @final
@@ -28,6 +29,8 @@ class Block(Verifier):
     lossless = True
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if scores.logits.device.type != "cpu":
+            return _on_device(draft, scores, chance)
         weights = [1.0]
         for ratio in acceptance(draft, scores).tolist():
             weights.append(min(1.0, weights[-1] * ratio))
@@ -55,6 +58,25 @@ class Block(Verifier):
         return blockwise(ratios)
 
 
+def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns the verdict of `Block.verify`, from the whole draft at once and with one wait."""
+    p, gamma = wide(scores.probs), len(draft)
+    weights = [torch.ones_like(p[0, 0])]
+    for ratio in acceptance(draft, scores).unbind():
+        weights.append((weights[-1] * ratio).clamp(max=1))
+    # The last row, after the whole draft, has the residual p and the coin w.
+    w, q = torch.stack(weights), drafted(draft, scores)
+    residuals = (torch.cat([w[:-1], w.new_ones(1)])[:, None] * p - q).clamp(min=0)
+    masses = residuals.sum(-1)
+    below = masses + 1 - w
+    rates = torch.where(below > 0, masses / below, 1.0)
+    coins = chance.flips(torch.cat([rates[1:gamma], w[gamma:] if gamma else w[:0]]))
+    lengths = torch.arange(1, gamma + 1, device=p.device)
+    accepted = torch.cat([(coins * lengths), lengths.new_zeros(1)]).amax(0, keepdim=True)
+    residual, after = (rows.index_select(0, accepted)[0] for rows in (residuals, p))
+    return read(accepted, chance.pick(remaining(residual, after)))
+
+
 def blockwise(ratios: Float[Tensor, "drafts depths"]) -> Float[Tensor, "drafts depths"]:
     """Returns the probability that each token of a draft is accepted, if those before it were.
 
@@ -78,12 +100,12 @@ def weighted_residual(
     weight: float, p: Float[Tensor, "vocab"], draft: Draft, node: int
 ) -> Float[Tensor, "vocab"]:
     """Returns max(0, w p - q), not normalised, where q is the distribution that drew `node`."""
-    residual = p.double() * weight
+    residual = wide(p) * weight
     probs = draft.probs[node]
     if probs is None:
         residual[draft.tokens[node]] -= 1.0
     else:
-        residual -= probs.to(residual.device)
+        residual -= wide(probs, residual.device)
     return residual.clamp(min=0)
 
 

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.verifiers.distinct import followers, pairs_before_a_third, without
 
@@ -35,7 +36,8 @@ def acceptance_ceiling(
         return float(p[sorted({draft.tokens[child] for child in children})].sum())
     if any(probs is None for probs in distributions):
         return None
-    p, q = p.double().cpu(), draft.distribution(children[0], p).double().cpu()
+    p = p.cpu().double()
+    q = wide(draft.distribution(children[0], p))
     if len(children) == 1:
         return float(p.minimum(q).sum())
     # The best H holds the tokens with the lowest p / q: only these sets need to be tried. Tokens

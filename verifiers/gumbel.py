@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.sample_match import matching
@@ -42,8 +43,8 @@ class Gumbel(Verifier):
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
-        q = q.to(scores.logits.device)
-        p = scores.after(node).to(q.dtype)
+        q = wide(q, scores.logits.device)
+        p = wide(scores.after(node))
         return (both(p, q) / q).nan_to_num(0.0, posinf=0.0)
 
 

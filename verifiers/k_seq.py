@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.token import token_rates
@@ -37,7 +38,7 @@ class KSeq(Verifier):
         accepted: list[int] = []
         node = ROOT
         while children := draft.children(node):
-            p = scores.after(node).double()
+            p = wide(scores.after(node))
             q = draft.distribution(children[0], p)
             rho = smallest_rho(p, q, len(children))
             rates = p / (rho * q)

@@ -9,10 +9,12 @@ from torch import Tensor
 from outrider.base.bounds import Within, checked
 from outrider.base.errors import require
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
-from outrider.verifiers.token import acceptance, leading, residual
+from outrider.verifiers.prefix import acceptance, leading, verify_prefix
+from outrider.verifiers.token import residual
 
 
 @final
@@ -83,24 +85,27 @@ class Lenient(Verifier):
         lenient = self._lenient_at(draft, scores)
         if scores.sampling.greedy:
             likely, best = self._likely(scores), likeliest(scores.logits).tolist()
+            kept = [likely[node, token] for node, token in enumerate(draft.tokens)]
+            is_likely = torch.stack(kept).tolist() if kept else []
             accepted = leading(
-                [
-                    bool(likely[i, x]) if lenient[i] else x == best[i]
-                    for i, x in enumerate(draft.tokens)
-                ]
+                [is_likely[i] if lenient[i] else x == best[i] for i, x in enumerate(draft.tokens)]
             )
             return Verdict(tuple(range(accepted)), best[accepted])
         rates = acceptance(draft, scores)
         lenience = [self.lenience if is_lenient else 1.0 for is_lenient in lenient]
-        divisors = torch.tensor(lenience, dtype=rates.dtype, device=rates.device)
-        accepted = leading(chance.coins(rates / divisors))
-        p = scores.after(accepted - 1)
-        if accepted < len(draft):
-            q = draft.probs[accepted]
-            if q is not None and self.residual == "scaled" and lenient[accepted]:
-                q = q * self.lenience
-            p = residual(p, q, draft.tokens[accepted])
-        return Verdict(tuple(range(accepted)), chance.categorical(p))
+        divisors = wide(torch.tensor(lenience, dtype=torch.float64), rates.device)
+        factors = [
+            share if probs is not None else 1.0
+            for share, probs in zip(lenience, draft.probs, strict=True)
+        ]
+        return verify_prefix(
+            draft,
+            scores,
+            chance,
+            rates / divisors,
+            residual,
+            factors=factors if self.residual == "scaled" else None,
+        )
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
@@ -110,13 +115,13 @@ class Lenient(Verifier):
         if scores.sampling.greedy:
             return self._likely(scores)[node + 1].to(q.dtype)
         p = scores.after(node)
-        scaled = p / (self.lenience * q.to(p.device))
+        scaled = p / (self.lenience * wide(q, p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         bound = scores.probs / self.lenience
         if scores.sampling.greedy:
-            bound = self._likely(scores).double()
+            bound = wide(self._likely(scores))
         if not self._lenient_at(Draft.chain([0]), scores)[0]:
             bound[0] = scores.probs[0]  # the tokens before the other rows are unknown
         return bound

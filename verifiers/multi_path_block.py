@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.block import Block, blockwise
@@ -42,8 +43,8 @@ class MultiPathBlock(Verifier):
         while paths and len(probs) < len(paths[0]):
             depth = len(probs)
             node = paths[0][depth - 1] if depth else ROOT
-            p = scores.after(node).double()
-            q = draft.distribution(paths[0][depth], scores.after(node)).double()
+            p = wide(scores.after(node))
+            q = wide(draft.distribution(paths[0][depth], p))
             order = ranked(p, q)
             rank = torch.empty_like(order)
             rank[order] = torch.arange(len(order), device=order.device)

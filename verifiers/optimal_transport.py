@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE
@@ -61,13 +62,15 @@ class OptimalTransport(Verifier):
         accepted: list[int] = []
         node = ROOT
         while True:
-            p = scores.after(node).double()
+            p = wide(scores.after(node))
             p = p / p.sum()
             siblings, chosen = draft.children(node), ROOT
             while siblings and chosen == ROOT:
                 tested, m, siblings = _select(draft, siblings, p, chance)
                 token = draft.tokens[tested]
-                rate = p[token] if m is None else (p[token] / m[token]).nan_to_num(0.0)
+                rate = (
+                    p[token] if m is None else (p[token] / wide(m[token], p.device)).nan_to_num(0.0)
+                )
                 if chance.coins(rate[None])[0]:
                     chosen = tested
                 else:
@@ -90,7 +93,7 @@ def _select(
     group, q = _group(draft, siblings), draft.probs[siblings[0]]
     if q is None or len(group) == 1:
         return siblings[0], q, siblings[1:]
-    q = q.to(p.device).double()
+    q = wide(q, p.device)
     drawn = q > 0
     tokens = [draft.tokens[sibling] for sibling in group]
     # Without replacement, the first token is impossible for the second.
@@ -147,4 +150,4 @@ def _of_distinct(p: Float[Tensor, "n"], q: Float[Tensor, "n"], siblings: int) ->
 
 def _best(of_p: Tensor, expected: Tensor, siblings: int) -> Float[Tensor, "classes ..."]:
     rates = best_selection(tuple(of_p.tolist()), tuple(expected.flatten().tolist()), siblings)
-    return rates.to(of_p.device)
+    return wide(rates, of_p.device)

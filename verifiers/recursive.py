@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict
 
@@ -30,14 +31,14 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     accepted: list[int] = []
     node = ROOT
     while True:
-        p = scores.after(node).double()
+        p = wide(scores.after(node))
         p = p / p.sum()
         children = list(draft.children(node))
         chosen = ROOT
         while children and chosen == ROOT:
             child = children.pop(choose(children, chance))
             token, probs = draft.tokens[child], draft.probs[child]
-            rate = float(p[token] if probs is None else p[token] / probs[token])
+            rate = float(p[token] if probs is None else p[token] / wide(probs[token], p.device))
             if chance.coins(torch.tensor([rate], dtype=torch.float64))[0]:
                 chosen = child
             else:
@@ -59,6 +60,6 @@ def residual(
         rest = p.clone()
         rest[token] = 0
     else:
-        rest = (p - probs.to(p.device)).clamp(min=0)
+        rest = (p - wide(probs, p.device)).clamp(min=0)
     mass = rest.sum()
     return rest / mass if mass > 0 else p

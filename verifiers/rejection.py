@@ -7,9 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.verifiers.token import leading
+from outrider.verifiers.prefix import drafted, leading, read
 
 
 @final
@@ -24,6 +25,8 @@ class Rejection(Verifier):
     lossless = True
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if scores.logits.device.type != "cpu":
+            return _on_device(draft, scores, chance)
         rates = []
         for node, token in enumerate(draft.tokens):
             q = draft.distribution(node, scores.after(node - 1))
@@ -35,5 +38,21 @@ class Rejection(Verifier):
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
         p = scores.after(node)
-        ratio = (p / q.to(p.device)).nan_to_num(0.0, posinf=float("inf"))
-        return ratio / ratio.max() if ratio.max() < float("inf") else torch.zeros_like(ratio)
+        ratio = (p / wide(q, p.device)).nan_to_num(0.0, posinf=float("inf"))
+        return _relative(ratio)
+
+
+def _relative(ratio: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+    """Returns p / (M q); 0 everywhere if M is infinite."""
+    most = ratio.amax(-1, keepdim=True)
+    return torch.where(most < float("inf"), ratio / most, 0.0)
+
+
+def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns the verdict of `Rejection.verify`, from the whole draft at once and with one wait."""
+    p, q = wide(scores.probs), drafted(draft, scores)[:-1]
+    rates = _relative((p[:-1] / q).nan_to_num(0.0, posinf=float("inf")))
+    kept = [rates[node, token] for node, token in enumerate(draft.tokens)]
+    coins = chance.flips(torch.stack(kept) if kept else rates.new_zeros(0))
+    accepted = coins.long().cumprod(0).sum(0, keepdim=True)
+    return read(accepted, chance.pick(p.index_select(0, accepted)[0]))

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from outrider.base.bounds import Above, checked
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.verifiers.token import acceptance, leading, residual
+from outrider.verifiers.prefix import acceptance, verify_prefix
+from outrider.verifiers.token import residual
 
 
 @final
@@ -41,21 +43,24 @@ class ScaledUniform(Verifier):
         return self.b == 1 or (self.b > 1 and self.residual == "own")
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        accepted = leading(chance.coins(acceptance(draft, scores) / self.b))
-        p = scores.after(accepted - 1)
-        if accepted < len(draft):
-            if self.residual == "own" and self.b > 1:
-                q = draft.distribution(accepted, p)
-                p = (p - q.minimum(p / self.b)).clamp(min=0)
-            else:  # for b < 1 both residuals are the same
-                p = residual(p, draft.probs[accepted], draft.tokens[accepted])
-        return Verdict(tuple(range(accepted)), chance.categorical(p))
+        rates = acceptance(draft, scores) / self.b
+        # For b < 1 both residuals are the same.
+        rest = self._own_residual if self.residual == "own" and self.b > 1 else residual
+        return verify_prefix(draft, scores, chance, rates, rest)
+
+    def _own_residual(
+        self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"] | None, token: int | None
+    ) -> Float[Tensor, "vocab"]:
+        if q is None:
+            q = torch.zeros_like(p)
+            q[token] = 1.0
+        return (p - wide(q, p.device).minimum(p / self.b)).clamp(min=0)
 
     def accepts(
         self, q: Float[Tensor, "vocab"], scores: Scores, node: int
     ) -> Float[Tensor, "vocab"]:
         p = scores.after(node)
-        scaled = p / (self.b * q.to(p.device))
+        scaled = p / (self.b * wide(q, p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:

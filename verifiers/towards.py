@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.verifier import Budget, Scores, Verdict, Verifier
 from outrider.verifiers.token import residual
@@ -15,7 +16,7 @@ STEPS = 60
 """Bisections of a share or a factor, enough for the last bit of a float."""
 
 Aim = Callable[[Tensor, Tensor], Tensor]
-"""Maps p and q, both float64 and [vocab], to the distribution h that tokens should have."""
+"""Maps p and q, both [vocab] in the widest type, to the distribution h that tokens should have."""
 
 
 class Towards(Verifier):
@@ -34,7 +35,7 @@ class Towards(Verifier):
     def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         """Returns the distribution that a token should have, given that it was drafted from q.
 
-        p, q: in float64; the budget is above 0.
+        p, q: in the widest type of their device; the budget is above 0.
         """
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
@@ -60,8 +61,8 @@ def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Ve
     distribution h; after the draft, p. At temperature 0, h is p.
     """
     for node, token in enumerate(draft.tokens):
-        p = scores.after(node - 1).double()
-        q = draft.distribution(node, p).double()
+        p = wide(scores.after(node - 1))
+        q = wide(draft.distribution(node, p))
         h = aimed(aim, scores, node - 1, q)
         if not chance.coins((h[token] / q[token])[None])[0]:
             return Verdict(tuple(range(node)), chance.categorical(residual(h, q, token)))
@@ -72,14 +73,14 @@ def accepts_towards(
     aim: Aim, q: Float[Tensor, "vocab"], scores: Scores, node: int
 ) -> Float[Tensor, "vocab"]:
     """Returns for each token the probability that `verify_towards` accepts it."""
-    q = q.double().to(scores.logits.device)
+    q = wide(q, scores.logits.device)
     h = aimed(aim, scores, node, q)
     return (h / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
 def aimed(aim: Aim, scores: Scores, node: int, q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
     """Returns the distribution that the token after `node` should have, if it was drawn from q."""
-    p = scores.after(node).double()
+    p = wide(scores.after(node))
     p = p / p.sum()
     return p if scores.sampling.greedy else aim(p, q)
 

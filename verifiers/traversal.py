@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.verifiers.block import blockwise, prefix_rate
@@ -80,7 +81,7 @@ def _node(draft: Draft, scores: Scores, node: int, weight: float) -> _Node:
     children: dict[int, int] = {}
     for child in draft.children(node):
         children.setdefault(draft.tokens[child], child)
-    p = scores.after(node).double()
+    p = wide(scores.after(node))
     return _Node(p / p.sum(), weight, list(children.values()))
 
 

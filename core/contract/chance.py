@@ -8,8 +8,11 @@ from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
+
+from outrider.contract.devices import wide
 
 BLOCK = 256
 """The tokens whose probabilities are summed up together; in one block alone, one by one."""
@@ -34,6 +37,14 @@ class Chance(ABC):
         Raises:
             ValueError: `probs` sums to zero, or holds NaN or infinity.
         """
+
+    def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
+        """Returns what `coins` returns, on the device of `probs` and without waiting for it."""
+        return torch.tensor(self.coins(probs)).to(probs.device)
+
+    def pick(self, probs: Float[Tensor, "vocab"]) -> Int[Tensor, "1"]:
+        """Returns what `categorical` returns, likewise; -1 where that raises an error."""
+        return torch.tensor([self.categorical(probs)]).to(probs.device)
 
     def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
         """Returns an index drawn from `probs` by the noise of a position of the text.
@@ -79,7 +90,7 @@ class SampledChance(Chance):
     def seeded(cls, seed: int, number: int = 0) -> "SampledChance":
         """Returns the chance of one text of a seed; the same two numbers make the same decisions.
 
-        It draws on the CPU, so a seed means the same on every device.
+        Its numbers come from the CPU, so a seed means the same on every device.
 
         number: the index of the text among those written with this seed.
         """
@@ -112,6 +123,13 @@ class SampledChance(Chance):
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         return token_at(probs, self._tokens.random())
 
+    def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
+        uniforms = torch.from_numpy(self._coins.random(len(probs)))
+        return wide(uniforms, probs.device) < probs
+
+    def pick(self, probs: Float[Tensor, "vocab"]) -> Int[Tensor, "1"]:
+        return located(probs, self._tokens.random())
+
 
 def _key_of_part(key: bytes, name: str) -> bytes:
     return hashlib.sha256(key + name.encode()).digest()
@@ -128,13 +146,18 @@ def token_at(probs: Float[Tensor, "vocab"], share: float) -> int:
     probabilities. So a uniform share draws each token with its probability. A token of probability
     zero has an interval of width zero, and is never drawn.
 
-    probs: on any device; summed in float64, and not necessarily to 1.
+    probs: on any device; summed in the widest type there, and not necessarily to 1.
     share: from 0 up to but not including 1.
 
     Raises:
         ValueError: `probs` sums to zero, or holds NaN or infinity.
     """
-    array = probs.detach().double().cpu().numpy()
+    if probs.device.type != "cpu":
+        token = int(located(probs, share))
+        if token < 0:
+            raise ValueError(f"probabilities sum to {float(probs.sum())}")
+        return token
+    array = probs.detach().double().numpy()
     sums = np.add.reduceat(array, np.arange(0, len(array), BLOCK))
     total = float(sums.sum())
     if not (math.isfinite(total) and total > 0):
@@ -155,6 +178,32 @@ def _interval(widths: np.ndarray[Any, Any], u: float) -> tuple[int, float]:
     return index, u - float(ends[index - 1]) if index else u
 
 
+def located(probs: Float[Tensor, "vocab"], share: float) -> Int[Tensor, "1"]:
+    """Returns the token of `token_at`, found on the device of `probs` without waiting for it.
+
+    In float64 the two differ only where a bound between tokens is off by rounding, with probability
+    1e-12 or so. In float32, which is all that some devices have, by 1e-6 or so. -1 stands for
+    probabilities with no finite sum above zero.
+    """
+    exact = wide(probs.detach())
+    blocks = pad(exact, (0, -len(exact) % BLOCK)).view(-1, BLOCK)
+    sums = blocks.sum(-1)
+    total = sums.sum()
+    block, rest = _interval_there(sums, share * total)
+    token, _ = _interval_there(blocks.index_select(0, block)[0], rest)
+    return torch.where((total > 0) & total.isfinite(), block * BLOCK + token, -1)
+
+
+def _interval_there(
+    widths: Float[Tensor, "n"], u: Float[Tensor, "*one"]
+) -> tuple[Int[Tensor, "1"], Float[Tensor, "1"]]:
+    """Returns what `_interval` returns, without waiting for the device."""
+    ends = widths.cumsum(0)
+    below = u.minimum(ends[-1:] * (1 - torch.finfo(ends.dtype).eps))
+    index = (ends <= below).sum(0, keepdim=True).clamp(max=len(ends) - 1)
+    return index, u - pad(ends, (1, 0)).index_select(0, index)
+
+
 def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:
     """Returns the token with the smallest time / probability.
 
@@ -166,8 +215,10 @@ def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:
     Raises:
         ValueError: `probs` sums to zero, or holds NaN or infinity.
     """
-    exact = probs.detach().double().cpu()
-    total = float(exact.sum())
+    exact = wide(probs.detach())
+    arrivals = torch.where(exact > 0, wide(times, exact.device) / exact, float("inf"))
+    # Any token has a number that float32 can hold, so that one copy brings both.
+    total, token = torch.stack([exact.sum(), arrivals.argmin().to(exact.dtype)]).tolist()
     if not 0 < total < float("inf"):
         raise ValueError(f"probabilities sum to {total}")
-    return int(torch.where(exact > 0, times / exact, float("inf")).argmin())
+    return int(token)

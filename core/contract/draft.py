@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.devices import wide
+
 ROOT = -1
 """The node before the first token of a draft: the context itself."""
 
@@ -94,7 +96,7 @@ class Draft:
         """
         probs = self.probs[node]
         if probs is not None:
-            return probs.to(like.device)
+            return probs if probs.device == like.device else wide(probs, like.device)
         point = torch.zeros_like(like)
         point[self.tokens[node]] = 1.0
         return point

@@ -12,6 +12,7 @@ from torch.nn.functional import threshold
 
 from outrider.base.bounds import AtLeast, NonNegative, Share, Within, checked
 from outrider.base.errors import require
+from outrider.contract.devices import wide
 
 FEW = 512
 """The vocabulary, at most, that is sorted as a whole for top-p."""
@@ -83,11 +84,11 @@ class Sampling:
         return probs
 
     def exact(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        """Returns the distribution of `logits` in float64, as a draft records it for each token.
+        """Returns the distribution of `logits` in the widest type, as a draft records it.
 
         So the recorded distribution is the one that the token is drawn from, to the bit.
         """
-        probs = self.probs(logits).double()
+        probs = wide(self.probs(logits))
         return probs / probs.sum()
 
 
@@ -106,7 +107,7 @@ def _nucleus(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor,
     than the rest of a round. A row is sorted as a whole if they don't, or if equal probabilities or
     rounding decide what stays.
     """
-    if logits.shape[-1] <= FEW:
+    if logits.shape[-1] <= FEW or logits.device.type != "cpu":
         return _sorted_nucleus(logits, top_p).softmax(-1)
     return torch.stack([_row_nucleus(row, top_p) for row in logits])
 

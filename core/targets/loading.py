@@ -147,7 +147,8 @@ def _auto_model(config: Any) -> Any:
 
 def _device(name: str) -> torch.device:
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        accelerator = torch.accelerator.current_accelerator(check_available=True)
+        return torch.device("cpu") if accelerator is None else accelerator
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

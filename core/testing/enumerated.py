@@ -84,7 +84,7 @@ class EnumeratedChance(Chance):
             decisions[-1].taken += 1
 
     def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
-        exact = probs.double().tolist()
+        exact = probs.tolist()  # in float64
         noise = self._noise.get(position, Region.whole(len(exact)))
         parts = [noise.won_by(token, exact) for token in range(len(exact))]
         shares = [part.share for part in parts]

@@ -13,6 +13,7 @@ from torch import Tensor
 from outrider.base.bounds import ExistingFile, Share, checked
 from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.extras.policies.nodes import NodeValues, some_branch_holds
@@ -62,14 +63,14 @@ def features(draft: Draft, node: int) -> Float[Tensor, "features"] | None:
     logits = draft.logits[node]
     if logits is None:
         return None
-    logs = logits.double().log_softmax(-1)
+    logs = wide(logits).log_softmax(-1)
     likeliest = logs.new_full((3,), MIN_LOG_PROB)
     best = logs.topk(min(3, len(logs))).values
     likeliest[: len(best)] = best
     entropy = torch.special.entr(logs.exp()).sum()
     own = logs[draft.tokens[node]]
     depth = own.new_tensor(len(draft.path(node)))
-    return torch.stack([own, *likeliest, entropy, depth]).clamp(min=MIN_LOG_PROB).cpu()
+    return torch.stack([own, *likeliest, entropy, depth]).clamp(min=MIN_LOG_PROB).cpu().double()
 
 
 def foresee(

@@ -3,6 +3,7 @@
 from typing import ClassVar, final
 
 from outrider.base.bounds import Share, checked
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
@@ -91,7 +92,7 @@ class Confidence(Policy):
 def own_probability(draft: Draft, node: int) -> float | None:
     """Returns the probability that the drafter gave a node's token; None if it was written."""
     logits = draft.logits[node]
-    return None if logits is None else float(logits.double().softmax(-1)[draft.tokens[node]])
+    return None if logits is None else float(wide(logits).softmax(-1)[draft.tokens[node]])
 
 
 def fitted(seen: list[tuple[float, bool]], before: float) -> float:

@@ -6,6 +6,7 @@ from typing import ClassVar, final
 import torch
 
 from outrider.base.bounds import NonNegative, Share, checked
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
@@ -86,5 +87,5 @@ def entropy(draft: Draft, node: int) -> float:
     logits = draft.logits[node]
     if logits is None:
         return 0.0
-    probs = logits.double().softmax(-1)
+    probs = wide(logits).softmax(-1)
     return max(0.0, float(-torch.xlogy(probs, probs).sum()))

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider.contract.chance import BLOCK, token_at
+from outrider.contract.chance import BLOCK, located, token_at
+from tests.devices import FAR, accelerator
 
 TOTAL = 4096
 """A power of two, so that no share of it is rounded."""
@@ -54,3 +55,24 @@ def test_small_probabilities_beside_large_ones_keep_their_interval() -> None:
     small = 2.0**-40
     probs = torch.tensor([0.5, small, 0.5 - small], dtype=torch.float64)
     assert [token_at(probs, 0.5 + place * small) for place in (-0.5, 0.5, 1.5)] == [0, 1, 2]
+
+
+def test_a_device_finds_the_token_of_the_host() -> None:
+    generator = torch.Generator().manual_seed(2)
+    for size in (1, 7, BLOCK, BLOCK + 1, 40 * BLOCK + 5):
+        for scale in (1.0, 1e-30, 3e7):
+            probs = scale * torch.rand(size, generator=generator, dtype=torch.float64) ** 9
+            probs[torch.rand(size, generator=generator) < 0.5] = 0
+            probs[size // 2] += scale
+            shares = (0.0, math.nextafter(1, 0), *torch.rand(50, generator=generator).tolist())
+            for share in shares:
+                token = token_at(probs, share)
+                assert located(probs, share).tolist() == [token]
+                assert probs[located(probs.float(), share)] > 0
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
+def test_a_device_finds_no_token_without_mass(wrong: list[float]) -> None:
+    assert located(torch.tensor(wrong), 0.5).tolist() == [-1]
+    with accelerator(), pytest.raises(ValueError, match="probabilities sum to"):
+        token_at(torch.tensor(wrong, device=FAR), 0.5)

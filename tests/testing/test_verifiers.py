@@ -30,8 +30,9 @@ from outrider.verifiers.block import Block
 from outrider.verifiers.k_seq import KSeq, k_residual, smallest_rho
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock, largest_of
+from outrider.verifiers.prefix import acceptance, leading
 from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.token import Token, acceptance, leading, residual
+from outrider.verifiers.token import Token, residual
 from outrider.verifiers.traversal import Traversal
 
 

@@ -14,6 +14,7 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.batch_target import batched
 from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.exact import Distribution, Setup, output_distribution
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
@@ -158,3 +159,29 @@ def test_the_accelerator_refuses_the_operations_of_a_real_one() -> None:
         assert far.cpu().device == torch.device("cpu")
         with pytest.raises(RuntimeError):
             far.numpy()
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("with_float64", "bound"), [(True, 1e-12), (False, 1e-6)])
+def test_a_rule_keeps_its_distribution_on_an_accelerator(
+    name: str, with_float64: bool, bound: float
+) -> None:
+    """The distribution is the CPU's, to the last digits of the widest type that the device has."""
+    rule: Verifier = make("verifier", name)
+
+    def distributions(at: torch.device | str) -> Iterator[Distribution]:
+        target, table = (TabularTarget(3, seed=seed) for seed in (0, 7))
+        for part in (target, table):
+            part.table = part.table.to(torch.float64 if with_float64 else torch.float32).to(at)
+        played: list[Drafter] = [ChainDrafter(table, kind) for kind in ("exact", "mixed")]
+        played += [TreeDrafter(table, kind, table=table) for kind in sorted(rule.takes - {"chain"})]
+        for drafter in played:
+            nodes = 2 if isinstance(drafter, ChainDrafter) else 3
+            options = {"gamma": 2, "sampling": SAMPLED, "budget": nodes}
+            yield output_distribution(Setup(target, drafter, rule, [0, 1], **options))
+
+    expected = list(distributions("cpu"))
+    with accelerator(with_float64=with_float64):
+        found = list(distributions(FAR))
+    for on_cpu, on_device in zip(expected, found, strict=True):
+        assert max(abs(p - on_device.get(text, 0.0)) for text, p in on_cpu.items()) < bound

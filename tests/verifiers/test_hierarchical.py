@@ -17,7 +17,7 @@ from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.table_drafters import ChainDrafter
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
-from outrider.verifiers.token import acceptance
+from outrider.verifiers.prefix import acceptance
 
 SAMPLED = Sampling(temperature=1.0)
 

@@ -7,7 +7,8 @@ import torch
 
 from outrider import Chance, Draft, SampledChance, Sampling, Scores, Verdict
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.verifiers.token import Token, acceptance, leading, residual
+from outrider.verifiers.prefix import acceptance, leading
+from outrider.verifiers.token import Token, residual
 
 P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)
 Q = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)

@@ -1,0 +1,99 @@
+"""Accepting the first tokens of a chain, each by a coin of its own."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
+from outrider.contract.draft import Draft
+from outrider.contract.verifier import Scores, Verdict
+
+Rest = Callable[[Tensor, Tensor | None, int | None], Tensor]
+"""Maps p, q and a rejected token to the distribution of the token in its place, not normalised.
+
+q is None for a point mass on that token. Of a token that was accepted q is zero everywhere, and the
+token None: then p is to be returned.
+"""
+
+
+def verify_prefix(
+    draft: Draft,
+    scores: Scores,
+    chance: Chance,
+    rates: Float[Tensor, "gamma"],
+    rest: Rest,
+    *,
+    factors: Sequence[float] | None = None,
+) -> Verdict:
+    """Returns the tokens before the first coin that is false, and one drawn from what is left.
+
+    On an accelerator coins, residual and draw stay on the device: the verdict takes one wait.
+
+    rates: the probability of each coin.
+    factors: what to multiply each q by before `rest` is asked. Defaults to 1.
+    """
+    if scores.logits.device.type != "cpu":
+        accepted = chance.flips(rates).long().cumprod(0).sum(0, keepdim=True)
+        p = wide(scores.probs.index_select(0, accepted)[0])
+        q = drafted(draft, scores, factors).index_select(0, accepted)[0]
+        return read(accepted, chance.pick(rest(p, q, None)))
+    length = leading(chance.coins(rates)) if draft else 0
+    p = scores.after(length - 1)
+    if length < len(draft):
+        q = draft.probs[length]
+        if q is not None and factors is not None:
+            q = q * factors[length]
+        p = rest(p, q, draft.tokens[length])
+    return Verdict(tuple(range(length)), chance.categorical(p))
+
+
+def read(accepted: Int[Tensor, "1"], token: Int[Tensor, "1"]) -> Verdict:
+    """Returns the verdict on a chain that a device has decided, with one wait.
+
+    Raises:
+        ValueError: the token was drawn from what is no distribution.
+    """
+    length, next_token = torch.cat([accepted, token]).tolist()
+    if next_token < 0:
+        raise ValueError("probabilities have no finite sum above zero")
+    return Verdict(tuple(range(length)), next_token)
+
+
+def drafted(
+    draft: Draft, scores: Scores, factors: Sequence[float] | None = None
+) -> Float[Tensor, "gamma+1 vocab"]:
+    """Returns the q of each token of a chain, on the target's device; the last row is zero.
+
+    factors: what to multiply each row by. Defaults to 1.
+    """
+    like = wide(scores.probs[0])
+    rows = [draft.distribution(node, like) for node in range(len(draft))]
+    if factors is not None:
+        rows = [row * factor for row, factor in zip(rows, factors, strict=True)]
+    return torch.stack([*rows, torch.zeros_like(like)])
+
+
+def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
+    """Returns p(x) / q(x) for each token of a chain; q(x) is 1 if q is a point mass."""
+    nodes = list(enumerate(draft.tokens))
+    if not nodes:
+        return wide(scores.probs.new_zeros(0))
+    one = scores.probs.new_ones(())
+    p = torch.stack([scores.probs[node, token] for node, token in nodes])
+    q = [one if (row := draft.probs[node]) is None else row[token] for node, token in nodes]
+    return wide(p) / torch.stack([wide(share, p.device) for share in q])
+
+
+def leading(coins: list[bool]) -> int:
+    """Returns the number of true coins before the first false one."""
+    return coins.index(False) if False in coins else len(coins)
+
+
+def remaining(rest: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    """Returns what is left of a distribution, or p if nothing is, without waiting for a device."""
+    if rest.device.type != "cpu":
+        return torch.where(rest.any(), rest, wide(p))
+    return rest if rest.any() else p
