@@ -84,9 +84,11 @@ class Lenient(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         lenient = self._lenient_at(draft, scores)
         if scores.sampling.greedy:
-            likely, best = self._likely(scores), likeliest(scores.logits).tolist()
+            likely, best_rows = self._likely(scores), likeliest(scores.logits)
             kept = [likely[node, token] for node, token in enumerate(draft.tokens)]
-            is_likely = torch.stack(kept).tolist() if kept else []
+            # One copy brings both.
+            read = torch.stack([*kept, *best_rows.unbind()]).tolist()
+            is_likely, best = read[: len(draft)], read[len(draft) :]
             accepted = leading(
                 [is_likely[i] if lenient[i] else x == best[i] for i, x in enumerate(draft.tokens)]
             )

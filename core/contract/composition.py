@@ -97,7 +97,7 @@ def _replaced(pen: Pen, guess: Draft, node: int, logits: Float[Tensor, "vocab"])
     sheet = pen.sheet
     if sheet.sampling.greedy or sheet.start is not None:
         return pen.draw(logits)  # shared noise has made the guess likely already
-    logits = sheet.checked(logits, pen.on_sheet(pen.last))
+    logits = sheet.checked(logits, pen.on_sheet(pen.last)).clone()
     probs = sheet.sampling.exact(logits)
     q = guess.distribution(node, probs)
     token = kept_or_redrawn(guess.tokens[node], q, probs, sheet.chance)

@@ -31,7 +31,7 @@ def wide(tensor: Tensor, device: torch.device | None = None) -> Tensor:
 
 def placed(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
     """Returns numbers of the host on a device, which need not have done its work before."""
-    return _moved(torch.as_tensor(values), device)
+    return _moved(values if isinstance(values, Tensor) else torch.tensor(list(values)), device)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

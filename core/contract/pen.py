@@ -4,7 +4,7 @@ What every drafter needs stands here; a drafter that combines others also reads 
 """
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Any, final
 
 from jaxtyping import Float
 from torch import Tensor
@@ -100,6 +100,35 @@ class Pen:
         self._submit([(checked, None)], after)
         return checked
 
+    def chain(
+        self, logits: Float[Tensor, "vocab"], after: Callable[[Any], Float[Tensor, "vocab"]]
+    ) -> list[int]:
+        """Draws one token after another while the draft is open; returns their ids.
+
+        On an accelerator the tokens stay there until the last is drawn, and are read with one wait,
+        if no policy or constraint has to see them before.
+
+        logits: for the first of them.
+        after: returns the logits of the next one, given an id, or a tensor [1] on the device of
+            `logits`.
+
+        Raises:
+            DrafterError: as `draw` does.
+        """
+        sheet, first = self.sheet, len(self)
+        left = min(self.room, self._deepest - sheet.depth(self.on_sheet(self.last)))
+        if left > 0 and sheet.can_wait(logits):
+            drawn = [sheet.pick(logits)]
+            while len(drawn) < left:
+                drawn.append(sheet.pick(after(drawn[-1].token)))
+            for token, picked in zip(sheet.read(drawn), drawn, strict=True):
+                self._submit([(token, picked.probs)], None, picked.logits)
+        while self.open:
+            token = self.draw(logits)
+            if self.open:
+                logits = after(token)
+        return [self.token(node) for node in range(first, len(self))]
+
     def branch(
         self,
         logits: Float[Tensor, "vocab"],
@@ -119,7 +148,8 @@ class Pen:
             DrafterError: as `draw` does.
         """
         sheet, parent = self.sheet, self.on_sheet(self.last if after is None else after)
-        logits = sheet.checked(logits, parent)
+        # The drafter may reuse its buffer, and the row may be a view of a large tensor.
+        logits = sheet.checked(logits, parent).clone()
         if sheet.sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
             best = int(likeliest(logits))

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.errors import DrafterError, shown
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.sampling import Sampling
+from outrider.contract.sampling import Sampling, likeliest
 
 Drawn = tuple[int, Tensor | None]
 """A token, and the distribution that it was drawn from; None if it was written."""
@@ -101,19 +101,47 @@ class Sheet:
             return self.chance.categorical(probs)
         return self.chance.race(probs, self.start + self.depth(node))
 
+    def can_wait(self, logits: Float[Tensor, "vocab"]) -> bool:
+        """Returns whether tokens may be read only when all of them are drawn, on an accelerator."""
+        asks = self._more, self._guide, self.start, self.guesses
+        is_far = isinstance(logits, Tensor) and logits.device.type != "cpu"
+        return is_far and all(part is None for part in asks)
+
+    def pick(self, logits: Float[Tensor, "vocab"]) -> "Picked":
+        """Returns a token drawn from the distribution of logits, without waiting for it."""
+        logits = described(logits, self.vocab_size).clone()  # it is submitted later
+        if self.sampling.greedy:
+            return Picked(likeliest(logits)[None], None, logits)
+        probs = self.sampling.exact(logits)
+        return Picked(self.chance.pick(probs), probs, logits)
+
+    def read(self, drawn: "Sequence[Picked]") -> list[int]:
+        """Returns the ids of tokens that were drawn on a device, with one wait.
+
+        Raises:
+            DrafterError: the logits of one do not describe a distribution.
+        """
+        rows = torch.stack([picked.logits.float() for picked in drawn])
+        tokens = torch.cat([picked.token for picked in drawn])
+        # Any id is a number that float32 can hold.
+        facts = torch.stack([tokens.float(), rows.amax(-1), rows.amin(-1), rows.sum(-1)], dim=1)
+        ids = []
+        for token, highest, lowest, total in facts.tolist():
+            check_numbers(highest, lambda lowest=lowest, total=total: (lowest, total))
+            ids.append(int(token))
+        return ids
+
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
         """Adds the children that one call of a pen wrote, and asks the policy whether to go on."""
         self.settle()
         self.guesses = None
         first = len(self.tokens)
-        # The drafter may reuse its buffer, and the row may be a view of a large tensor.
-        kept = None if logits is None else logits.clone()
         for token, probs in drawn:
             self.tokens.append(token)
             self._parents.append(parent)
             self._depths.append(1 + self.depth(parent))
             self._probs.append(probs)
-            self._logits.append(kept)
+            self._logits.append(logits)
             self._calls.append(first)
         if self._more is not None:
             self.stopped = not self._more(self._draft())
@@ -148,6 +176,16 @@ class Sheet:
 
 @final
 @dataclass(frozen=True, slots=True)
+class Picked:
+    """A token that is drawn on a device, and not read yet; None for the probs of an argmax."""
+
+    token: Int[Tensor, "1"]
+    probs: Float[Tensor, "vocab"] | None
+    logits: Float[Tensor, "vocab"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
 class Guesses:
     """Tokens that a faster drafter expects to come next; see `outrider.contract.composition`.
 
@@ -172,18 +210,33 @@ def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Ten
     Raises:
         DrafterError: they do not describe a distribution over the vocabulary.
     """
+    described(logits, vocab_size)
+    check_numbers(float(logits.max()), lambda: (float(logits.min()), float(logits.sum())))
+    return logits
+
+
+def described(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
+    """Returns a drafter's logits; raises `DrafterError` unless they have the form of logits."""
     if not isinstance(logits, Tensor):
         raise DrafterError(f"gave logits as {type(logits).__name__}: expected a tensor")
     if logits.is_complex() or logits.layout != torch.strided:
         raise DrafterError("gave logits that are complex or sparse: expected numbers")
     if logits.shape != (vocab_size,):
         raise DrafterError(f"gave logits of shape {tuple(logits.shape)}: expected ({vocab_size},)")
-    highest = float(logits.max())
+    return logits
+
+
+def check_numbers(highest: float, rest: Callable[[], tuple[float, float]]) -> None:
+    """Raises `DrafterError` for logits of a row that are no numbers; warns of probabilities.
+
+    highest: the largest of them. rest: returns the lowest, and the sum of all.
+    """
     if not math.isfinite(highest):
         raise DrafterError("gave logits with NaN, infinity or no finite entry")
-    if 0 < highest <= 1 and logits.min() >= 0 and abs(float(logits.sum()) - 1) < NEAR:
-        warnings.warn(PROBABILITIES, stacklevel=2)
-    return logits
+    if 0 < highest <= 1:
+        lowest, total = rest()
+        if lowest >= 0 and abs(total - 1) < NEAR:
+            warnings.warn(PROBABILITIES, stacklevel=3)
 
 
 def checked_token(token: int, vocab_size: int) -> int:

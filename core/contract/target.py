@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
     """Raises `TargetError` if a row of logits holds NaN or infinity, or rules out every token."""
-    if not all(map(math.isfinite, logits.amax(-1).flatten().tolist())):
+    check_flag(all(map(math.isfinite, logits.amax(-1).flatten().tolist())))
+
+
+def check_flag(is_finite: bool | Tensor) -> None:
+    """Raises the error of `check_finite` unless a flag is set."""
+    if not is_finite:
         raise TargetError("the target gave logits with NaN, infinity or no finite entry")
 
 

@@ -11,7 +11,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
 from outrider.decoding.batch_target import batched
 from outrider.decoding.blame import named_errors
-from outrider.decoding.clock import now
+from outrider.decoding.clock import Lap, now
 from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, propose, remember
 from outrider.decoding.run import ActiveText, Run
@@ -145,7 +145,7 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
                 for index, text in batch.writing.items()
             }
             finished = [
-                (index, finish(run, batch.writing[index], proposals[index], logits, seconds))
+                (index, finish(run, batch.writing[index], proposals[index], logits, Lap(seconds)))
                 for index, logits, seconds in batch.score(proposals)
             ]
         with named_errors():

@@ -16,7 +16,7 @@ from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batch import Batch, rounds_together
 from outrider.decoding.blame import named_errors
-from outrider.decoding.clock import now
+from outrider.decoding.clock import Lap
 from outrider.decoding.handed_over import (
     check_rule_says,
     check_says,
@@ -113,9 +113,9 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     while stop is None:
         with named_errors(), working(run.target):
             proposal = propose(run, text)
-            began = now()
+            lap = Lap()
             logits = text.session.score(proposal.to_score)
-            round = finish(run, text, proposal, logits, now() - began)
+            round = finish(run, text, proposal, logits, lap.end())
         stop = round.stop
         if stop is not None:
             remember([text])

@@ -1,7 +1,7 @@
 """Handed over: what parts say of themselves and return, refused in one line where it is wrong."""
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,7 +13,7 @@ from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
-from outrider.contract.target import Session, Target, check_finite
+from outrider.contract.target import Session, Target, check_finite, check_flag
 from outrider.contract.verifier import Verdict, Verifier
 from outrider.decoding.blame import named_errors
 
@@ -142,14 +142,22 @@ def checked_session(target: Target, session: Any) -> Session:
     return session
 
 
-def checked_scores(target: Target, logits: Any, rows: int) -> None:
-    """Raises `TargetError` unless logits are rows of finite numbers, one for each node."""
+def checked_scores(target: Target, logits: Any, rows: int) -> Callable[[], None]:
+    """Checks that logits are rows of finite numbers, one for each node.
+
+    Returns a function to call once the device has been waited for, which raises `TargetError` as
+    this one does. On a CPU this one checks all.
+    """
     expected = (rows, target.vocab_size)
     if not isinstance(logits, Tensor) or logits.shape != expected:
         given = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         name = type(target).__name__
         raise TargetError(f"target {name} scored with {given}: expected logits of shape {expected}")
-    check_finite(logits)
+    if logits.device.type == "cpu":
+        check_finite(logits)
+        return lambda: None
+    is_finite = logits.amax(-1).isfinite().all()
+    return lambda: check_flag(is_finite)
 
 
 def begun(constraint: Constraint, target: Target, ids: Sequence[int]) -> Constraint:

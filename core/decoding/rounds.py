@@ -14,11 +14,12 @@ from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.pen import Pen
+from outrider.contract.policy import Policy
 from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verdict
 from outrider.decoding.blame import named_errors
-from outrider.decoding.clock import now
+from outrider.decoding.clock import Lap, now
 from outrider.decoding.handed_over import (
     checked_depth,
     checked_ends,
@@ -65,7 +66,7 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
     text.policy.notice(len(text.ids), texts)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
-    more = partial(goes_on, text.policy)
+    more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
     sheet = Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
@@ -74,7 +75,7 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
-        more=_asked_after_layers(more) if text.drafter.kind == "paths" else more,
+        more=_asked_after_layers(more) if more and text.drafter.kind == "paths" else more,
         start=len(text.ids) if run.verifier.coupled else None,
         guide=_guide(text),
     )
@@ -109,28 +110,30 @@ def finish(
     text: ActiveText,
     proposal: Proposal,
     logits: Float[Tensor, "nodes+1 vocab"],
-    score_seconds: float,
+    lap: Lap,
 ) -> Round:
     """Verifies a scored draft, commits what was accepted, and returns the round.
 
     logits: the target's, for `proposal.to_score`: row 0 scores what follows the text.
-    score_seconds: the time that they took; in a batch, this text's share of it.
+    lap: the time that they took; in a batch, this text's share of it.
 
     Raises:
         PluginError: the rule returned what is no verdict on the draft.
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """
-    began = now()
-    checked_scores(run.target, logits, len(proposal.to_score) + 1)
+    check = checked_scores(run.target, logits, len(proposal.to_score) + 1)
     draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     logits = own_logits
-    if text.constraint is not None:
-        logits = constrained(text.constraint, text.ids, draft, logits)
     shown = None if run.verifier.lossless else text.context
-    scores = Scores(logits, run.sampling, len(text.ids), shown)
-    verdict = run.verifier.verify(draft, scores, text.chance)
+    try:
+        if text.constraint is not None:
+            logits = constrained(text.constraint, text.ids, draft, logits)
+        scores = Scores(logits, run.sampling, len(text.ids), shown)
+        verdict = run.verifier.verify(draft, scores, text.chance)
+    finally:
+        check()  # only now, since a rule has to wait for the device anyway
     verdict = checked_verdict(run.verifier, verdict, draft, run.target.vocab_size)
     text.session.commit(verdict)
     emission = _emit(run, text, draft, verdict)
@@ -142,7 +145,8 @@ def finish(
         if text.drafter.observes:
             text.drafter.observe(proposal.context, draft, own_logits, verdict)
     drafted, tested, accepted = _counts(draft, verdict, emission)
-    seconds = {"draft": proposal.seconds, "score": score_seconds, "verify": now() - began}
+    both = now() - lap.began
+    seconds = {"draft": proposal.seconds, "score": lap.seconds, "verify": both - lap.seconds}
     round = Round(
         tokens=emission.tokens,
         origins=emission.origins,

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from outrider.contract.devices import placed, wide, widest
+from outrider.contract.devices import wide, widest
 from tests.devices import FAR, accelerator
 
 
@@ -19,11 +18,3 @@ def test_a_device_without_float64_computes_in_float32() -> None:
             far.double()
     with accelerator():
         assert wide(exact, FAR).dtype == widest(FAR) == torch.float64
-
-
-@pytest.mark.parametrize("device", ["cuda", "xpu"])
-def test_a_device_that_torch_only_pretends_to_have_is_asked_too(device: str) -> None:
-    with FakeTensorMode():
-        far = wide(torch.ones(3), torch.device(device))
-        assert (far.dtype, far.device.type) == (torch.float64, device)
-        assert placed([1, 2], far.device).device == far.device

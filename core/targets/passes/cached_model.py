@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.errors import TargetError, require
+from outrider.contract.devices import placed
 from outrider.contract.target import Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import engine_of
@@ -78,7 +79,7 @@ class CachedModel:
     @torch.no_grad()
     def feed(
         self,
-        tokens: Sequence[int],
+        tokens: Sequence[int] | Int[Tensor, "tokens"],
         rows: int,
         *,
         mask: Float[Tensor, "1 1 tokens all"] | None = None,
@@ -90,7 +91,7 @@ class CachedModel:
             By default the tokens continue it as a chain.
         """
         inputs = PassInput(
-            torch.tensor([list(tokens)], device=self.model.device),
+            placed(tokens, self.model.device)[None],
             rows,
             mask,
             positions,
@@ -121,13 +122,13 @@ class CachedModel:
 
     @torch.no_grad()
     def read(
-        self, tokens: Sequence[int], tree: TreeMask | None = None
+        self, tokens: Sequence[int] | Int[Tensor, "tokens"], tree: TreeMask | None = None
     ) -> Float[Tensor, "tokens width"]:
         """Appends tokens to the cache, and returns their last states instead of logits.
 
         tree: what each token attends to. By default the tokens continue the text as a chain.
         """
-        inputs = PassInput(torch.tensor([list(tokens)], device=self.model.device), 0, states={-1})
+        inputs = PassInput(placed(tokens, self.model.device)[None], 0, states={-1})
         if tree is not None:
             mask, positions = self._placed(tree)
             inputs = replace(inputs, mask=mask, positions=positions)
@@ -136,8 +137,8 @@ class CachedModel:
     def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
         """Returns the mask and the positions of a tree's tokens, in the form of `PassInput`."""
         device = self.model.device
-        mask = additive_mask(tree.sees.to(device), self.model.dtype)[None, None]
-        return mask, tree.positions.to(device)[None]
+        mask = additive_mask(placed(tree.sees, device), self.model.dtype)[None, None]
+        return mask, placed(tree.positions, device)[None]
 
     def drop(self, count: int) -> None:
         """Removes the last `count` tokens from the cache."""

@@ -4,10 +4,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, final
 
-import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, DynamicLayer
 
+from outrider.contract.devices import placed
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 
@@ -100,9 +100,7 @@ class GrowingCache(Cache):
         """Of the last `count` tokens, keeps those at `rows`, in that order."""
         start = int(self.get_seq_length()) - count
         layers: Any = self.layers
-        indices = torch.tensor(
-            [start + row for row in rows], dtype=torch.long, device=layers[0].device
-        )
+        indices = placed([start + row for row in rows], layers[0].device).long()
         for layer in layers:
             layer.retain_rows(start, indices)
 

@@ -32,7 +32,9 @@ class AdaptedModel:
         """Returns the number of tokens in the caches."""
         return self._cached.length
 
-    def feed(self, tokens: Sequence[int], rows: int) -> Float[Tensor, "rows vocab"]:
+    def feed(
+        self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int
+    ) -> Float[Tensor, "rows vocab"]:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""
         positions = torch.arange(self.length, self.length + len(tokens))
         return self._logits(self._cached.read(tokens), positions, None, rows)

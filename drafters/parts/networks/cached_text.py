@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.context import Tokens
@@ -105,14 +105,16 @@ class CachedText:
 
         base: the logits after the text.
         """
-        is_chain = shape.kind == "chain"
+        if shape.kind == "chain":
+            written = pen.chain(base[0], self._after)
+            self._tokens += written[:-1]
+            self._tree = CachedTree(len(self._tokens))
+        else:
+            shape.grow(pen, lambda paths: self.branch(paths) if paths[0] else base)
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            if not paths[0]:
-                return base
-            return self.extend([paths[0][-1]]) if is_chain else self.branch(paths)
-
-        shape.grow(pen, next_logits)
+    def _after(self, token: int | Int[Tensor, "1"]) -> Float[Tensor, "vocab"]:
+        """Appends a token to the cache alone, and returns the logits after it."""
+        return self._feed(token if isinstance(token, Tensor) else [token], 1)[0]
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""
@@ -148,12 +150,17 @@ class CachedText:
         self._cached, self._continuations = cached, continuations
         return fit(logits, self._vocab_size)
 
-    def _known(self, tokens: Sequence[int]) -> list[int]:
+    def _known(self, tokens: Sequence[int] | Int[Tensor, "tokens"]) -> Any:
         """Returns tokens as the model reads them: 0 for an id beyond its vocabulary."""
+        if isinstance(tokens, Tensor):
+            return torch.where(tokens < self._own_size, tokens, 0)
         return [token if token < self._own_size else 0 for token in tokens]
 
     def _feed(
-        self, tokens: Sequence[int], rows: int, tree: TreeMask | None = None
+        self,
+        tokens: Sequence[int] | Int[Tensor, "tokens"],
+        rows: int,
+        tree: TreeMask | None = None,
     ) -> Float[Tensor, "rows vocab"]:
         assert self._cached is not None, "no text was followed: there is no cache to read from"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.

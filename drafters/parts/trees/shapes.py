@@ -56,6 +56,12 @@ class Chain(Shape):
         while pen.open:
             path.append(pen.draw(next_logits([path])[0]))
 
+    def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
+        pen.limit(len(logits))
+        rows = iter(logits[1:])
+        if pen.open:
+            pen.chain(logits[0], lambda _: next(rows))
+
 
 @final
 @dataclass(frozen=True)
