@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is compiled is kept for the processes that are started next.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test pytest style docs evidence mutants install typecheck sources wheel browser engines vllm peers interop edits clean
+.PHONY: demo test pytest style docs evidence gpu mutants install typecheck sources wheel browser engines vllm peers interop edits clean
 
 install: .venv/installed
 
@@ -76,6 +76,10 @@ evidence: install
 	$(BIN)/python evidence/drafters.py
 	$(BIN)/python evidence/stored_weights.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/audit.py
+
+# All that a card has to show, in ten minutes: build/gpu/gpu.md and gpu.json.
+gpu: install
+	$(BIN)/python evidence/gpu.py $(GPU)
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.
 mutants: install

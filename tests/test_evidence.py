@@ -217,3 +217,15 @@ def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
 def test_texts_of_every_kind_of_tokenizer_are_one_decode(script: Any) -> None:
     status, out, _ = script(EVIDENCE / "tokenizer_texts.py", "--texts", "20")
     assert status == 0 and out.endswith("\n0 texts differ\n") and len(out.splitlines()) == 11
+
+
+def test_a_card_is_shown_in_miniature(script: Any, tmp_path: Path) -> None:
+    status, out, err = script(EVIDENCE / "gpu.py", "--miniature", "--out", str(tmp_path / "gpu"))
+    assert status == 0, out + err
+    results = json.loads((tmp_path / "gpu" / "gpu.json").read_text())
+    assert all(check["holds"] for check in results["checks"])
+    assert {row["batch"] for row in results["bench"]} == {1, 2}
+    by_mode = {row["mode"]: row["tokens_per_call"] for row in results["bench"]}
+    assert by_mode["plain"] == by_mode["transformers"] == 1
+    assert min(by_mode[name] for name in ("EAGLE-3 chain", "EAGLE-3 tree", "DFlash chain")) > 1
+    assert (tmp_path / "gpu" / "gpu.md").read_text() in out

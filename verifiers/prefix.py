@@ -84,7 +84,8 @@ def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
     one = scores.probs.new_ones(())
     p = torch.stack([scores.probs[node, token] for node, token in nodes])
     q = [one if (row := draft.probs[node]) is None else row[token] for node, token in nodes]
-    return wide(p) / torch.stack([wide(share, p.device) for share in q])
+    here = [share if share.device == p.device else wide(share, p.device) for share in q]
+    return wide(p) / wide(torch.stack(here))
 
 
 def leading(coins: list[bool]) -> int:

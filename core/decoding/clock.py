@@ -13,7 +13,7 @@ def now() -> float:
     An accelerator's calls return before their work is done. Without the wait, the work of one phase
     would be timed as a part of the next one that needs its result.
     """
-    if _has_accelerator():
+    if has_accelerator():
         torch.accelerator.synchronize()
     return perf_counter()
 
@@ -30,7 +30,7 @@ class Lap:
     def __init__(self, seconds: float = 0.0) -> None:
         self.began: float = now() - seconds
         self._known = seconds
-        self._events: tuple[torch.Event, ...] = (_event(),) if _has_events() else ()
+        self._events: tuple[torch.Event, ...] = (_event(),) if has_events() else ()
 
     def end(self) -> Self:
         """Ends the work that the lap began with; returns the lap."""
@@ -56,12 +56,12 @@ def _event() -> torch.Event:
 
 
 @cache
-def _has_events() -> bool:
+def has_events() -> bool:
     """Returns whether the accelerator's queue takes events that know the time."""
     here = torch.accelerator.current_accelerator(check_available=True)
     return here is not None and here.type in ("cuda", "xpu")
 
 
 @cache
-def _has_accelerator() -> bool:
+def has_accelerator() -> bool:
     return torch.accelerator.is_available()

@@ -197,3 +197,11 @@ def test_a_draw_keeps_to_the_constraint_unless_no_token_is_left() -> None:
     first, second = ink.sheet.finish().probs
     assert first is not None and first.tolist() == [0, 1, 0, 0]
     assert second is not None and second.tolist() == without.softmax(-1).tolist()
+
+
+def test_a_drafter_may_use_its_buffer_again() -> None:
+    ink, buffer = pen(), torch.zeros(len(LOGITS))
+    ink.draw(buffer)
+    buffer += 1
+    (kept,) = ink.sheet.finish().logits
+    assert kept is not None and not kept.any()

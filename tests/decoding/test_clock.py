@@ -33,7 +33,7 @@ class Device:
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     device = Device()
-    monkeypatch.setattr(clock, "_has_accelerator", lambda: True)
+    monkeypatch.setattr(clock, "has_accelerator", lambda: True)
     monkeypatch.setattr(clock, "perf_counter", lambda: device.time)
     monkeypatch.setattr(torch.accelerator, "synchronize", device.wait)
     yield device

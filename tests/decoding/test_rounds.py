@@ -10,6 +10,7 @@ import torch
 from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict
 from outrider.base.errors import DrafterError
 from outrider.contract.composition import ask
+from outrider.decoding.clock import Lap
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.targets.tabular import TabularTarget
@@ -81,7 +82,7 @@ def test_questions_are_scored_behind_the_draft_and_answered() -> None:
     assert proposal.draft.tokens == (2,)
     assert proposal.to_score.tokens == (2, 4, 5)
     assert proposal.to_score.parents == (-1, -1, 1)
-    finish(run, text, proposal, logits, 0.0)
+    finish(run, text, proposal, logits, Lap(0.0))
     ((probes, answers),) = drafter.answers
     assert probes.tokens == (4, 5)
     torch.testing.assert_close(answers[0], TARGET.logits([*PROMPT, 4]))
@@ -106,7 +107,7 @@ def test_a_question_may_continue_the_draft() -> None:
     proposal, logits = scored(run, text)
     assert proposal.to_score.tokens == (2, 3, 4, 5, 0, 1)
     assert proposal.to_score.parents == (-1, -1, 1, 2, -1, 0)
-    finish(run, text, proposal, logits, 0.0)
+    finish(run, text, proposal, logits, Lap(0.0))
     ((probes, answers),) = drafter.answers
     assert probes.parents == (-3, 0, -1, -2)
     for path, row in zip(([3, 4], [3, 4, 5], [0], [2, 1]), answers, strict=True):
@@ -146,7 +147,7 @@ def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
     """After the context that it drafted for, rejected nodes too, and before the constraint."""
     drafter = Observes()
     run, text = begun(drafter, AllowsOne())
-    round = finish(run, text, *scored(run, text), 0.0)
+    round = finish(run, text, *scored(run, text), Lap(0.0))
     assert (round.tokens, round.accepted) == ((5,), 0)
     ((tokens, draft, logits, verdict),) = drafter.shown
     assert verdict == Verdict((), 5)
@@ -163,13 +164,13 @@ class Stumbles(Observes):
 def test_an_observer_that_fails_is_named() -> None:
     run, text = begun(Stumbles())
     with pytest.raises(DrafterError, match="drafter Stumbles raised ValueError: too much"):
-        finish(run, text, *scored(run, text), 0.0)
+        finish(run, text, *scored(run, text), Lap(0.0))
 
 
 def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:
     constraint, tokens = Records(), greedy(4)
     run, text = begun(scripted([*PROMPT, *tokens]), constraint, gamma=3)
-    round = finish(run, text, *scored(run, text), 0.0)
+    round = finish(run, text, *scored(run, text), Lap(0.0))
     assert list(round.tokens) == tokens
     assert constraint.texts == [[*PROMPT, *tokens[:count]] for count in (1, 2, 3, 4)]
 
@@ -177,10 +178,10 @@ def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:
 def test_the_text_grows_by_the_tokens_of_the_round(scripted: Any) -> None:
     tokens = greedy(6)
     run, text = begun(scripted([*PROMPT, *tokens], wrong=4), gamma=3)
-    first = finish(run, text, *scored(run, text), 0.5)
+    first = finish(run, text, *scored(run, text), Lap(0.5))
     assert text.ids == [*PROMPT, *first.tokens] == [*PROMPT, *tokens[:3]]
     assert first.seconds["score"] == 0.5
-    second = finish(run, text, *scored(run, text), 0.5)
+    second = finish(run, text, *scored(run, text), Lap(0.5))
     assert text.ids == [*PROMPT, *first.tokens, *second.tokens]
 
 
@@ -190,7 +191,7 @@ def test_draft_tokens_past_the_end_of_the_text_are_not_counted(scripted: Any) ->
             return len(ids) == len(PROMPT) + 2
 
     run, text = begun(scripted([*PROMPT, *greedy(6)]), EndsAtOnce(), gamma=5)
-    round = finish(run, text, *scored(run, text), 0.0)
+    round = finish(run, text, *scored(run, text), Lap(0.0))
     assert len(round.draft) == 5
     assert (round.drafted, round.tested, round.accepted) == (2, 2, 2)
     assert (len(round.tokens), round.stop) == (2, "constraint")

@@ -2,13 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
+from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.layer import KeysAndValues

@@ -35,8 +35,8 @@ class Event:
 @pytest.fixture
 def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     """Yields a device with events, for which the clock has to wait."""
-    monkeypatch.setattr(clock, "_has_accelerator", lambda: True)
-    monkeypatch.setattr(clock, "_has_events", lambda: True)
+    monkeypatch.setattr(clock, "has_accelerator", lambda: True)
+    monkeypatch.setattr(clock, "has_events", lambda: True)
     monkeypatch.setattr(torch, "Event", Event)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda: None)
     with accelerator() as device:
@@ -92,7 +92,7 @@ def test_a_round_of_a_chain_waits_twice_and_writes_the_text_of_the_cpu(
     assert not waits.kinds["writes"]
 
 
-def test_what_stops_the_host_is_counted_once() -> None:
+def test_a_stop_of_the_host_is_counted_once() -> None:
     with accelerator() as device, counted(device.type) as waits:
         values = torch.ones(3, device=device)
         assert (waits.waits, dict(waits.kinds)) == (0, {})
