@@ -43,10 +43,10 @@ def verify_prefix(
     length = leading(chance.coins(rates)) if draft else 0
     p = scores.after(length - 1)
     if length < len(draft):
-        q = draft.probs[length]
-        if q is not None and factors is not None:
-            q = q * factors[length]
-        p = rest(p, q, draft.tokens[length])
+        row = draft.probs[length]
+        if row is not None and factors is not None:
+            row = row * factors[length]
+        p = rest(p, row, draft.tokens[length])
     return Verdict(tuple(range(length)), chance.categorical(p))
 
 

@@ -5,6 +5,7 @@ import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
@@ -127,7 +128,7 @@ class Sheet:
         facts = torch.stack([tokens.float(), rows.amax(-1), rows.amin(-1), rows.sum(-1)], dim=1)
         ids = []
         for token, highest, lowest, total in facts.tolist():
-            check_numbers(highest, lambda lowest=lowest, total=total: (lowest, total))
+            check_numbers(highest, partial(list, (lowest, total)))
             ids.append(int(token))
         return ids
 
@@ -226,7 +227,7 @@ def described(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, 
     return logits
 
 
-def check_numbers(highest: float, rest: Callable[[], tuple[float, float]]) -> None:
+def check_numbers(highest: float, rest: Callable[[], Sequence[float]]) -> None:
     """Raises `DrafterError` for logits of a row that are no numbers; warns of probabilities.
 
     highest: the largest of them. rest: returns the lowest, and the sum of all.
