@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import Above, Count, checked
+from outrider.base.errors import require
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import DrafterExample
@@ -41,13 +42,13 @@ class Online(RememberingDrafter["Past"]):
     order: 1 learns one distribution, 2 one after each token, and so on.
     prior: how many distributions a shorter n-gram counts for.
     keep: how many of the likeliest tokens of a distribution to learn.
-    counts: a fitted table to begin with, as in `bigram`: "smollm2" or a .safetensors file. None
-        for none.
+    counts: a fitted table to begin with, as in `bigram`: "smollm2" or a .safetensors file. It then
+        learns nothing of shorter n-grams than the table has. None for none.
     remember: whether a text begins with what was learned of earlier texts.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` for an order or `keep` below 1, a prior that is not above 0, or a table
-    that is missing or does not fit.
+    Raises `ConfigError` for an order below 1 or that of the table, `keep` below 1, a prior that is
+    not above 0, or a table that is missing or does not fit.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (
@@ -74,11 +75,20 @@ class Online(RememberingDrafter["Past"]):
         self.kind: str = self._shape.kind
         self._counts = counts
         self._table: NGramTable | None = None
+        self._shortest = 0  # the tokens of the shortest n-grams that it learns what follows
         self._own = SoftCounts()
 
     def bind(self, target: Target) -> None:
         if self._counts is not None and self._table is None:
             self._table = fitted_table(table_file(self._counts), target.vocab_size)
+            is_longer = self._order >= self._table.order
+            require(
+                is_longer,
+                "drafter.order",
+                self._order,
+                f"at least {self._table.order}, as the table",
+            )
+            self._shortest = self._table.order - 1
 
     def open(self) -> Self:
         text = copy.copy(self)
@@ -103,7 +113,7 @@ class Online(RememberingDrafter["Past"]):
             memory = self._table.order - 1
             history = text[len(text) - memory :] if memory else []
             q = torch.from_numpy(log_distribution(self._table, history)).exp()
-        for length in range(min(self._order, len(text) + 1)):
+        for length in range(self._shortest, min(self._order, len(text) + 1)):
             context = tuple(text[len(text) - length :])
             q = self._own.blended(q, context, self._prior, self._past.counts)
         return q
@@ -120,7 +130,7 @@ class Online(RememberingDrafter["Past"]):
         before = context.tokens[-self._order :]
         for node in range(ROOT, len(draft)):
             text = [*before, *(draft.tokens[above] for above in draft.path(node))]
-            for length in range(min(self._order, len(text) + 1)):
+            for length in range(self._shortest, min(self._order, len(text) + 1)):
                 self._own.add(tuple(text[len(text) - length :]), tokens[node + 1], probs[node + 1])
 
     def remember(self, context: Context) -> None:

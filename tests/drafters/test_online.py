@@ -95,6 +95,14 @@ def test_a_fitted_table_is_the_beginning(tmp_path: Any) -> None:
         drafter.open(), TabularTarget(3), Context(Tokens([0])), gamma=3, sampling=Sampling()
     )
     assert draft.tokens == (1, 2, 0)
+    taught = drafter.open()
+    taught.observe(Context(Tokens([2, 0])), Draft(), P[:1].log(), Verdict((), 0))
+    # The table says that 1 follows 0, by 2 of 2 + 1 counts and the rest by unigrams.
+    unigrams = torch.tensor([2, 2, 1], dtype=torch.float64) / 5
+    fitted = torch.tensor([0, 2, 0]) / 3 + (unigrams * 5 + 3 / 3) / 8 / 3
+    torch.testing.assert_close(drafted(taught, [0]), (P[0] + fitted) / 2)
+    with pytest.raises(ConfigError, match=r"drafter\.order=1: expected at least 2, as the table"):
+        Online(1, counts=str(path)).bind(TabularTarget(3))
     with pytest.raises(ConfigError, match="its vocabulary has 3 tokens, the target's 4"):
         Online(counts=str(path)).bind(TabularTarget(4))
 
