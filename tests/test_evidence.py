@@ -40,6 +40,7 @@ SHORT = ["--count", "1", "--tokens", "6", "--only"]
             "fly",
             "few_layers",
         ),
+        ("online.py", ["--prompts", "1", "--tokens", "2"], "order 3", "few_layers"),
         ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar", "shared_smollm2"),
     ],
 )
