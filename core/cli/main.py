@@ -116,6 +116,7 @@ def _run_hydra_command(
     from hydra.errors import HydraException
     from omegaconf.errors import OmegaConfBaseException
 
+    from outrider.cli.sweep import check_jobs
     from outrider.plugins.config import (
         CONF_MODULE,
         build,
@@ -149,6 +150,7 @@ def _run_hydra_command(
         if is_single_run(sys.argv[1:]):
             run_single(run, command.name, sys.argv[1:])
         else:
+            check_jobs(command, sys.argv[1:])
             app(run)()
     except (HydraException, OmegaConfBaseException) as error:
         _fail(explain_error(error, command.name, arguments), error)

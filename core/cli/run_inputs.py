@@ -1,6 +1,5 @@
 """What a run of `outrider compare` is made of: its settings, built."""
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -9,6 +8,7 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
 from outrider.cli.run_facts import run_facts
 from outrider.cli.settings import Compare
+from outrider.cli.variant_configs import variant_configs, variants_of
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import Score
@@ -41,11 +41,12 @@ def run_inputs(settings: Compare) -> RunInputs:
     Raises:
         ConfigError: a part can't be made, or does not go with the others.
     """
-    nodes = _variant_nodes(settings)
+    nodes = variant_configs(settings)
     configs = {
         name: {role: plain_values(node) for role, node in parts.items()}
         for name, parts in nodes.items()
     }
+    variants = variants_of(nodes)
     prompts = build(settings.data)
     if settings.shard is not None:
         number, _, count = settings.shard.partition("/")
@@ -67,41 +68,10 @@ def run_inputs(settings: Compare) -> RunInputs:
         draft_timeout=settings.draft_timeout,
         quality=scores,
     )
-    # A drafter may be a whole model, so variants that differ in rule or policy share it.
-    drafters = {id(node): build(node) for node in (parts["drafter"] for parts in nodes.values())}
-    variants = {
-        name: Variant(
-            drafters[id(parts["drafter"])], build(parts["verifier"]), build(parts["policy"])
-        )
-        for name, parts in nodes.items()
-    }
     fit(target, variants)
     score_configs = {name: plain_values(node) for name, node in score_nodes.items()}
     facts = run_facts(settings, configs, variants, target, prompts, scores=score_configs)
     return RunInputs(target, prompts, variants, writing, facts)
-
-
-def _variant_nodes(settings: Compare) -> dict[str, dict[str, Any]]:
-    """Returns the parts' configs of each variant: all combinations of drafters, rules and policies.
-
-    If several rules or policies are listed, their names are part of the variant's name.
-    """
-    drafters = option_configs("drafter", settings.drafters)
-    verifiers, policies = (
-        {"": one} if several is None else option_configs(role, several)
-        for role, one, several in (
-            ("verifier", settings.verifier, settings.verifiers),
-            ("policy", settings.policy, settings.policies),
-        )
-    )
-    return {
-        "/".join(filter(None, (drafter, verifier, policy))): {
-            "drafter": drafters[drafter],
-            "verifier": verifiers[verifier],
-            "policy": policies[policy],
-        }
-        for drafter, verifier, policy in itertools.product(drafters, verifiers, policies)
-    }
 
 
 def _score_nodes(settings: Compare) -> dict[str, Any]:

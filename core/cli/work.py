@@ -1,7 +1,7 @@
 """Who measures a comparison: this process, or workers that a cluster lends."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -36,7 +36,7 @@ class Work(AbstractContextManager["Work"], ABC):
     def measure(
         self,
         questions: Sequence[Question],
-        done: Collection[tuple[str, str, int]],
+        done: Sequence[Measurement],
         watch: Watch | None = None,
     ) -> Iterator[Measurement]:
         """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
@@ -70,7 +70,7 @@ class OneProcess(Work):
     def measure(
         self,
         questions: Sequence[Question],
-        done: Collection[tuple[str, str, int]],
+        done: Sequence[Measurement],
         watch: Watch | None = None,
     ) -> Iterator[Measurement]:
         inputs, warmed, self._warmed = self.inputs, self._warmed, True

@@ -210,15 +210,21 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     if missing := sorted(drafter.needs - target.offers):
         offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"
         raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
-    if drafter.kind not in verifier.takes:
-        raise ConfigError(
-            f"drafter {name} writes {drafter.kind!r} drafts ({KINDS[drafter.kind]}): the rule"
-            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
-            f" rules that fit: {', '.join(_rules_for(drafter.kind))}"
-        )
+    check_takes(verifier, drafter)
     if (drafter.trees or drafter.asks) and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
     drafter.bind(target)
+
+
+def check_takes(verifier: Verifier, drafter: Drafter) -> None:
+    """Raises `ConfigError` if the rule takes no drafts of the drafter's kind."""
+    if drafter.kind not in verifier.takes:
+        raise ConfigError(
+            f"drafter {type(drafter).__name__} writes {drafter.kind!r} drafts"
+            f" ({KINDS[drafter.kind]}): the rule {type(verifier).__name__} takes"
+            f" {', '.join(sorted(verifier.takes))};"
+            f" rules that fit: {', '.join(_rules_for(drafter.kind))}"
+        )
 
 
 def _check_parts(

@@ -71,6 +71,7 @@ def register_commands(register: Callable[[Command], None]) -> None:
             json=True,
             ranks=True,
             settings=f"{SETTINGS}:Compare",
+            check="outrider.cli.variant_configs:check_job",
         ),
         Command(
             "demo",
@@ -78,6 +79,7 @@ def register_commands(register: Callable[[Command], None]) -> None:
             f"{COMMANDS}.demo:demo",
             json=True,
             settings=f"{SETTINGS}:Compare",
+            check="outrider.cli.variant_configs:check_job",
         ),
         Command(
             "check",

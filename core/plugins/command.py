@@ -21,6 +21,8 @@ class Command:
     settings: the dataclass of its settings, or `"module:name"`: their types and bounds, which a
         line `- NAME_schema` among the file's defaults brings in. `run` is then given an instance
         instead of the config. Its module should import little.
+    check: a function, or `"module:name"`, that raises `ConfigError` for settings that can't run. It
+        is asked about all jobs of a sweep before the first one starts.
     extra: the group of the distribution's optional dependencies that it needs, if any.
     """
 
@@ -31,6 +33,7 @@ class Command:
     json: bool = False
     ranks: bool = False
     settings: type | str | None = None
+    check: Callable[[Any], None] | str | None = None
     extra: str | None = None
 
     @property

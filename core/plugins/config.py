@@ -130,12 +130,14 @@ def factory_of(node: Mapping[str, Any]) -> Any:
     return get_object(str(node["_target_"]))
 
 
-def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
+def option_configs(role: str, options: Any, beside: Sequence[str] = ()) -> dict[str, DictConfig]:
     """Returns the config of each part in a list of names, or of mappings with arguments.
 
     >>> option_configs("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
 
     Needs Hydra to be initialised, as it is inside a command.
+
+    beside: what an item may have besides its arguments, and has no longer; messages name it.
 
     Raises:
         ConfigError: `options` is no list, an item is neither a name nor such a mapping, or two
@@ -174,7 +176,7 @@ def option_configs(role: str, options: Any) -> dict[str, DictConfig]:
         ) from error
     configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
     for name, (_, arguments) in wanted.items():
-        set_arguments(configs[name], arguments, f"{plural(role)}: {name}")
+        set_arguments(configs[name], arguments, f"{plural(role)}: {name}", beside)
     return configs
 
 
@@ -187,10 +189,12 @@ def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictCo
     return hydra_compose(overrides=list(overrides))
 
 
-def set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str) -> None:
+def set_arguments(
+    config: DictConfig, arguments: Mapping[str, Any], prefix: str, beside: Sequence[str] = ()
+) -> None:
     """Sets arguments of a part in its config.
 
-    prefix: what the arguments are of, for messages.
+    prefix: what the arguments are of, for messages. beside: what they are beside, likewise.
 
     Raises:
         ConfigError: the part has no such argument, or it takes no such value.
@@ -198,7 +202,7 @@ def set_arguments(config: DictConfig, arguments: Mapping[str, Any], prefix: str)
     known = [str(key) for key in config if key != "_target_"]
     for key, value in arguments.items():
         if key not in known:  # `key in config` would be false for a parameter without a default
-            raise ConfigError(f"{prefix}.{key}: {nearest(key, known)}")
+            raise ConfigError(f"{prefix}.{key}: {nearest(key, [*known, *beside])}")
         try:
             config[key] = value
         except OmegaConfBaseException as error:

@@ -1,7 +1,7 @@
 """`outrider compare workers=N`: one comparison on several workers of Ray."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -115,21 +115,23 @@ class Crew(Work):
     def measure(
         self,
         questions: Sequence[Question],
-        done: Collection[tuple[str, str, int]],
+        done: Sequence[Measurement],
         watch: Watch | None = None,
     ) -> Iterator[Measurement]:
         size, protocols = self._settings.together, PROTOCOLS[self._settings.protocol]
-        done_of = {
-            question.number: {
-                (protocol, question.prompt, question.turn) for protocol in protocols
-            }.intersection(done)
+        done_of: dict[tuple[str, int], list[Measurement]] = {}
+        for each in done:
+            done_of.setdefault((each.prompt, each.turn), []).append(each)
+        left = [
+            question
             for question in questions
-        }
-        left = [each for each in questions if len(done_of[each.number]) < len(protocols)]
+            if len({m.protocol for m in done_of.get((question.prompt, question.turn), ())})
+            < len(protocols)
+        ]
         calls = []
         for first in range(0, len(left), size):
             some = left[first : first + size]
-            theirs = set[Any]().union(*(done_of[question.number] for question in some))
+            theirs = [m for each in some for m in done_of.get((each.prompt, each.turn), ())]
             about = f"prompt {', '.join(question.prompt for question in some)}"
             calls.append(Call("measure", (some, theirs), about))
         for _, measurements in self._team.results(calls):

@@ -2,7 +2,7 @@
 
 import os
 import platform
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -72,7 +72,7 @@ class Worker:
         )
 
     def measure(
-        self, questions: Sequence[Question], done: Collection[tuple[str, str, int]]
+        self, questions: Sequence[Question], done: Sequence[Measurement]
     ) -> list[Measurement]:
         """Returns the measurements of some questions, but for those that are done."""
         return [*self._work.measure(questions, done)]

@@ -134,10 +134,11 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
     facts = summary.run.facts
     settings, config = facts["settings"], facts["drafters"][row.drafter]
     target = settings.get("target") or {}
-    rule = _class_name(settings.get("verifier"))
+    drafter = config.get("drafter") or {}
+    rule = _class_name(config.get("verifier") or settings.get("verifier"))
     subject = Subject(
         method=row.drafter,
-        checkpoint=config.get("path") or config.get("model"),
+        checkpoint=drafter.get("path") or drafter.get("model"),
         target=target.get("model") or _class_name(target),
         is_chain=row.ranks is None,
         is_block=rule in ("block", "traversal"),
@@ -147,7 +148,7 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
         "concurrency": 1,
         "prompts": row.prompts,
         "verifier": rule,
-        "policy": _class_name(settings.get("policy")),
+        "policy": _class_name(config.get("policy") or settings.get("policy")),
         "temperature": (settings.get("sampling") or {}).get("temperature"),
         "max_new_tokens": settings.get("max_new_tokens"),
         "mean_accept_length_interval": [acceptance.mean.low, acceptance.mean.high],

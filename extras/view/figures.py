@@ -36,12 +36,10 @@ XLABELS = {
 """The rates that are plotted with their intervals, each with its axis label."""
 
 
-def figures(
-    rows: Rows, gammas: Mapping[str, int], times: Mapping[str, ScoreTimes]
-) -> dict[str, "Figure"]:
+def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, "Figure"]:
     """Returns the figures that the runs have data for, by name.
 
-    gammas, times: the gamma and the `score_times` of each run, by its label.
+    times: the `score_times` of each run, by its label.
     """
     all_rows = [row for run in rows.values() for row in run]
     plots: dict[str, Plot] = {
@@ -52,12 +50,12 @@ def figures(
     if "alpha_rule" not in columns_of(all_rows):
         plots.pop("alpha_rule", None)
     if any({"tokens_at", "tokens_tested_at"} & row.depths.keys() for row in all_rows):
-        plots["tokens_over_gamma"] = partial(_plot_tokens, gammas=gammas)
+        plots["tokens_over_gamma"] = _plot_tokens
         plots["acceptance_by_depth"] = _plot_depths
     if any(row.prediction for row in all_rows):
-        plots["speedup_over_gamma"] = partial(_plot_speedups, gammas=gammas)
-        if len(set(gammas.values())) > 1:
-            plots["time_over_gamma"] = partial(_plot_times, gammas=gammas)
+        plots["speedup_over_gamma"] = _plot_speedups
+        if len({row.gamma for row in all_rows}) > 1:
+            plots["time_over_gamma"] = _plot_times
         plots["predicted_against_measured"] = _plot_predictions
         plots["tokens_against_cost"] = plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
@@ -125,7 +123,7 @@ def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Inter
     }
 
 
-def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+def _plot_tokens(axes: "Axes", rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
@@ -135,14 +133,14 @@ def _plot_tokens(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
                 plot_line(axes, rows, label, row.drafter, points, mark="")
             decoded = row.rates["block_efficiency"]
             if decoded is not None and decoded.value > 1:
-                plot_mark(axes, rows, label, row.drafter, (gammas[label], decoded))
+                plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
     axes.set_xlabel("gamma (lines: expected; marks: decoded)")
     axes.set_ylabel("tokens a target call")
     use_integer_ticks(axes)
     finish(axes)
 
 
-def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+def _plot_speedups(axes: "Axes", rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             measured, prediction = row.rates["speedup"], row.prediction
@@ -154,7 +152,7 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
                 for gamma, value in enumerate(tokens, start=1)
             }
             plot_line(axes, rows, label, row.drafter, expected, mark="")
-            plot_mark(axes, rows, label, row.drafter, (gammas[label], measured))
+            plot_mark(axes, rows, label, row.drafter, (row.gamma, measured))
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
     use_integer_ticks(axes)
     axes.set_xlabel("gamma (lines: expected; marks: measured)")
@@ -163,13 +161,13 @@ def _plot_speedups(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
     finish(axes)
 
 
-def _plot_times(axes: "Axes", rows: Rows, gammas: Mapping[str, int]) -> None:
+def _plot_times(axes: "Axes", rows: Rows) -> None:
     points: dict[str, list[tuple[int, float]]] = {}
-    for label, run in rows.items():
+    for run in rows.values():
         for row in run:
             if row.seconds is not None and row.counts is not None and row.counts.drafted:
                 milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
-                points.setdefault(row.drafter, []).append((gammas[label], milliseconds))
+                points.setdefault(row.drafter, []).append((row.gamma, milliseconds))
     for drafter, curve in points.items():
         xs, ys = zip(*sorted(curve), strict=True)
         axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))

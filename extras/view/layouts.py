@@ -121,7 +121,7 @@ def _panel(
         curves: dict[str, dict[int, Point]] = {}
         for summary in runs:
             for row in filter(_drafts, summary.rows):
-                curves.setdefault(row.drafter, {})[_gamma(summary.run)] = point(summary, row)
+                curves.setdefault(row.drafter, {})[row.gamma] = point(summary, row)
         for drafter, points in curves.items():
             gammas = sorted(points)
             style = style_of(rows, drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
@@ -148,7 +148,7 @@ def _sample_seconds(summary: Summary, row: Row) -> Point:
 def _efficiency(summary: Summary, row: Row) -> Point:
     tokens = row.rates["block_efficiency"]
     assert tokens is not None, "a row that was not decoded has no counts or times"
-    return theory.filled_share(tokens.value, _gamma(summary.run)), 0.0
+    return theory.filled_share(tokens.value, row.gamma), 0.0
 
 
 def _round_milliseconds(summary: Summary, row: Row) -> Point:
@@ -160,10 +160,6 @@ def _round_milliseconds(summary: Summary, row: Row) -> Point:
 
 def _drafts(row: Row) -> bool:
     return row.counts is not None and row.counts.drafted > 0
-
-
-def _gamma(run: Run) -> int:
-    return int(run.facts["settings"]["gamma"])
 
 
 def _settings(run: Run) -> dict[str, Any]:

@@ -148,7 +148,7 @@ def runner(target: TransformersTarget, drafters: dict[str, Drafter]) -> Callable
         key = str((kinds, protocol, type(rule), vars(rule), gamma, temperature))
         is_shared = drafters == usual and not resume and not again
         with RunFolder(folder, facts, resume=resume) as run:
-            done = {(m.protocol, m.prompt, m.turn) for m in run.measurements}
+            done = tuple(run.measurements)
             measuring = measure(target, variants, asked, settings, protocol=protocol, done=done)
             if is_shared:
                 MEASURED[key] = MEASURED.get(key) or list(measuring)

@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
@@ -47,7 +47,6 @@ def compare(settings: Compare) -> float | None:
         advising(lambda: advice(run_folder)),
         Screen(live=is_live) as screen,
     ):
-        check_memory(run_folder)
         all_questions = _questions(settings, work, screen)
         tokens = json.dumps([question.tokens for question in all_questions])
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
@@ -58,7 +57,7 @@ def compare(settings: Compare) -> float | None:
             completed=len(run_folder.measurements),
         )
         reports.begin(run_folder.run)
-        done = {(m.protocol, m.prompt, m.turn) for m in run_folder.measurements}
+        done = tuple(run_folder.measurements)
         try:
             watch = screen.watch if screen.live_texts else None
             for measurement in work.measure(all_questions, done, watch):
@@ -86,14 +85,6 @@ def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
     for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
         hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
         remarks().print(plain(note + hint), soft_wrap=True)
-
-
-def check_memory(run_folder: RunFolder) -> None:
-    """Raises `ConfigError` if a run can't continue, since what its drafters remembered is lost."""
-    facts = run_folder.facts
-    if run_folder.measurements and not run_folder.run.finished and "remember" in facts:
-        names = ", ".join(facts["remember"])
-        raise ConfigError(f"resume=true: expected false, {names} would continue without a memory")
 
 
 def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:

@@ -1,6 +1,7 @@
 """Measures drafters, rules and policies side by side over the same questions."""
 
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
@@ -130,7 +132,7 @@ def measure(  # noqa: PLR0913  the options of a run, by name
     settings: Settings,
     *,
     protocol: str = "both",
-    done: Collection[tuple[str, str, int]] = (),
+    done: Sequence[Measurement] = (),
     watch: Watch | None = None,
     warmed: bool = False,
 ) -> Iterator[Measurement]:
@@ -140,36 +142,43 @@ def measure(  # noqa: PLR0913  the options of a run, by name
     each question it remembers the questions before, in their order.
 
     protocol: a key of `PROTOCOLS`.
-    done: the protocol, prompt and turn of measurements that exist already, and are left out.
+    done: what was measured before, and is left out. What was learned from it is learned again, so
+        that a run that goes on is the same as one that was not interrupted.
     watch: see `trials`.
     warmed: whether the same variants have decoded in this process before.
     """
-    remaining = {
-        name: [
-            question for question in questions if (name, question.prompt, question.turn) not in done
+    known = {(m.protocol, m.prompt, m.turn) for m in done}
+
+    def split(protocol: str) -> tuple[list[Question], list[Question]]:
+        parts: tuple[list[Question], list[Question]] = [], []
+        for question in questions:
+            parts[(protocol, question.prompt, question.turn) not in known].append(question)
+        return parts
+
+    if "overlap" in PROTOCOLS[protocol] and (left := split("overlap"))[1]:
+        _check_no_repeats(questions, variants, settings)
+        remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
+        learners = [each for each in remembering.values() if each.drafter.remembers]
+        for question, variant in itertools.product(left[0], learners):
+            remember(target, variant, question, question.text)
+        for question in left[1]:
+            yield from _measure_overlap(target, remembering, question, settings)
+    if "decode" in PROTOCOLS[protocol] and (left := split("decode"))[1]:
+        by_repeat = [
+            {name: variant.with_own_memory() for name, variant in variants.items()}
+            for _ in range(settings.repeats)
         ]
-        for name in PROTOCOLS[protocol]
-    }
-    _check_no_repeats(remaining.get("overlap", ()), variants, settings)
-    remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
-    for question in remaining.get("overlap", ()):
-        yield from _measure_overlap(target, remembering, question, settings)
-    to_decode = remaining.get("decode", [])
-    by_repeat = [
-        {name: variant.with_own_memory() for name, variant in variants.items()}
-        for _ in range(settings.repeats)
-    ]
-    for first in range(0, len(to_decode), settings.together):
-        group = to_decode[first : first + settings.together]
-        if not (first or warmed):
-            warm_up(target, variants, group, settings)
-        number = group[0].number // settings.together
-        decodings = trials(target, by_repeat, group, settings, number, watch=watch)
-        for name in variants:
-            for question, decoding in zip(group, decodings[name], strict=True):
-                yield Measurement(
-                    question.prompt, question.turn, question.category, name, decoding=decoding
-                )
+        for group in _groups(left[0], settings.together):
+            learn_again(target, by_repeat, group, settings, texts_of(done))
+        if not warmed:
+            warm_up(target, variants, left[1][: settings.together], settings)
+        for group in _groups(left[1], settings.together):
+            yield from _measure_decoding(target, by_repeat, group, settings, watch)
+
+
+def _groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
+    for first in range(0, len(questions), size):
+        yield questions[first : first + size]
 
 
 def _check_no_repeats(
@@ -204,11 +213,26 @@ def _measure_overlap(
             variant.drafter,
             variant.verifier,
             settings.sampling,
-            settings.gamma,
+            **variant.lengths(settings),
             policy=variant.policy,
-            budget=settings.budget,
             draft_timeout=settings.draft_timeout,
         )
         if variant.drafter.remembers:
             variant.drafter.remember(text.before(len(question.text)))
         yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)
+
+
+def _measure_decoding(
+    target: Target,
+    by_repeat: Sequence[Mapping[str, Variant]],
+    group: Sequence[Question],
+    settings: Settings,
+    watch: Watch | None,
+) -> Iterator[Measurement]:
+    number = group[0].number // settings.together
+    decodings = trials(target, by_repeat, group, settings, number, watch=watch)
+    for name in by_repeat[0]:
+        for question, decoding in zip(group, decodings[name], strict=True):
+            yield Measurement(
+                question.prompt, question.turn, question.category, name, decoding=decoding
+            )

@@ -34,7 +34,7 @@ def warm_up(
     """Decodes a few tokens with every variant and without, so that one-time costs are not timed."""
     short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
     for variant in (PLAIN, *variants.values()):
-        _decode(target, _with_own_policy(variant.with_own_memory()), questions, short)
+        decoded(target, _with_own_policy(variant.with_own_memory()), questions, short)
 
 
 def trials(
@@ -72,7 +72,7 @@ def trials(
             if repeat and name is not None:
                 variant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             on_round = None if watch is None else partial(watch, name)
-            texts[name].append(_decode(target, variant, questions, settings, on_round))
+            texts[name].append(decoded(target, variant, questions, settings, on_round))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {
         name: [
@@ -141,7 +141,7 @@ def _median(repeats: Sequence[Generation]) -> Generation:
     return ordered[(len(ordered) - 1) // 2]
 
 
-def _decode(
+def decoded(
     target: Target,
     variant: Variant,
     questions: Sequence[Question],
@@ -157,8 +157,7 @@ def _decode(
         variant.verifier,
         [question.tokens for question in questions],
         batch_size=len(questions),
-        gamma=settings.gamma,
-        budget=settings.budget,
+        **variant.lengths(settings),
         sampling=settings.sampling,
         policies=[copy.deepcopy(variant.policy) for _ in questions],
         chances=[
@@ -185,8 +184,7 @@ def _decode_alone(
         variant.drafter,
         variant.verifier,
         question.tokens,
-        gamma=settings.gamma,
-        budget=settings.budget,
+        **variant.lengths(settings),
         sampling=seeded(settings.sampling, question.tokens),
         policy=variant.policy,
         max_new_tokens=settings.max_new_tokens,

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Any, final
 
 from outrider.base.bounds import Count, Seconds, checked
 from outrider.contract.drafter import Drafter
@@ -45,11 +45,23 @@ class Settings:
 @final
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is compared: a drafter, with its acceptance rule and its policy."""
+    """What is compared: a drafter, with its acceptance rule and its policy.
+
+    gamma, budget: its own, in place of those of all. Default to None.
+    """
 
     drafter: Drafter
     verifier: Verifier
     policy: Policy = field(default_factory=Fixed)
+    gamma: int | None = None
+    budget: int | None = None
+
+    def lengths(self, settings: Settings) -> dict[str, Any]:
+        """Returns the gamma and the budget that it runs with."""
+        return {
+            "gamma": self.gamma or settings.gamma,
+            "budget": self.budget or settings.budget,
+        }
 
     def with_own_memory(self) -> "Variant":
         """Returns the variant with an empty memory, if its drafter remembers texts."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.statistics.pairs import Pair
+from outrider.lab.statistics.pairs import Pair, drafter_in
 
 NAMED = 3
 """The most drafters that a sentence names, each with its figure."""
@@ -91,7 +91,7 @@ def _of_first(
     else:
         verb = "ranks first"
     speed = f"{name} {verb}: {_figure(speedup)} times as fast as plain decoding{_tokens(first)}."
-    sentences = [speed, _chance(first, plain)]
+    sentences = [speed, _lossy(first), _chance(first, plain)]
     if verb == "is the fastest":
         sentences.append(f"It leads {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs.")
     else:
@@ -110,7 +110,7 @@ def _of_reference(
     """Returns the sentences on one drafter against the others, for each of its rules."""
     sentences = []
     for row in timed:
-        if reference not in (row.drafter, row.drafter.partition("/")[0]):
+        if reference not in (row.drafter, drafter_in(row.drafter)):
             continue
         speedup = row.rates["speedup"]
         assert speedup is not None, "a row ranked by its speedup has none"
@@ -118,7 +118,7 @@ def _of_reference(
         sentences.append(
             f"{row.drafter}: {_figure(speedup)} times as fast as plain decoding{_tokens(row)}."
         )
-        sentences.append(_chance(row, plain))
+        sentences += [_lossy(row), _chance(row, plain)]
         gaps = [
             gap
             for other in timed
@@ -134,6 +134,11 @@ def _of_reference(
             tests = f"By Holm over {gaps[0].family} comparison{'s' * (gaps[0].family > 1)}"
             sentences.append(f"{tests} it is {'; '.join(told)}.")
     return [sentence for sentence in sentences if sentence]
+
+
+def _lossy(row: Row) -> str:
+    """Returns that the texts are other ones, if they are."""
+    return "" if row.lossless else "Its rule is lossy, so its texts are not the target's."
 
 
 def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:

@@ -47,6 +47,7 @@ class Row:
     """
 
     drafter: str
+    gamma: int
     rates: Mapping[str, Interval | None]
     depths: Mapping[str, Sequence[float | None]]
     positions: Sequence[Stretch]
@@ -81,6 +82,7 @@ class Row:
             rates[f"{name}_high"] = None if rate is None else rate.high
         return {
             "drafter": self.drafter,
+            "gamma": self.gamma,
             **rates,
             "counts": None if self.counts is None else asdict(self.counts),
             "seconds": self.seconds,

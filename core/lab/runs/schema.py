@@ -151,7 +151,8 @@ def _check(measurement: Measurement, facts: Mapping[str, Any]) -> None:
     _expect((measurement.prompt, measurement.turn) in asked, "a question of this run")
     measurement.category.encode()  # it is printed, so it holds no half of a surrogate pair
     if overlap is not None:
-        _check_overlap(overlap, int(facts["settings"]["gamma"]))
+        own = facts["drafters"][measurement.drafter].get("gamma")
+        _check_overlap(overlap, int(own or facts["settings"]["gamma"]))
     if decoding is not None:
         _expect(len(decoding.steps) > 0, "decoding.steps that are not empty")
         seconds = (decoding.seconds, decoding.plain_seconds, decoding.plain_call)

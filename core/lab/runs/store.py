@@ -29,12 +29,12 @@ class Run:
     """A run as it is on disk, finished or not.
 
     facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
-        and its policy), `protocols`, `questions`, `lossless` for each drafter, `remember` (the
-        drafters that remember texts, if any do), `target_itself` (likewise, those that are the
-        target in weights that lose nothing), `reference` (the drafter that is compared with the
-        others, if one is), `identity` (see `outrider.lab.runs.identity`), and
-        `starts` (the provenance of each process that measured) and `ends` (the load when it
-        ended).
+        and its policy, and its gamma and budget if it has its own), `protocols`, `questions`,
+        `lossless` for each drafter, `remember` (the drafters that remember texts, if any do),
+        `target_itself` (likewise, those that are the target in weights that lose nothing),
+        `reference` (the drafter that is compared with the others, if one is), `identity` (see
+        `outrider.lab.runs.identity`), and `starts` (the provenance of each process that measured)
+        and `ends` (the load when it ended).
     """
 
     folder: Path
@@ -45,6 +45,11 @@ class Run:
     def drafters(self) -> list[str]:
         """Returns the drafters' names, in the order of the settings."""
         return list(self.facts["drafters"])
+
+    def gamma(self, drafter: str) -> int:
+        """Returns the gamma of a drafter: its own, or that of all."""
+        own = self.facts["drafters"][drafter].get("gamma")
+        return int(self.facts["settings"]["gamma"] if own is None else own)
 
     @property
     def prompts(self) -> list[str]:
@@ -207,14 +212,26 @@ def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
 def _complete_questions(run: Run) -> tuple[Measurement, ...]:
     """Returns the measurements of the questions that all drafters have finished.
 
-    The other questions are measured again with all drafters: times are only comparable within one
-    question.
+    The other questions are measured again with all drafters, and questions that are decoded
+    together again together: times are only comparable within these.
     """
-    counts = Counter(map(_question, run.measurements))
+    together = int(run.facts["settings"].get("together", 1))
+    questions = [(prompt, str(turn)) for prompt, turn, _ in run.facts["questions"]]
+    places = {question: number // together for number, question in enumerate(questions)}
+    sizes = Counter(places.values())
+
+    def group(measurement: Measurement) -> tuple[object, ...]:
+        protocol, *question = _question(measurement)
+        is_decoded = protocol == "decode"
+        return (protocol, places[question[0], question[1]] if is_decoded else (*question,))
+
+    counts = Counter(map(group, run.measurements))
     return tuple(
-        measurement
-        for measurement in run.measurements
-        if counts[_question(measurement)] == len(run.drafters)
+        each
+        for each in run.measurements
+        for protocol, place in [group(each)]
+        if counts[protocol, place]
+        == len(run.drafters) * (sizes[place] if protocol == "decode" else 1)
     )
 
 

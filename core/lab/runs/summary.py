@@ -130,9 +130,10 @@ class Summary:
         texts = [m.decoding for m in measurements if m.decoding is not None]
         rates = {rate: self._interval(name, rate) for rate in self._rates}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
-        gamma = int(self.run.facts["settings"]["gamma"])
+        gamma = self.run.gamma(name)
         return Row(
             drafter=name,
+            gamma=gamma,
             rates=rates,
             depths=by_depth(by_prompt, gamma),
             positions=by_position(by_prompt),
@@ -159,8 +160,7 @@ class Summary:
     ) -> tuple[str, ...]:
         if not any(step.drafted for text in texts for step in text.steps):
             return ()  # it is plain decoding itself
-        gamma = int(self.run.facts["settings"]["gamma"])
-        reasons = doubts(rates, self._speedups(name), gamma, drift(texts))
+        reasons = doubts(rates, self._speedups(name), self.run.gamma(name), drift(texts))
         return (*reasons, *filter(None, [self._busy()]))
 
     def _busy(self) -> str:

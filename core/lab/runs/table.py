@@ -74,6 +74,9 @@ def table(
         left_out.append(name.replace("_", " "))
         line = f"no room for {', '.join(left_out)}"
         result = _with_columns(columns, rows, title, stars, [*notes, line])
+    if not fits(result):
+        names = next(column for column in result.columns if column.header == "drafter")
+        names.no_wrap, names.overflow = False, "fold"
     return result
 
 
@@ -95,6 +98,7 @@ def _with_columns(
     notes: Sequence[str],
 ) -> Table:
     all_rows = [row for run in rows.values() for row in run]
+    some_are_lossless = any(row.lossless for row in all_rows)
     first = _first(all_rows) if len(rows) == 1 and stars is None else None
     caption = _caption(all_rows, *notes, *([FIRST] if first is not None else []))
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
@@ -116,7 +120,8 @@ def _with_columns(
             ]
             is_first = row is first
             names = [label] if len(rows) > 1 else []
-            names.append(f"{row.drafter} *" if is_first else row.drafter)
+            mark = " (lossy)" * (not row.lossless and some_are_lossless)
+            names.append(f"{row.drafter}{mark}{' *' * is_first}")
             result.add_row(*map(plain, names), *cells, style="bold green" if is_first else None)
     return result
 
@@ -153,8 +158,9 @@ def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
 def caveats(rows: Sequence[Row]) -> list[str]:
     """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts."""
     lines = []
-    if any(not row.lossless for row in rows):
-        lines.append("LOSSY: the rule does not keep the target's distribution")
+    if lossy := list(dict.fromkeys(row.drafter for row in rows if not row.lossless)):
+        whose = f" of {', '.join(lossy)}" if len(lossy) < len({row.drafter for row in rows}) else ""
+        lines.append(f"LOSSY: the rule{whose} does not keep the target's distribution")
     if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
         lines.append(f"{', '.join(remembering)}: {MEMORY}")
     if themselves := list(dict.fromkeys(row.drafter for row in rows if row.target_itself)):

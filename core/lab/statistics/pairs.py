@@ -101,8 +101,8 @@ def comparable(
 ) -> list[tuple[str, str]]:
     """Returns the pairs of variants to compare.
 
-    Two drafters are compared under the same rule and policy, and also if one of them has a rule or
-    a policy of its own, under which no other variant runs it. If there is only one drafter, each
+    Two drafters are compared under the same rule, policy and lengths, and also if one of them has
+    its own, and no other variant runs it. If there is only one drafter, each
     of its rules and policies is compared with the first. The drafters `none` and `random` are left
     out.
 
@@ -138,9 +138,18 @@ def comparable(
 def check_reference(reference: object, configs: Configs) -> None:
     """Raises `ConfigError` unless the reference is None or a variant that can be compared."""
     names = [name for name, config in configs.items() if not is_control(name, config)]
-    known = dict.fromkeys([*names, *(name.partition("/")[0] for name in names)])
+    known = dict.fromkeys([*names, *map(drafter_in, names)])
     valid = reference is None or reference in known
     require(valid, "reference", reference, f"a drafter; {nearest(str(reference), known)}")
+
+
+def drafter_in(name: str) -> str:
+    """Returns the drafter that the name of a variant begins with.
+
+    >>> drafter_in("eagle/block"), drafter_in("eagle (gamma 8)"), drafter_in("eagle")
+    ('eagle', 'eagle', 'eagle')
+    """
+    return name.partition("/")[0].partition(" (")[0]
 
 
 def is_control(name: str, config: Mapping[str, Any]) -> bool:
@@ -153,10 +162,10 @@ def is_control(name: str, config: Mapping[str, Any]) -> bool:
 
 def _is(reference: str | None, name: str) -> bool:
     """Returns whether a variant is the reference, or one of it by its drafter's name."""
-    return reference is not None and reference in (name, name.partition("/")[0])
+    return reference is not None and reference in (name, drafter_in(name))
 
 
 def _parts(name: str, config: Mapping[str, Any]) -> tuple[str, str]:
-    """Returns a variant's drafter, and its rule with its policy, each as a string to compare."""
-    rest = json.dumps([config.get("verifier"), config.get("policy")])
+    """Returns a variant's drafter, and all that it runs with, each as a string to compare."""
+    rest = json.dumps([config.get(name) for name in ("verifier", "policy", "gamma", "budget")])
     return json.dumps(config.get("drafter", name)), rest

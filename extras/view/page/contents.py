@@ -79,9 +79,8 @@ def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
     rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
     if not rows:
         return {}
-    gammas = {label: int(summaries[label].run.facts["settings"]["gamma"]) for label in rows}
     times = {label: score_times(summaries[label].run) for label in rows}
-    drawn = figures(rows, gammas, times)
+    drawn = figures(rows, times)
     first = [name for name in ORDER if name in drawn]
     return {name: drawn[name] for name in dict.fromkeys([*first, *drawn])}
 

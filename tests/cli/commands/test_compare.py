@@ -2,16 +2,12 @@
 
 import json
 import time
-from contextlib import nullcontext
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from tiny import forked
 
-from outrider.base.errors import ConfigError
-from outrider.cli.commands.compare import check_memory
 from outrider.lab.runs.store import load
 
 FILES = {
@@ -24,19 +20,6 @@ FILES = {
     "run.json",
     "measurements.jsonl",
 }
-
-
-def test_a_run_whose_drafters_remember_does_not_go_on() -> None:
-    """Unless it is finished, or has measured nothing yet."""
-    for count, finished, refused in ((1, False, True), (0, False, False), (1, True, False)):
-        folder: Any = SimpleNamespace(
-            facts={"remember": ["suffix"]},
-            measurements=[None] * count,
-            run=SimpleNamespace(finished=finished),
-        )
-        expected = pytest.raises(ConfigError, match="suffix would continue without a memory")
-        with expected if refused else nullcontext():
-            check_memory(folder)
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, float]:
@@ -112,7 +95,8 @@ def test_a_killed_run_resumes_to_the_same_table(
     compared: Any, quick: list[str], tmp_path: Path
 ) -> None:
     """The run is killed outright, in its own process."""
-    sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64"]
+    drafters = "drafters=[none,bigram,suffix]"
+    sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64", drafters]
     _, whole = compared(*sampled, out="runs/whole")
     lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
     words = ("compare", *quick, *sampled, f"hydra.run.dir={lines.parent}")

@@ -53,7 +53,7 @@ def test_figures_with_data_are_drawn(
     run_in: Callable[..., Any], whole_run: Run, tmp_path: Path, protocol: str, expected: set[str]
 ) -> None:
     run = whole_run if protocol == "both" else run_in(tmp_path, protocol=protocol).run
-    drawn = figures({"": Summary(run).rows}, {"": 3}, {"": score_times(run)})
+    drawn = figures({"": Summary(run).rows}, {"": score_times(run)})
     assert set(drawn) == expected
     for name, figure in drawn.items():
         svg = as_svg(figure, name)
@@ -73,12 +73,12 @@ def test_runs_of_several_gammas_give_the_time_of_a_round(
         ).rows
         for gamma in (1, 2)
     }
-    assert "time_over_gamma" in figures(rows, {"gamma 1": 1, "gamma 2": 2}, {})
+    assert "time_over_gamma" in figures(rows, {})
 
 
 def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
     run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
-    assert "alpha_rule" in figures({"": Summary(run).rows}, {"": 3}, {})
+    assert "alpha_rule" in figures({"": Summary(run).rows}, {})
 
 
 def test_24_drafters_are_told_apart_by_mark_and_colour(whole_run: Run) -> None:
@@ -96,7 +96,7 @@ def test_24_drafters_are_told_apart_by_mark_and_colour(whole_run: Run) -> None:
 
 def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
     rows = Summary(whole_run).rows
-    figure = figures({"": rows}, {"": 3}, {})["speedup"]
+    figure = figures({"": rows}, {})["speedup"]
     notes = ElementTree.fromstring(as_svg(figure, "speedup")).findall(".//*[@class='note']")
     speedups = {row.drafter: row.rates["speedup"] for row in rows}
     assert [note.get("data-note") for note in notes] == [
@@ -114,7 +114,7 @@ def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
 
 def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     rows = {"": [replace(row, drafter="<b>$x$</b>") for row in Summary(whole_run).rows[1:2]]}
-    svg = as_svg(figures(rows, {"": 3}, {})["speedup"], "speedup")
+    svg = as_svg(figures(rows, {})["speedup"], "speedup")
     assert "<b>" not in svg
     assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
 
@@ -124,10 +124,8 @@ def test_long_labels_leave_room_for_the_plot(whole_run: Run) -> None:
     labels = [f"sampling/standard, /a/folder/with/a/rather/long/name/{number}" for number in "12"]
     categories = {"a category with a name as long as a sentence": rows[0].rates["speedup"]}
     rows = [replace(row, categories=categories) for row in rows]
-    drawn = figures(dict.fromkeys(labels, rows), dict.fromkeys(labels, 3), {})
-    drawn |= {
-        f"{name} of one run": figure for name, figure in figures({"": rows}, {"": 3}, {}).items()
-    }
+    drawn = figures(dict.fromkeys(labels, rows), {})
+    drawn |= {f"{name} of one run": figure for name, figure in figures({"": rows}, {}).items()}
     for name, figure in drawn.items():
         figure.draw_without_rendering()  # matplotlib warns where nothing is left
         for text in figure.axes[0].get_yticklabels():

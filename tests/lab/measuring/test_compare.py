@@ -85,7 +85,8 @@ def test_each_protocol_measures_every_drafter_on_every_question(
         "decode"
     ] * 9
     assert [measurement.drafter for measurement in measurements] == list(drafters) * 6
-    done = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
+    known = {("overlap", "a", 1), ("overlap", "a", 2), ("decode", "b", 1)}
+    done = [m for m in measurements if (m.protocol, m.prompt, m.turn) in known]
     remaining = list(measure(target, variants, asked, SETTINGS, done=done))
     assert {(m.protocol, m.prompt, m.turn) for m in remaining} == {
         ("overlap", "b", 1),
@@ -177,14 +178,14 @@ def test_every_variant_leads_in_turn_and_is_repeated(
 ) -> None:
     """Plain decoding always came first, and it alone was warmed up."""
     order: list[str] = []
-    inner = trial._decode
+    inner = trial.decoded
 
     def decode_noted(target: Any, variant: Variant, asked: Any, settings: Any, *told: Any) -> Any:
         kind = type(variant.drafter).__name__
         order.append(f"{kind} {settings.max_new_tokens}")
         return inner(target, variant, asked, settings, *told)
 
-    monkeypatch.setattr(trial, "_decode", decode_noted)
+    monkeypatch.setattr(trial, "decoded", decode_noted)
     settings = Settings(gamma=3, max_new_tokens=10, repeats=3)
     asked = questions(target, [ONE_TURN, ONE_TURN], settings, chat=False, answers=False)
     variants = {name: Variant(drafter, Token()) for name, drafter in drafters.items()}

@@ -21,6 +21,7 @@ def row(drafter: str, drafted: int | None = 5, **rates: Interval) -> Any:
         tasks={},
         doubts=(),
         prompts=12,
+        lossless=True,
         target_itself=drafter == "quantized",
         control=drafter in ("none", "random"),
     )

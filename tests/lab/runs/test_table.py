@@ -73,6 +73,7 @@ def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_pa
     long = [replace(row, drafter="shallow_aggressive_" + row.drafter) for row in rows]
     text = printed(table({"": long}, "3 prompts"))
     assert "…" not in text
+    assert all(row.drafter in text for row in long)
     for row in rows:
         assert cell(row.rates["speedup"], "speedup").split("[dim]")[-1].removesuffix("[/]") in text
 
