@@ -249,11 +249,16 @@ def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
         return f"the command takes {plural(group)}=[{given[0][2] if given else '...'}]"
     if key in ADDED:
         return f"add it with a plus sign: +{key}=..."
-    if name and group in ROLES:
-        for entry in installed().of(group).values():
-            with suppress(Exception):  # a part that can't be imported takes no part in this
-                if name in signature(entry.factory).parameters:
-                    return f"{group}={entry.name} has it; {nearest(key, known)}"
+    having: list[str] = []
+    for entry in installed().of(group).values() if name and group in ROLES else ():
+        with suppress(Exception):  # a part that can't be imported takes no part in this
+            if name in signature(entry.factory).parameters:
+                having.append(f"{group}={entry.name}")
+    if not name:
+        commands = ((other, it.settings_class) for other, it in installed().commands.items())
+        having = [other for other, kind in commands if kind and key in kind.__dataclass_fields__]
+    if having:
+        return f"{', '.join(having)} {'have' if having[1:] else 'has'} it"
     return nearest(key, known)
 
 

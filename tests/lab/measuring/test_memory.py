@@ -92,7 +92,7 @@ DECODED = [
 
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("settings", DECODED, ids=["greedy", "sampled together"])
-def test_what_was_learned_from_decoding_is_learned_again(
+def test_decoding_is_learned_from_again(
     measured: Callable[..., list[Measurement]], name: str, settings: Settings
 ) -> None:
     whole = measured(name, "decode", settings)
@@ -101,9 +101,7 @@ def test_what_was_learned_from_decoding_is_learned_again(
 
 
 @pytest.mark.parametrize("name", ["suffix", "swift", "hybrid"])
-def test_what_was_remembered_along_texts_is_remembered_again(
-    measured: Callable[..., list[Measurement]], name: str
-) -> None:
+def test_texts_are_remembered_again(measured: Callable[..., list[Measurement]], name: str) -> None:
     settings = Settings(gamma=3, max_new_tokens=6, sampling=Sampling(1.0))
     whole = measured(name, "overlap", settings)
     resumed = [*whole[:2], *measured(name, "overlap", settings, whole[:2])]
