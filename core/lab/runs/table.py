@@ -74,9 +74,10 @@ def table(
         left_out.append(name.replace("_", " "))
         line = f"no room for {', '.join(left_out)}"
         result = _with_columns(columns, rows, title, stars, [*notes, line])
-    if not fits(result):
-        names = next(column for column in result.columns if column.header == "drafter")
-        names.no_wrap, names.overflow = False, "fold"
+    if not fits(result):  # names that say what a drafter has for itself are long, their words not
+        words = " ".join(row.drafter for run in rows.values() for row in run).split()
+        column = next(column for column in result.columns if column.header == "drafter")
+        column.no_wrap, column.min_width = False, max(map(len, words))
     return result
 
 

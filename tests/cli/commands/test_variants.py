@@ -23,7 +23,7 @@ NAMES = [
 ]
 
 
-def test_each_drafter_runs_with_what_it_has_for_itself(compared: Any, tmp_path: Path) -> None:
+def test_each_drafter_runs_with_its_own_settings(compared: Any, tmp_path: Path) -> None:
     words = (SEVERAL, "turns=1", "sampling=standard", "max_new_tokens=16")
     printed, report = compared(*words, "reports=[]")
     rows = {row["drafter"]: row for row in report["rows"]}

@@ -10,6 +10,7 @@ from outrider import Drafter, Sampling
 from outrider.data.prompts import Prompt
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.ngram import bigram
+from outrider.drafters.online import Online
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.swift import Swift
@@ -33,6 +34,7 @@ MAKERS: dict[str, Callable[[], Variant]] = {
     "suffix": lambda: Variant(Suffix(), Token()),
     "swift": lambda: Variant(Swift(trials=2, window=8), Token()),
     "token_recycling": lambda: Variant(TokenRecycling(), Candidates()),
+    "online": lambda: Variant(Online(), Token()),
     "hybrid": lambda: Variant(Hybrid(["suffix", "bigram"]), Token()),
     "learning policy": lambda: Variant(bigram(), Token(), Entropy(target=0.5)),
 }
