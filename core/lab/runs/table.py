@@ -74,10 +74,11 @@ def table(
         left_out.append(name.replace("_", " "))
         line = f"no room for {', '.join(left_out)}"
         result = _with_columns(columns, rows, title, stars, [*notes, line])
-    if not fits(result):  # names that say what a drafter has for itself are long, their words not
-        words = " ".join(row.drafter for run in rows.values() for row in run).split()
+    names = [row.drafter for run in rows.values() for row in run]
+    if any(" " in name for name in names) and not fits(result):
+        # What a drafter has for itself makes its name long, but no word of it.
         column = next(column for column in result.columns if column.header == "drafter")
-        column.no_wrap, column.min_width = False, max(map(len, words))
+        column.no_wrap, column.width = False, max(map(len, " ".join(names).split()))
     return result
 
 
