@@ -217,22 +217,18 @@ def _complete_questions(run: Run) -> tuple[Measurement, ...]:
     """
     together = int(run.facts["settings"].get("together", 1))
     questions = [(prompt, str(turn)) for prompt, turn, _ in run.facts["questions"]]
-    places = {question: number // together for number, question in enumerate(questions)}
-    sizes = Counter(places.values())
+    numbers = {question: number for number, question in enumerate(questions)}
 
-    def group(measurement: Measurement) -> tuple[object, ...]:
+    def group(measurement: Measurement) -> tuple[str, int]:
         protocol, *question = _question(measurement)
-        is_decoded = protocol == "decode"
-        return (protocol, places[question[0], question[1]] if is_decoded else (*question,))
+        size = together if protocol == "decode" else 1
+        return protocol, numbers[question[0], question[1]] // size
 
     counts = Counter(map(group, run.measurements))
-    return tuple(
-        each
-        for each in run.measurements
-        for protocol, place in [group(each)]
-        if counts[protocol, place]
-        == len(run.drafters) * (sizes[place] if protocol == "decode" else 1)
-    )
+    sizes = {("overlap", number): 1 for number in numbers.values()}
+    sizes |= Counter(("decode", number // together) for number in numbers.values())
+    each = len(run.drafters)
+    return tuple(m for m in run.measurements if counts[group(m)] == each * sizes[group(m)])
 
 
 def _question(measurement: Measurement) -> tuple[str, str, str]:
