@@ -55,6 +55,15 @@ def test_earlier_texts_help_where_this_one_does_not() -> None:
     assert draft(alone, [7, 1, 2]) == ()
 
 
+def test_a_text_that_goes_on_is_matched_with_what_was_remembered_meanwhile() -> None:
+    drafter = Suffix()
+    for text in ([3, 8, 5], [4, 8, 5]):
+        drafter.remember(Context(Tokens(text)))
+    assert draft(drafter, [7, 1, 2]) == ()
+    drafter.remember(Context(Tokens([2, 8, 9])))
+    assert draft(drafter, [7, 1, 2, 8]) == (9,)  # after 2 and 8, not after 8 alone
+
+
 def test_an_interrupted_text_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     drafter = Suffix()
     drafter.remember(Context(Tokens([1, 2, 3])))
