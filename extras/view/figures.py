@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from outrider.extras.view import heat_map
 from outrider.extras.view.costs import ScoreTimes, plot_pareto, plot_score_times
+from outrider.extras.view.heat_map import plot_heat_map
 from outrider.extras.view.plotting import (
     Plot,
     Rows,
@@ -56,6 +58,8 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, "Figure"]:
         plots["speedup_over_gamma"] = _plot_speedups
         if len({row.gamma for row in all_rows}) > 1:
             plots["time_over_gamma"] = _plot_times
+            if len(rows) > 1:
+                plots["speedup_heat_map"] = plot_heat_map
         plots["predicted_against_measured"] = _plot_predictions
         plots["tokens_against_cost"] = plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
@@ -70,6 +74,8 @@ def _height(name: str, rows: Rows) -> float:
         return 0.9 + 0.24 * lines
     if name == "categories":
         return categories_height(rows)
+    if name == "speedup_heat_map":
+        return heat_map.height(rows)
     if name == "speedup_by_task":
         return speedups_height(rows)
     return 3.4

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CAPTIONS = {
+    "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
+    " nothing.",
     "alpha": "Alpha: how far the draft and target distributions overlap, on text that the target"
     " wrote.",
     "alpha_rule": "The acceptance under the run's acceptance rule, on the same text.",

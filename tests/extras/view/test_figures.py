@@ -73,7 +73,14 @@ def test_runs_of_several_gammas_give_the_time_of_a_round(
         ).rows
         for gamma in (1, 2)
     }
-    assert "time_over_gamma" in figures(rows, {})
+    drawn = figures(rows, {})
+    assert "time_over_gamma" in drawn
+    (axes,) = drawn["speedup_heat_map"].axes
+    shown = [text.get_text() for text in axes.texts if text.get_visible()]
+    drafted = [row for run in rows.values() for row in run if row.counts and row.counts.drafted]
+    assert len(shown) == len(drafted)
+    assert sum(text.endswith("*") for text in shown) == len({row.drafter for row in drafted})
+    assert [label.get_text() for label in axes.get_xticklabels()] == list(rows)
 
 
 def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_path: Path) -> None:
