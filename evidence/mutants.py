@@ -42,6 +42,7 @@ VERIFIERS = (
 )
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
+    ("verifier", "verifiers/prefix.py", "token", {}),
     ("drafter", "drafters/random.py", "random", {}),
     ("policy", "extras/policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),

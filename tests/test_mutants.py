@@ -44,12 +44,12 @@ def test_every_fault_has_parts_to_check_and_tests_that_mirror_its_file() -> None
 @pytest.mark.parametrize(
     "fault",
     [
-        Mutant("verifiers/token.py", "leading", "condition", 0),
-        Fault("verifiers/token.py", "leading", "none", lambda _: lambda coins: 0),
+        Mutant("verifiers/prefix.py", "leading", "condition", 0),
+        Fault("verifiers/prefix.py", "leading", "none", lambda _: lambda coins: 0),
     ],
 )
 def test_a_module_is_loaded_with_its_fault(fault: Any) -> None:
-    spec = Finder(fault).find_spec("outrider.verifiers.token", None)
+    spec = Finder(fault).find_spec("outrider.verifiers.prefix", None)
     module: Any = module_from_spec(spec)
     spec.loader.exec_module(module)
     assert [_result(module.leading, coins) for coins in ([True], [False])] != [1, 0]

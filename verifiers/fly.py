@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.bounds import Count, Share, checked
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
@@ -89,11 +90,11 @@ class Fly(Verifier):
         return Verdict(tuple(range(kept)), chance.categorical(p))
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
-        return torch.where(self._loose(scores), 1.0, scores.probs.double())
+        return torch.where(self._loose(scores), 1.0, wide(scores.probs))
 
     def _loose(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
         """Returns for each token whether it may stay though it was rejected."""
-        p = scores.logits.double().softmax(-1) if scores.sampling.greedy else scores.probs
+        p = wide(scores.logits).softmax(-1) if scores.sampling.greedy else scores.probs
         entropy = -torch.xlogy(p, p).sum(-1, keepdim=True) / math.log(max(2, p.shape[-1]))
         return (p > 0) & (entropy >= self.threshold)
 

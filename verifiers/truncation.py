@@ -8,6 +8,7 @@ from torch import Tensor
 
 from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
@@ -67,6 +68,6 @@ class Truncation(Verifier):
 
     def _truncated(self, scores: Scores) -> Scores:
         """Returns the scores of a target that never writes a token below the threshold."""
-        p = scores.probs.double()
+        p = wide(scores.probs)
         is_kept = above_threshold(p, self.epsilon, self.delta) | (p == p.amax(-1, keepdim=True))
         return Scores(torch.where(is_kept, p, 0.0).log(), Sampling(temperature=1.0))
