@@ -49,7 +49,7 @@ def plot_score_times(axes: "Axes", rows: Rows, *, times: Mapping[str, ScoreTimes
     for label, curves in times.items():
         for drafter, curve in curves.items():
             if curve:
-                plot_line(axes, rows, label, drafter, dict(curve))
+                plot_line(axes, rows, label, drafter, curve)
     use_integer_ticks(axes)
     axes.set_xlabel("rows scored in a target call")
     axes.set_ylabel("milliseconds of the call, median")

@@ -166,7 +166,7 @@ def plot_line(
     rows: Rows,
     label: str,
     drafter: str,
-    points: Mapping[float, Interval | float | None],
+    points: Mapping[float, Interval | None] | Mapping[int, float | None] | Mapping[int, float],
     *,
     mark: str | None = None,
 ) -> None:
