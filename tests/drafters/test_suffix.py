@@ -55,7 +55,7 @@ def test_earlier_texts_help_where_this_one_does_not() -> None:
     assert draft(alone, [7, 1, 2]) == ()
 
 
-def test_a_longer_text_meets_what_was_remembered_meanwhile() -> None:
+def test_a_longer_text_meets_the_texts_remembered_meanwhile() -> None:
     drafter = Suffix()
     for text in ([3, 8, 5], [4, 8, 5]):
         drafter.remember(Context(Tokens(text)))
