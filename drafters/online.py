@@ -1,7 +1,7 @@
 """Online: an n-gram model that is distilled from the target while it decodes."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar, Self, final
 
 import torch
@@ -100,12 +100,12 @@ class Online(RememberingDrafter["Past"]):
             return
         before = context.tokens[-self._order :]
 
-        def logits(path: list[int]) -> Tensor:
+        def logits(path: Sequence[int]) -> Tensor:
             return self._distribution([*before, *path], pen.vocab_size).log()
 
         self._shape.grow(pen, one_by_one(logits))
 
-    def _distribution(self, text: list[int], vocab_size: int) -> Float[Tensor, "vocab"]:
+    def _distribution(self, text: Sequence[int], vocab_size: int) -> Float[Tensor, "vocab"]:
         """Returns q after a text."""
         if self._table is None:
             q = torch.full((vocab_size,), 1 / vocab_size, dtype=torch.float64)

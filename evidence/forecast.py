@@ -14,8 +14,6 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from outrider.extras.theory.draft_costs import drafting_of
-from outrider.extras.theory.forecast import forecast
 from outrider.extras.theory.hardware import Hardware
 from outrider.extras.theory.measured import measured
 from outrider.extras.theory.roofline import Place, pass_seconds
@@ -91,14 +89,6 @@ def published_lines() -> Iterator[str]:
             f"{predicted:.0f}", f"{error:+.0f}%", each.source,
         )  # fmt: skip
         yield f"| {' | '.join(map(str, columns))} |"
-
-
-def implied_tokens(hardware: str, model: str, gamma: int, nodes: int, speedup: float) -> float:
-    """Returns the tokens a round that a published speedup of EAGLE-3 implies."""
-    target = shape(model, 16)
-    place = Place(profile(hardware), context=300)
-    found = forecast(target, drafting_of("eagle3", target), place, gamma, nodes)
-    return speedup * found.cost
 
 
 def shape(model: str, bits: float) -> Shape:

@@ -14,7 +14,8 @@ from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
-from outrider.verifiers.token import acceptance, residual
+from outrider.verifiers.prefix import acceptance
+from outrider.verifiers.token import residual
 
 WINDOW = 6
 """The following tokens that have to be accepted, in the paper and in vLLM."""

@@ -164,8 +164,8 @@ class CachedText:
     ) -> Float[Tensor, "rows vocab"]:
         assert self._cached is not None, "no text was followed: there is no cache to read from"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
-        cached, self._cached, tokens = self._cached, None, self._known(tokens)
-        logits = cached.feed(tokens, rows) if tree is None else cached.feed_tree(tokens, rows, tree)
+        cached, self._cached, known = self._cached, None, self._known(tokens)
+        logits = cached.feed(known, rows) if tree is None else cached.feed_tree(known, rows, tree)
         self._cached = cached
         return fit(logits, self._vocab_size)
 

@@ -44,7 +44,7 @@ def parse_tree(form: Any) -> Shape:
         return Sequoia(rates)
     if kind == "cost" and re.fullmatch(r"[1-9]\d*(,(\d+\.?\d*|\.\d+)){2}", rest):
         width, *costs = rest.split(",")
-        return CostTree(int(width), *map(float, costs))
+        return CostTree(int(width), float(costs[0]), float(costs[1]))
     if kind == "top" and re.fullmatch(r"[\[\]\d, ]+", rest):
         return _from_paths(json.loads(rest), "deterministic")
     raise ConfigError(f"drafter.tree={shown(form)}: expected {FORMS}")

@@ -1,5 +1,6 @@
 """Calls of transformers' own modules."""
 
+from inspect import Parameter, Signature
 from typing import Any
 
 import pytest
@@ -8,26 +9,19 @@ from transformers.masking_utils import create_causal_mask
 from outrider.targets.passes.forward import cache_argument
 
 
-def new(self: Any, _ids: Any, cache: Any = None) -> None: ...
+def forward_with(*parameters: Parameter) -> Any:
+    def forward() -> None: ...
+
+    forward.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return forward
 
 
-def old(self: Any, _ids: Any, past_key_values: Any = None) -> None: ...
-
-
-def recurrent(self: Any, _ids: Any, cache_params: Any = None) -> None: ...
-
-
-def handing_on(self: Any, *args: Any, **options: Any) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("forward", "name"),
-    [
-        (new, "cache"),
-        (old, "past_key_values"),
-        (recurrent, "cache_params"),
-        (handing_on, cache_argument(create_causal_mask)),
-    ],
-)
-def test_a_cache_is_given_by_the_name_that_a_model_has_for_it(forward: Any, name: str) -> None:
+@pytest.mark.parametrize("name", ["cache", "past_key_values", "cache_params"])
+def test_a_cache_is_given_by_the_name_that_a_model_has_for_it(name: str) -> None:
+    forward = forward_with(Parameter(name, Parameter.KEYWORD_ONLY))
     assert cache_argument(forward) == name
+
+
+def test_a_cache_that_is_handed_on_is_given_by_the_librarys_name() -> None:
+    forward = forward_with(Parameter("options", Parameter.VAR_KEYWORD))
+    assert cache_argument(forward) == cache_argument(create_causal_mask)
