@@ -16,6 +16,7 @@ from outrider.contract.context import Tokens
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram, unigram
+from outrider.drafters.online import Online
 from outrider.drafters.prompt_lookup import KEY, PromptLookup
 from outrider.drafters.rest import Rest
 from outrider.drafters.shallow_aggressive import ShallowAggressive
@@ -39,6 +40,7 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "bigram": partial(bigram, order=3),
     "hybrid": partial(Hybrid, ["suffix", "prompt_lookup"]),
     "lookahead_decoding": LookaheadDecoding,
+    "online": Online,
     "prompt_lookup": PromptLookup,
     "prompt_lookup of long matches": partial(PromptLookup, max_n=300),
     "rest": partial(Rest, "untrained"),
