@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tiny.conformance import parametrize_with_shapes
+from tiny.parts import held
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Sampling, decode
@@ -174,6 +175,16 @@ def test_a_chain_is_a_tree_of_one_path() -> None:
     assert len(drafts[0]) == 3 and drafts[0].tokens == drafts[1].tokens
     for one, other in zip(drafts[0].logits, drafts[1].logits, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_each_state_is_read_with_the_token_after_it(llama: Any) -> None:
+    target, drafter, read = TransformersTarget(llama()), Eagle("untrained"), list[Any]()
+    drafter.bind(target)
+    network = held(drafter, EagleNetwork)
+    network.register_forward_pre_hook(lambda _, inputs: read.append(inputs[1].tolist()))
+    rounds = iter(decode(target, drafter, Token(), [3, 4, 5], gamma=1, max_new_tokens=4))
+    first, _ = next(rounds), next(rounds)
+    assert read[0] == [[4, 5, *first.tokens]]
 
 
 def test_eagle_reads_the_last_state_of_the_target() -> None:
