@@ -160,7 +160,11 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     if not isinstance(part, str):
         if isinstance(part, ROLES[role].kind or ()):
             return part
-        raise ConfigError(f"{role}={shown(part)}: expected a name or an instance of {role.title()}")
+        expected = f"a name or an instance of {role.title()}"
+        if role == "target" and hasattr(part, "config"):  # a loaded model
+            made = "outrider.targets.transformers.TransformersTarget(model, tokenizer)"
+            raise ConfigError(f"target: expected {made}, not a {type(part).__name__}")
+        raise ConfigError(f"{role}={shown(part)}: expected {expected}")
     registry = installed()
     if role == "target" and part not in registry.of(role) and _is_path(part):
         return registry.find(role, "transformers").factory(part, **arguments)
