@@ -38,6 +38,7 @@ ENTRANTS = {
             "swift",
             "early_exit",
             "quantized",
+            "online",
             "pard",
         )
     },

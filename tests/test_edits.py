@@ -72,14 +72,14 @@ def test_drafts_are_accepted(
 
 
 def test_texts_are_cached_by_their_source(
-    target: Any, questions: list[str], tmp_path: Path
+    edits: Path, target: Any, questions: list[str], tmp_path: Path
 ) -> None:
     prompts = [target.encode(question) for question in questions[:3]]
     options = {"batch": 2, "folder": tmp_path}
     first = written(target, prompts, Sampling(), 40, **options)
     assert len(set(map(tuple, first))) == 3
     assert len(list(tmp_path.rglob("*.json"))) == 3
-    target_again = TransformersTarget(target.model, target.tokenizer)
+    target_again: Any = make("target", str(edits / "target"))
     target_again.write = None
     assert written(target_again, prompts[::-1], Sampling(), 40, **options) == first[::-1]
 

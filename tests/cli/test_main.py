@@ -387,6 +387,7 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(
     monkeypatch.setattr(
         "outrider.cli.commands.generate.decode", lambda *_, **options: iter([round])
     )
+    monkeypatch.setattr("outrider.targets.tabular.TabularTarget.tokenizer", object())
     status, out, err = run("generate", *TABULAR)
     assert status == 0, err
     assert "\\x1b[2J\\r\\x08\\t[/x]" in out

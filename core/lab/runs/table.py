@@ -41,7 +41,10 @@ MEMORY = "remembers the prompts before, in their order; each repeat begins with 
 ITSELF = "exact by construction: the target itself, whose weights fit into fewer bits"
 """The caveat for a drafter that predicts nothing."""
 
-SPARE = ("speedup_median", "coverage", "acceptance_rate", "alpha_ceiling", "tokens_per_second")
+SPARE = (
+    *("speedup_median", "coverage", "acceptance_rate", "alpha_ceiling"),
+    *("tokens_per_second", "overshoot"),
+)
 """The rates that a narrow terminal leaves out, the first first, so that names stay whole."""
 
 FIRST = "* ranks first in speedup"
@@ -110,15 +113,12 @@ def _with_columns(
     for name in columns:
         result.add_column(_heading(name), justify="right", no_wrap=True)
     for label, run in rows.items():
+        known = (stars or {}).get(label, {})
         for row in run:
+            marks = {"speedup": " !"} if row.doubts else {}
             cells = [
-                cell(
-                    row.rates.get(name),
-                    name,
-                    mark=" !" * (bool(row.doubts) and name == "speedup")
-                    + (stars or {}).get(label, {}).get((row.drafter, name), ""),
-                )
-                for name in columns
+                cell(row.rates.get(x), x, mark=marks.get(x, "") + known.get((row.drafter, x), ""))
+                for x in columns
             ]
             is_first = row is first
             names = [label] if len(rows) > 1 else []
@@ -297,6 +297,4 @@ def _heading(name: str) -> str:
 
 def _differs_from_alpha(row: Row, name: str) -> bool:
     alpha, rate = row.rates["alpha"], row.rates[name]
-    if rate is None:
-        return False
-    return alpha is None or abs(alpha.value - rate.value) > 1e-6
+    return rate is not None and (alpha is None or abs(alpha.value - rate.value) > 1e-6)

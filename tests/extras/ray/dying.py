@@ -6,6 +6,7 @@ Run as a program, it is outrider, whose workers find this module and the folder 
 import os
 import shutil
 import signal
+import sys
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
@@ -36,5 +37,6 @@ class Dying(Policy):
 
 
 if __name__ == "__main__":
+    sys.path.append(str(Path(__file__).parent))  # the sweep is checked before the workers start
     os.environ |= {"PYTHONPATH": str(Path(__file__).parent), "DYING": str(Path("died").resolve())}
     cli.main()
