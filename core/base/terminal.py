@@ -70,11 +70,12 @@ def results(*, soft_wrap: bool = False) -> Console:
     return Console(soft_wrap=soft_wrap, highlight=False, quiet=is_json())
 
 
-def fits(content: RenderableType) -> bool:
-    """Returns whether results have room for a table without breaking a word."""
+def fits(content: RenderableType, *, whole: bool = False) -> bool:
+    """Returns whether results have room for a table without breaking a word, or else a line."""
     console = results()
     unlimited = console.options.update(max_width=10_000)
-    return Measurement.get(console, unlimited, content).minimum <= console.width
+    least, most = Measurement.get(console, unlimited, content)
+    return (most if whole else least) <= console.width
 
 
 def print_json(content: Any) -> None:

@@ -43,7 +43,7 @@ ITSELF = "exact by construction: the target itself, whose weights fit into fewer
 
 SPARE = (
     *("speedup_median", "coverage", "acceptance_rate", "alpha_ceiling"),
-    *("tokens_per_second", "overshoot"),
+    *("tokens_per_second", "overshoot", "alpha_rule"),
 )
 """The rates that a narrow terminal leaves out, the first first, so that names stay whole."""
 
@@ -78,7 +78,7 @@ def table(
         line = f"no room for {', '.join(left_out)}"
         result = _with_columns(columns, rows, title, stars, [*notes, line])
     names = [row.drafter for run in rows.values() for row in run]
-    if any(" " in name for name in names) and not fits(result):
+    if any(" " in name for name in names) and not fits(result, whole=True):
         # What a drafter has for itself makes its name long, but no word of it.
         column = next(column for column in result.columns if column.header == "drafter")
         column.no_wrap, column.width = False, max(map(len, " ".join(names).split()))

@@ -37,7 +37,7 @@ def test_names_stay_whole_in_80_columns(
     rows = Summary(run_in(tmp_path).run).rows
     figure = Interval(1.2345, 1.1, 1.4)
     rows = [
-        replace(row, drafter=name, rates=dict.fromkeys(row.rates, figure))
+        replace(row, drafter=name, rates=dict.fromkeys(row.rates, figure), doubts=())
         for row, name in zip(rows, names, strict=True)
     ]
     labels = ["gamma 2, temperature 0.0", "gamma 4, temperature 1.0"][:count]
