@@ -55,7 +55,7 @@ sources: wheel
 
 # The wheel is made from the sdist, as installers make it: a file that the sdist lacks is missed.
 wheel: install
-	rm -rf build
+	rm -rf build/sdist build/new build/wheel build/typecheck
 	$(BIN)/python -c "from setuptools.build_meta import build_sdist as make; make('build/sdist')" >/dev/null
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir build/new build/sdist/*.tar.gz
 	mv build/new build/wheel
