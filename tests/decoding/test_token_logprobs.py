@@ -8,7 +8,17 @@ import pytest
 import torch
 
 import outrider
-from outrider import ConfigError, Constraint, Sampling, TokenLogprob
+from outrider import (
+    ConfigError,
+    Constraint,
+    Context,
+    Draft,
+    Drafter,
+    Pen,
+    Sampling,
+    TokenLogprob,
+    Verdict,
+)
 from outrider.decoding.token_logprobs import token_logprobs
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
@@ -40,6 +50,28 @@ def test_logprobs_of_a_table_are_exact(rule: str, drafts: dict[str, Any]) -> Non
     for token, logprob in zip(text.tokens, text.logprobs, strict=True):
         assert len(logprob.top) == 2 and logprob.top[0][1] >= logprob.top[1][1]
         assert logprob.rank > 2 or logprob.top[logprob.rank - 1] == (token, logprob.logprob)
+
+
+class Overwriting(Drafter):
+    """Draws from all tokens alike, and writes into the logits that it is shown."""
+
+    def open(self) -> "Overwriting":
+        return Overwriting()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        while pen.open:
+            pen.draw(torch.zeros(pen.vocab_size))
+
+    def observe(self, context: Context, draft: Draft, logits: Any, verdict: Verdict) -> None:
+        logits.zero_()
+
+
+def test_what_a_drafter_writes_into_logits_is_read_by_nothing() -> None:
+    sampling = Sampling(temperature=0.7)
+    options = {"sampling": sampling, "gamma": 3, "logprobs": 2, "max_new_tokens": 20}
+    text = outrider.generate(TABLE, [0, 1], Overwriting(), **options)
+    assert text.tokens == outrider.generate(TABLE, [0, 1], Random(), **options).tokens
+    assert text.logprobs == along(TABLE.logits, [0, 1], text.tokens, 2)
 
 
 def test_by_hand() -> None:
