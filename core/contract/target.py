@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def check_finite(logits: Float[Tensor, "*rows vocab"]) -> None:
+def check_finite(logits: Float[Tensor, "*rows vocab"], giver: str = "the target") -> None:
     """Raises `TargetError` if a row of logits holds NaN or infinity, or rules out every token."""
-    check_flag(all(map(math.isfinite, logits.amax(-1).flatten().tolist())))
+    check_flag(all(map(math.isfinite, logits.amax(-1).flatten().tolist())), giver)
 
 
-def check_flag(is_finite: bool | Tensor) -> None:
+def check_flag(is_finite: bool | Tensor, giver: str = "the target") -> None:
     """Raises the error of `check_finite` unless a flag is set."""
     if not is_finite:
-        raise TargetError("the target gave logits with NaN, infinity or no finite entry")
+        raise TargetError(f"{giver} gave logits with NaN, infinity or no finite entry")
 
 
 class Session(ABC):

@@ -196,7 +196,7 @@ def _read_in_parts(
             f"model {name} can't be read in parts: {_line(error)}: expected a decoder that keeps"
             " its keys and values in the cache that it is given"
         ) from None
-    check_finite(logits)
+    check_finite(logits, f"model {name}")
     if not grown:
         raise TargetError(
             f"model {name} does not use the cache that it is given: expected one that keeps there"

@@ -203,9 +203,19 @@ class Broken(LlamaForCausalLM):
         return super().forward(*args, **options)
 
 
+class Silent(LlamaForCausalLM):
+    """Gives no numbers."""
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        output = super().forward(*args, **options)
+        output.logits = output.logits * float("nan")
+        return output
+
+
 @pytest.mark.parametrize(
     ("model_class", "reason"),
     [
+        (Silent, "model Silent gave logits with NaN"),
         (NoCache, "does not use the cache that it is given"),
         (OwnState, "its logits depend on how a text is split into passes"),
         (Broken, "can't be read in parts: RuntimeError: sizes don't fit"),
