@@ -87,7 +87,7 @@ class Late(Drafter):
             raise RuntimeError("late")
 
 
-def test_a_loaded_model_is_told_what_makes_it_a_target(llama: Any) -> None:
+def test_a_loaded_model_is_answered_with_the_class_of_targets(llama: Any) -> None:
     line = r"target: expected .*\.TransformersTarget\(model, tokenizer\), not a Llama"
     with pytest.raises(ConfigError, match=line) as error:
         outrider.generate(llama(), [0])
