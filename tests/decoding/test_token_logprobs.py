@@ -66,7 +66,7 @@ class Overwriting(Drafter):
         logits.zero_()
 
 
-def test_what_a_drafter_writes_into_logits_is_read_by_nothing() -> None:
+def test_logits_that_a_drafter_has_written_into_are_read_by_nothing() -> None:
     sampling = Sampling(temperature=0.7)
     options = {"sampling": sampling, "gamma": 3, "logprobs": 2, "max_new_tokens": 20}
     text = outrider.generate(TABLE, [0, 1], Overwriting(), **options)
