@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from tiny import NO_BROWSER
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,12 +28,15 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Says which tests did not run for want of a browser, here and for `make test`'s last line."""
-    skipped = terminalreporter.getreports("skipped")
-    places = [report.fspath for report in skipped if NO_BROWSER in str(report.longrepr)]
-    if places:
-        files = ", ".join(sorted(set(places)))
-        line = f"Not run, since {NO_BROWSER}: {len(places)} tests of {files}"
-        terminalreporter.write_line(line)
-        if path := os.environ.get("OUTRIDER_NOT_RUN"):
-            Path(path).write_text(f"{line}\n")
+    """Says which tests did not run, and why, here and in the last lines of `make test`."""
+    files: dict[str, list[str]] = {}
+    for report in terminalreporter.getreports("skipped"):
+        _, _, reason = report.longrepr
+        files.setdefault(reason.removeprefix("Skipped: "), []).append(report.fspath)
+    lines = [
+        f"Not run, since {reason}: {len(places)} tests of {', '.join(sorted(set(places)))}\n"
+        for reason, places in files.items()
+    ]
+    terminalreporter.write("".join(lines))
+    if lines and (path := os.environ.get("OUTRIDER_NOT_RUN")):
+        Path(path).write_text("".join(lines))
