@@ -11,6 +11,7 @@ from torch import Tensor
 from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Context
+from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
@@ -18,7 +19,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.drafters.ngram import fitted_table, table_file
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
-from outrider.drafters.parts.texts.soft_counts import SoftCounts
+from outrider.drafters.parts.texts.soft_counts import NGram, SoftCounts
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
@@ -113,8 +114,7 @@ class Online(RememberingDrafter["Past"]):
             memory = self._table.order - 1
             history = text[len(text) - memory :] if memory else []
             q = torch.from_numpy(log_distribution(self._table, history)).exp()
-        for length in range(self._shortest, min(self._order, len(text) + 1)):
-            context = tuple(text[len(text) - length :])
+        for context in self._ngrams(text):
             q = self._own.blended(q, context, self._prior, self._past.counts)
         return q
 
@@ -125,13 +125,18 @@ class Online(RememberingDrafter["Past"]):
         logits: Float[Tensor, "nodes+1 vocab"],
         verdict: Verdict,
     ) -> None:
-        likeliest = logits.double().softmax(-1).topk(min(self._keep, logits.shape[-1]))
+        likeliest = wide(logits).softmax(-1).topk(min(self._keep, logits.shape[-1]))
         probs, tokens = likeliest.values.tolist(), likeliest.indices.tolist()
         before = context.tokens[-self._order :]
         for node in range(ROOT, len(draft)):
             text = [*before, *(draft.tokens[above] for above in draft.path(node))]
-            for length in range(self._shortest, min(self._order, len(text) + 1)):
-                self._own.add(tuple(text[len(text) - length :]), tokens[node + 1], probs[node + 1])
+            for ngram in self._ngrams(text):
+                self._own.add(ngram, tokens[node + 1], probs[node + 1])
+
+    def _ngrams(self, text: Sequence[int]) -> list[NGram]:
+        """Returns the last tokens of a text that it learns what follows, the fewest first."""
+        lengths = range(self._shortest, min(self._order, len(text) + 1))
+        return [tuple(text[len(text) - length :]) for length in lengths]
 
     def remember(self, context: Context) -> None:
         self.learn(self._own)

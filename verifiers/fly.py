@@ -16,6 +16,7 @@ from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.prefix import acceptance
 from outrider.verifiers.token import residual
+from outrider.verifiers.typical import entropy
 
 WINDOW = 6
 """The following tokens that have to be accepted, in the paper and in vLLM."""
@@ -96,8 +97,8 @@ class Fly(Verifier):
     def _loose(self, scores: Scores) -> Bool[Tensor, "nodes+1 vocab"]:
         """Returns for each token whether it may stay though it was rejected."""
         p = wide(scores.logits).softmax(-1) if scores.sampling.greedy else scores.probs
-        entropy = -torch.xlogy(p, p).sum(-1, keepdim=True) / math.log(max(2, p.shape[-1]))
-        return (p > 0) & (entropy >= self.threshold)
+        share = entropy(p) / math.log(max(2, p.shape[-1]))
+        return (p > 0) & (share >= self.threshold)
 
 
 def after_deferrals(native: Sequence[bool], deferrable: Sequence[bool], window: int) -> int:

@@ -85,5 +85,9 @@ def above_threshold(
     p: Float[Tensor, "*rows vocab"], epsilon: float, delta: float
 ) -> Bool[Tensor, "*rows vocab"]:
     """Returns for each token whether p(x) > min(epsilon, delta exp(-H(p))), H in nats."""
-    entropy = -torch.xlogy(p, p).sum(-1, keepdim=True)
-    return p > (delta * (-entropy).exp()).clamp(max=epsilon)
+    return p > (delta * (-entropy(p)).exp()).clamp(max=epsilon)
+
+
+def entropy(p: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows 1"]:
+    """Returns the entropy of each distribution, in nats."""
+    return -torch.xlogy(p, p).sum(-1, keepdim=True)

@@ -14,7 +14,7 @@ from outrider.cli.work import Work
 from outrider.extras.ray.connection import connected
 from outrider.extras.ray.team import Call, Team
 from outrider.extras.ray.worker import Worker
-from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.compare import PROTOCOLS, groups
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import batches
 from outrider.lab.measuring.trial import Watch
@@ -118,7 +118,7 @@ class Crew(Work):
         done: Sequence[Measurement],
         watch: Watch | None = None,
     ) -> Iterator[Measurement]:
-        size, protocols = self._settings.together, PROTOCOLS[self._settings.protocol]
+        protocols = PROTOCOLS[self._settings.protocol]
         done_of: dict[tuple[str, int], list[Measurement]] = {}
         for each in done:
             done_of.setdefault((each.prompt, each.turn), []).append(each)
@@ -129,8 +129,7 @@ class Crew(Work):
             < len(protocols)
         ]
         calls = []
-        for first in range(0, len(left), size):
-            some = left[first : first + size]
+        for some in groups(left, self._settings.together):
             theirs = [m for each in some for m in done_of.get((each.prompt, each.turn), ())]
             about = f"prompt {', '.join(question.prompt for question in some)}"
             calls.append(Call("measure", (some, theirs), about))

@@ -168,15 +168,16 @@ def measure(  # noqa: PLR0913  the options of a run, by name
             {name: variant.with_own_memory() for name, variant in variants.items()}
             for _ in range(settings.repeats)
         ]
-        for group in _groups(left[0], settings.together):
+        for group in groups(left[0], settings.together):
             learn_again(target, by_repeat, group, settings, texts_of(done))
         if not warmed:
             warm_up(target, variants, left[1][: settings.together], settings)
-        for group in _groups(left[1], settings.together):
+        for group in groups(left[1], settings.together):
             yield from _measure_decoding(target, by_repeat, group, settings, watch)
 
 
-def _groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
+def groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
+    """Yields the questions that are decoded together."""
     for first in range(0, len(questions), size):
         yield questions[first : first + size]
 

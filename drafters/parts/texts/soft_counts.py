@@ -1,6 +1,6 @@
 """Sums of the target's distributions after n-grams, of which the likeliest tokens are kept."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import torch
@@ -23,18 +23,18 @@ class SoftCounts:
 
     def add(self, context: NGram, tokens: Sequence[int], probs: Sequence[float]) -> None:
         """Adds a distribution after `context`, by the tokens of it that are kept."""
-        self._added[context] = self._added.get(context, 0) + 1
-        sums = self._sums.setdefault(context, {})
-        for token, p in zip(tokens, probs, strict=True):
-            sums[token] = sums.get(token, 0.0) + p
+        self._add(context, 1, zip(tokens, probs, strict=True))
 
     def merge(self, other: "SoftCounts") -> None:
         """Adds all distributions of another."""
         for context, added in other._added.items():
-            self._added[context] = self._added.get(context, 0) + added
-            sums = self._sums.setdefault(context, {})
-            for token, p in other._sums[context].items():
-                sums[token] = sums.get(token, 0.0) + p
+            self._add(context, added, other._sums[context].items())
+
+    def _add(self, context: NGram, added: int, sums: Iterable[tuple[int, float]]) -> None:
+        self._added[context] = self._added.get(context, 0) + added
+        own = self._sums.setdefault(context, {})
+        for token, p in sums:
+            own[token] = own.get(token, 0.0) + p
 
     def blended(
         self, lower: Float[Tensor, "vocab"], context: NGram, prior: float, earlier: "SoftCounts"
