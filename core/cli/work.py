@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any, final
 
 from outrider.base.errors import require
@@ -47,12 +48,18 @@ class Work(AbstractContextManager["Work"], ABC):
 
 @final
 class OneProcess(Work):
-    """Measures in this process, one question after the other."""
+    """Measures in this process, one question after the other.
+
+    answers: whether the target's answers to last turns are needed.
+    folder: the cache of its texts; None for none.
+    """
 
     def __init__(self, settings: Compare) -> None:
         self.settings = settings
         self.inputs = run_inputs(settings)
         self.facts = self.inputs.facts
+        self.answers: bool = "overlap" in PROTOCOLS[settings.protocol]
+        self.folder: Path | None = cache_folder() if settings.cache else None
         self._warmed = False
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
@@ -62,8 +69,8 @@ class OneProcess(Work):
             inputs.prompts,
             inputs.writing,
             chat=settings.chat,
-            answers="overlap" in PROTOCOLS[settings.protocol],
-            folder=cache_folder() if settings.cache else None,
+            answers=self.answers,
+            folder=self.folder,
             on_text=on_text,
         )
 

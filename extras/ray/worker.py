@@ -12,9 +12,9 @@ from hydra.core.utils import setup_globals
 from outrider.base.errors import require
 from outrider.cli.settings import Compare
 from outrider.cli.work import OneProcess
-from outrider.lab.measuring.compare import PROTOCOLS, ask
+from outrider.lab.measuring.compare import ask
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.texts import cache_folder, written
+from outrider.lab.measuring.texts import written
 from outrider.lab.measuring.variants import Question, Variant
 
 
@@ -44,10 +44,9 @@ class Worker:
 
         texts: the texts that were needed before, in their order.
         """
-        inputs, settings = self._work.inputs, self._work.settings
-        answers = "overlap" in PROTOCOLS[settings.protocol]
+        inputs, chat = self._work.inputs, self._work.settings.chat
         asking = ask(
-            inputs.target, inputs.prompts, inputs.writing, chat=settings.chat, answers=answers
+            inputs.target, inputs.prompts, inputs.writing, chat=chat, answers=self._work.answers
         )
         given = iter(texts)
         try:
@@ -68,7 +67,7 @@ class Worker:
             writing.sampling,
             writing.max_new_tokens,
             batch=len(prompts),
-            folder=cache_folder() if self._work.settings.cache else None,
+            folder=self._work.folder,
         )
 
     def measure(
