@@ -8,7 +8,7 @@ import pytest
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.statistics.intervals import Statistic, ratio
 from outrider.lab.statistics.permutation_test import (
-    LEAST,
+    BLOCK,
     exchanges,
     holm,
     permutation_p_values,
@@ -31,6 +31,17 @@ def test_the_exchanges_of_few_prompts_are_all_counted() -> None:
         first, second = np.where(flips, other, one).sum(), np.where(flips, one, other).sum()
         hits += abs(first - second) >= abs(one.sum() - other.sum())
     assert exchange_p(ratio(one, tested), ratio(other, tested)) == hits / 32
+
+
+def test_exchanges_that_can_all_be_counted_are_not_stopped() -> None:
+    """The first of them exchange the first prompts alone, so they are no sample of all."""
+    random = np.random.default_rng(3)
+    one, other = random.normal(2, 0.1, (2, 16))
+    signs = 1 - 2 * ((np.arange(2**15)[:, None] >> np.arange(16)) % 2)
+    hits = np.abs(signs @ (one - other)) >= abs((one - other).sum()) - 1e-9
+    test = ratio(one, np.ones(16)), ratio(other, np.ones(16))
+    assert permutation_p_values([test], tests=276) == [hits.mean()]
+    assert hits.mean() > 0.1
 
 
 @pytest.mark.parametrize("count", [2, 6, 15, 16, 40])
@@ -86,9 +97,7 @@ def test_a_family_of_many_tests_can_reach_a_small_p() -> None:
     small, large = permutation_p_values([(one, other), (one, equal)], tests=tests)
     assert small * tests < 0.01
     assert small == 1 / exchanges(tests)
-    assert large * LEAST == pytest.approx(
-        round(large * LEAST)
-    )  # it stopped as soon as it was clear
+    assert large * BLOCK == round(large * BLOCK)  # it stopped as soon as it was clear
 
 
 def test_many_pairs_are_counted_as_each_of_them_is_alone() -> None:
