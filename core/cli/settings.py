@@ -85,19 +85,3 @@ class Compare(Decoding):
     live: bool
     cache: bool
     resume: bool
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    drafter: Part = None
-    verifier: Part = None
-    policy: Part = None
-    target: Part = None
-    engine: Part = None
-    constraint: Part = None
-    data: Part = None
-    recipe: Part = None
-    report: Part = None
-    score: Part = None
-    thorough: bool

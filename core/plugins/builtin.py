@@ -81,19 +81,5 @@ def register_commands(register: Callable[[Command], None]) -> None:
             settings=f"{SETTINGS}:Compare",
             check="outrider.cli.variant_configs:check_job",
         ),
-        Command(
-            "check",
-            "prove a part",
-            f"{COMMANDS}.check:check",
-            json=True,
-            settings=f"{SETTINGS}:Check",
-        ),
-        Command(
-            "plugins",
-            "what is registered, by whom",
-            f"{COMMANDS}.plugins:plugins",
-            plain=True,
-            json=True,
-        ),
     ):
         register(command)

@@ -1,1 +1,1 @@
-"""Writes the package of a plugin, which its tests prove."""
+"""What those who write parts run: lists what is registered, checks a part, writes a package."""

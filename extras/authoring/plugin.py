@@ -1,12 +1,19 @@
-"""Registers the command `new-plugin`."""
+"""Registers the commands of those who write parts: `check`, `plugins` and `new-plugin`."""
 
 from collections.abc import Callable
 
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import hookimpl
 
+HERE = "outrider.extras.authoring"
+
 
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
-    run = "outrider.extras.authoring.new_plugin:new_plugin"
+    settings = f"{HERE}.settings:Check"
+    run = f"{HERE}.check:check"
+    register(Command("check", "prove a part", run, json=True, settings=settings))
+    run = f"{HERE}.plugins:plugins"
+    register(Command("plugins", "what is registered, by whom", run, plain=True, json=True))
+    run = f"{HERE}.new_plugin:new_plugin"
     register(Command("new-plugin", "write a plugin's package", run, plain=True))

@@ -20,11 +20,11 @@ from outrider.contract.round import Counts, Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
+from outrider.extras.authoring.about import about, needs
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
 from outrider.lab.measuring.measurement import Step
 from outrider.lab.measuring.trial import piece_of
-from outrider.plugins.about import about, needs
 from outrider.plugins.registry import installed
 
 FIELDS = ("drafter", "gamma", "sampling.temperature", "max_new_tokens")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import BloomConfig, BloomForCausalLM
 
 from outrider import Context, Drafter, Pen, hookimpl
 from outrider.cli.quoting import quote_prompt
@@ -69,16 +68,6 @@ def with_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 def written(folder: Path, name: str) -> Any:
     (path,) = folder.rglob(name)
     return json.loads(path.read_text())
-
-
-@pytest.fixture(scope="module")
-def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
-    """A folder with a tiny model that can't read trees, and a tokenizer."""
-    folder = tmp_path_factory.mktemp("tiny-bloom")
-    sizes = {"vocab_size": len(words), "hidden_size": 16, "n_layer": 2, "n_head": 2}
-    BloomForCausalLM(BloomConfig(**sizes, eos_token_id=1)).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return folder
 
 
 def test_version(run: Any) -> None:
@@ -271,65 +260,12 @@ def test_a_part_that_exits_while_being_made_is_a_fault(run: Any) -> None:
     assert "test_main.Fails: SystemExit: 0 (" in err
 
 
-def test_check_lists_the_checks_that_held(run: Any) -> None:
-    status, out, _ = run("check", "verifier=token")
-    assert status == 0
-    assert "NO" not in out
-    status, out, _ = run("check", "verifier=lenient", "drafter=none")
-    assert status == 0
-    assert "LOSSY" in out
-    status, out, _ = run("check", "drafter=none", "thorough=true")
-    assert status == 0
-    assert "every length" in out
-
-
-def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
-    status, out, _ = run("check", "target=transformers", f"target.model={folder}")
-    assert status == 0
-    assert "self-test of LlamaForCausalLM" in out
-    assert "the first layers work as a model" in out
-    assert out.count("holds") == 7
-    assert "NO" not in out
-    status, out, _ = run("check", "target=tabular", "target.encoder=true")
-    assert status == 0
-    assert "self-test" not in out
-
-
-def test_check_names_refused_abilities_and_their_reasons(run: Any, bloom: Path) -> None:
-    options = ("target=transformers", f"target.model={bloom}")
-    status, out, _ = run("check", *options)
-    assert status == 0
-    told = " ".join(" ".join(line.split("│")[-2:]) for line in out.splitlines() if "│" in line)
-    assert "it can't read a tree" in " ".join(told.split())
-    assert "refused" in out
-
-
 @pytest.mark.usefixtures("with_fails")
 def test_check_fails_where_a_check_does(run: Any) -> None:
     status, out, err = run("check", "drafter=fails")
     assert status == 1
     assert "NO" in out
     assert "checks failed" in err
-
-
-def test_the_list_of_plugins_names_the_needs_of_each_part(run: Any) -> None:
-    status, out, _ = run("plugins")
-    assert status == 0
-    assert "…" not in out  # nothing is cut where it is piped
-    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
-    assert lines["lenient"].split()[-1] == "LOSSY" and lines["token"].split()[-1] == "yes"
-    assert max(map(len, out.splitlines())) <= 80
-    text = " ".join(out.split())
-    assert "medusa Drafts from the state that weights (given for smollm2;" in text
-    status, out, _ = run("plugins", "--json")
-    parts = {(part["role"], part["name"]): part for part in json.loads(out)}
-    assert parts["drafter", "prompt_lookup"]["needs"] == []
-    assert parts["drafter", "prompt_lookup"]["about"].startswith("Prompt lookup decoding")
-    assert parts["drafter", "hydra"]["needs"] == [
-        "weights (train recipe=hydra)", "the target's states", "path="
-    ]  # fmt: skip
-    assert parts["drafter", "token_recycling"]["needs"] == ["trees"]
-    assert parts["drafter", "shallow_aggressive"]["needs"] == ["an encoder's input"]
 
 
 @pytest.mark.parametrize(

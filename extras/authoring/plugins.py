@@ -8,7 +8,7 @@ from rich.table import Table
 
 from outrider.base.terminal import plain, print_json, results
 from outrider.cli.usage import argument_parser
-from outrider.plugins.about import about, needs
+from outrider.extras.authoring.about import about, needs
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 

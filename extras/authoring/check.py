@@ -11,10 +11,10 @@ from rich.table import Table
 
 from outrider.base.errors import ConfigError, OutriderError
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.extras.authoring.settings import Check
 from outrider.plugins.config import build, factory_of
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
