@@ -46,6 +46,8 @@ __all__ = [
     "regex",
 ]
 
+from typing import TYPE_CHECKING, Any
+
 from outrider.base.errors import (
     ConfigError,
     DrafterError,
@@ -53,8 +55,6 @@ from outrider.base.errors import (
     PluginError,
     TargetError,
 )
-from outrider.constraints.guidance import grammar, json_schema, regex
-from outrider.constraints.penalties import Penalties
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -72,3 +72,16 @@ from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command
 from outrider.plugins.config import build, compose
 from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.registry import builtin
+
+if TYPE_CHECKING:
+    from outrider.extras.constraints.guidance import grammar, json_schema, regex
+    from outrider.extras.constraints.penalties import Penalties
+
+
+def __getattr__(name: str) -> Any:
+    """Returns a constraint that comes with the package, as a plugin of it."""
+    entry = builtin().of("constraint").get(name.lower())
+    if entry is None or name not in __all__:
+        raise AttributeError(f"module 'outrider' has no attribute {name!r}")
+    return entry.factory

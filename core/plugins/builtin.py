@@ -42,12 +42,6 @@ def register_targets(register: Register) -> None:
 
 
 @hookimpl
-def register_constraints(register: Register) -> None:
-    for name in ("regex", "json_schema", "grammar"):
-        register(name, f"outrider.constraints.guidance:{name}", extra="guidance")
-
-
-@hookimpl
 def register_data_sources(register: Register) -> None:
     for name in ("demo", "own", "jsonl"):
         register(name, f"outrider.data.sources:{name}")

@@ -6,5 +6,5 @@ shows what such a model can do: `readings` reads `self_test_text` in several way
 `kept_tests` keeps the result on disk. `gguf` converts files of llama.cpp. `tabular` has known
 distributions, for proofs.
 
-May import `contract`, `plugins`, `decoding` and `constraints`.
+May import `contract`, `plugins` and `decoding`.
 """

@@ -17,7 +17,6 @@ HOLDS = {
     "drafters": "one file per family",
     "verifiers": "one file per rule",
     "targets": "models whose text is wanted, and their passes",
-    "constraints": "penalties, grammars",
     "decoding": "the loop, from prompt to text",
     "plugins": "hooks, registry, configs",
     "contract": "the classes that an author of a plugin reads",

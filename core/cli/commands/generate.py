@@ -16,13 +16,13 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
 from outrider.cli.settings import Generate
 from outrider.cli.token_styles import STYLES, legend
-from outrider.constraints.penalties import Penalties
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
+from outrider.plugins.registry import installed
 
 
 def generate(settings: Generate) -> float | None:
@@ -138,7 +138,7 @@ def _generate_batch(
 
 def _constraint(settings: Generate) -> Constraint | None:
     """Returns the penalties and the grammar of the settings as one constraint; None for neither."""
-    penalties = Penalties(**settings.penalties)
+    penalties = installed().find("constraint", "penalties").factory(**settings.penalties)
     grammar = None if settings.constraint is None else build(settings.constraint)
     if grammar is None or penalties.change_nothing:
         return grammar if penalties.change_nothing else penalties

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float
 
 from outrider.base.errors import OutriderError
-from outrider.constraints.penalties import Penalties
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
+from outrider.extras.constraints.penalties import Penalties
 from outrider.extras.serving.audit.client import Choice, Request, Token
 
 ROUNDING = 1e-3

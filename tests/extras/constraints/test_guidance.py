@@ -229,4 +229,4 @@ def test_a_target_without_a_tokenizer_is_refused() -> None:
 def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
     with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
-        build({"_target_": "outrider.constraints.guidance.regex", "pattern": "a"})
+        build({"_target_": "outrider.extras.constraints.guidance.regex", "pattern": "a"})

@@ -1,1 +1,0 @@
-"""Constraints that come with the package: penalties on tokens, and grammars."""

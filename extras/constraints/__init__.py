@@ -1,0 +1,1 @@
+"""Constraints on texts: penalties on tokens, and grammars."""
