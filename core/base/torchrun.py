@@ -15,3 +15,17 @@ def world() -> int:
 def rank() -> int:
     """Returns the number of this process among them, from 0."""
     return int(os.environ.get("RANK", "0")) if world() > 1 else 0
+
+
+def lose() -> None:
+    """Notes that another of them could not be reached."""
+    global _lost
+    _lost = True
+
+
+def lost() -> bool:
+    """Returns whether another of them could not be reached: whatever fails then is due to that."""
+    return _lost
+
+
+_lost = False

@@ -15,7 +15,7 @@ from rich.markup import escape
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
-from outrider.base.torchrun import FIELD, rank, world
+from outrider.base.torchrun import FIELD, lost, rank, world
 from outrider.cli.arguments import arranged
 from outrider.cli.blame import WHERE, blamed
 from outrider.cli.completion import completions
@@ -223,8 +223,6 @@ def _check_ranks(config: Any, command: Command) -> None:
 
 def _on_sigterm(*_: Any) -> None:
     """Raises an error when torchrun stops this rank, so that the run saves what it has."""
-    from outrider.targets.passes.launch import lost  # imports torch, which the ranks have anyway
-
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if not lost():  # otherwise this rank is ending already
         raise TargetError(

@@ -17,7 +17,6 @@ from torch import Tensor
 from outrider.base.folders import write_whole
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
-from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
@@ -49,7 +48,7 @@ def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfT
 
     start: as for `self_test`, which raises the same errors.
     """
-    if is_exempt(model) or is_sharded(model):
+    if is_exempt(model) or engine_of(model).spreads:
         return self_test(model, start)
     path = kept_folder() / f"{_key(model, start)}.json"
     kept = _read(path)

@@ -14,7 +14,7 @@ from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
 from outrider.targets.adapters import adapted, base_of, is_adapter
-from outrider.targets.passes import launch
+from outrider.targets.passes.engine import Engine
 from outrider.targets.weight_files import read_ahead, weight_files
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ GGUF = ".gguf"
 
 @checked()
 def load(
-    name: str, dtype: Dtype, device: str, *, tensor_parallel: bool = False
+    name: str, dtype: Dtype, device: str, spread: Engine | None = None
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Returns the model and tokenizer of a hub id, a folder or a GGUF file, ready to run.
 
     The weights of a GGUF file are dequantised, and those of an adapter's folder are added to its
     model's; a line says so.
 
-    tensor_parallel: whether to load only this rank's part of the weights.
+    spread: the engine that loads only this process's part of the weights, if there is one.
 
     Raises:
         ConfigError: there is no such model, `dtype` or `device` is unknown, or the number of ranks
@@ -56,10 +56,10 @@ def load(
         )
     if is_local:
         name = str(folder)
-        require(folder.is_dir() or not tensor_parallel, "model", name, "a folder to be spread")
+        require(folder.is_dir() or spread is None, "model", name, "a folder to be spread")
     try:
         with _quiet(downloads=not is_local and not is_quiet()):
-            model, tokenizer, report = _from_pretrained(name, dtype, tensor_parallel)
+            model, tokenizer, report = _from_pretrained(name, dtype, spread)
     except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
@@ -73,10 +73,10 @@ def load(
                 f"model={name!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
                 f" such as {names[0]}"
             )
-    return (model if tensor_parallel else model.to(torch_device)).eval(), tokenizer
+    return (model if spread else model.to(torch_device)).eval(), tokenizer
 
 
-def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any, Any, Any]:
+def _from_pretrained(name: str, dtype: str, spread: Engine | None) -> tuple[Any, Any, Any]:
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer
 
@@ -87,7 +87,7 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
         remarks().print(plain(line), soft_wrap=True)
     if is_adapter(folder):
         base = base_of(folder)
-        model, tokenizer, report = _from_pretrained(base, dtype, tensor_parallel)
+        model, tokenizer, report = _from_pretrained(base, dtype, spread)
         remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(name)
@@ -95,12 +95,7 @@ def _from_pretrained(name: str, dtype: str, tensor_parallel: bool) -> tuple[Any,
     read_ahead(weight_files(name))
     config: Any = AutoConfig.from_pretrained(name)
     auto_model = _auto_model(config)
-    options: dict[str, Any] = {}
-    if tensor_parallel:
-        from transformers.distributed.configuration_utils import DistributedConfig
-
-        launch.require_fit(config)
-        options["distributed_config"] = DistributedConfig(tp_plan="auto")
+    options = {} if spread is None else spread.load_options(config)
     model, report = auto_model.from_pretrained(
         name, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
     )

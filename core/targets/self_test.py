@@ -8,12 +8,11 @@ from weakref import WeakKeyDictionary
 import torch
 
 from outrider.base.errors import ConfigError, TargetError
+from outrider.base.torchrun import lost
 from outrider.contract.target import check_finite
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth, first_layers
-from outrider.targets.passes.launch import lost
-from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.passes.windows import context_window
 from outrider.targets.readings import (
     HEAD,
@@ -125,7 +124,7 @@ def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest
     result = SelfTest(layers=_uncut(model), window=window if window < length else 0)
     if reason := beyond_a_test(model):
         return replace(result, trees=reason, batches=reason)
-    alone = is_sharded(model) or subject.source is not None
+    alone = engine_of(model).spreads or subject.source is not None
     # A batch of trees tests everything at once. Only if it fails, each property is tested alone.
     if not alone and not _failure(lambda: batch_differs(subject, branches=True), "a batch"):
         return result
@@ -138,7 +137,7 @@ def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest
 
     start: the number of start tokens of an encoder-decoder's text.
     """
-    if is_sharded(subject.model):
+    if engine_of(subject.model).spreads:
         reason = "its parts are on several ranks"
         return replace(result, batches=reason)
     if subject.source is not None:
@@ -187,7 +186,7 @@ def _read_in_parts(
     except Exception as error:  # whatever a model may raise
         if lost():
             raise
-        if is_sharded(model):
+        if engine_of(model).spreads:
             raise TargetError(
                 f"model {name} can't be read on several ranks: {_line(error)}: expected a model"
                 " that transformers can spread"

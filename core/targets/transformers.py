@@ -25,10 +25,17 @@ from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load
-from outrider.targets.passes import launch, ranks
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.engine import AUTO, NONE, engine_of, require_engine, use_engine
+from outrider.targets.passes.engine import (
+    AUTO,
+    NONE,
+    RANKS,
+    engine_of,
+    engines,
+    require_engine,
+    use_engine,
+)
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.text_tree import TextTree
@@ -98,16 +105,14 @@ class TransformersTarget(BatchTarget):
         is_name = isinstance(model, str | Path)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
-            launch.join()
+            optimize = RANKS
         name = str(model) if is_name else ""
         if is_name:
-            model, tokenizer = load(name, dtype, device, tensor_parallel=tensor_parallel)
+            spread = engines()[RANKS] if tensor_parallel else None
+            model, tokenizer = load(name, dtype, device, spread)
         refuse_stateful(model)
         self._start = decoder_start(model)
-        self._spread = tensor_parallel
-        if tensor_parallel:
-            ranks.take_part(model)
-        if optimize == AUTO and (not is_name or self._start or tensor_parallel):
+        if optimize == AUTO and (not is_name or self._start):
             optimize = NONE
         use_engine(model, optimize, quantize)
         test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
@@ -150,7 +155,7 @@ class TransformersTarget(BatchTarget):
         """Returns what drafters may need from a model with that many layers."""
         states = {f"{HIDDEN}.{number}" for number in range(layers)}
         offers = {SOURCE} if self._start else {"model", CACHE, HIDDEN, *states}
-        if self._spread or has_states(self.model):
+        if engine_of(self.model).spreads or has_states(self.model):
             offers -= {CACHE}  # a rank has only a part of it, and a state is not split by tokens
         return frozenset(offers | ({"tokenizer"} if self.tokenizer else set()))
 
@@ -220,7 +225,7 @@ class TransformersTarget(BatchTarget):
         return write_turns(self.model, self.eos, texts)
 
     def fingerprint(self) -> str | None:
-        if self._spread:  # no rank has all of the weights
+        if engine_of(self.model).spreads:  # no rank has all of the weights
             return None
         if self._fingerprint is None:
             digest = hashlib.sha256(self.model.config.to_json_string().encode())

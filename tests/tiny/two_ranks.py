@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from outrider import OutriderError
-from outrider.targets.passes.ranks import is_sharded
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.transformers import TransformersTarget
 from tiny.forked import on_ranks
 from tiny.tokenizers import byte_level
@@ -38,7 +38,7 @@ def _called(folder: str, calls: Calls[Answer]) -> dict[str, Answer | Exception]:
     """Returns the answers on the first rank; the other ends inside `TransformersTarget`."""
     try:
         target = TransformersTarget(folder, tensor_parallel=True)
-        assert is_sharded(target.model), "each rank has the whole model"
+        assert engine_of(target.model).spreads, "each rank has the whole model"
         return {name: _answer(call, target) for name, call in calls.items()}
     except OutriderError as error:
         return dict.fromkeys(calls, error)

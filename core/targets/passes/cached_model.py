@@ -16,7 +16,6 @@ from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, PassInput
-from outrider.targets.passes.ranks import is_sharded
 from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import TreeMask, additive_mask
@@ -190,10 +189,7 @@ def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
 def refuse_stateful(model: "PreTrainedModel") -> None:
     """Raises `TargetError` if a model keeps a state that no cache can roll back."""
     name, others = type(model).__name__, layer_types(model) - (STATELESS | STATEFUL)
-    if has_states(model):
-        if is_sharded(model):
-            raise TargetError(f"model {name}: its states can't be spread over ranks")
-    elif getattr(model, "_is_stateful", False) or others:
+    if not has_states(model) and (getattr(model, "_is_stateful", False) or others):
         reason = f"layers of {', '.join(sorted(others))}" if others else "a recurrent state"
         raise TargetError(f"model {name}: {reason} can't be rolled back after a rejection")
 

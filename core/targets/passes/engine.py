@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 AUTO, NONE = "auto", "none"
 """The settings that name no engine: the first that takes the model by itself, and none at all."""
 
+RANKS = "ranks"
+"""The engine of a model that `target.tensor_parallel` spreads over processes."""
+
+Table = Literal["input_embeddings", "output_embeddings"]
+
 
 class Engine(ABC):
     """Runs the passes of models that were prepared for it, in its own way.
@@ -36,16 +41,25 @@ class Engine(ABC):
     automatic: whether `optimize=auto` takes it for every model that it can run; of several, the
         first by name.
     quantizes: the settings of `quantize` that it knows.
+    spreads: whether each of several processes has only a part of a model and of its caches.
     checks: where the conformance kit finds its checks.
     """
 
     automatic: ClassVar[bool] = False
     quantizes: ClassVar[tuple[str, ...]] = ()
+    spreads: ClassVar[bool] = False
     checks: ClassVar[str] = "outrider.testing.engines:CHECKS"
 
     @abstractmethod
     def refusal(self, model: "PreTrainedModel") -> str:
         """Returns why it can't run a model, worded to follow "since"; "" if it can."""
+
+    def load_options(self, config: Any) -> dict[str, Any]:
+        """Returns options of transformers' `from_pretrained`, for an engine that spreads a model.
+
+        config: that of the model to be loaded.
+        """
+        return {}
 
     @abstractmethod
     def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
@@ -90,6 +104,11 @@ class Engine(ABC):
         capacity: how many tokens of each to make room for at first.
         """
         return None
+
+    def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
+        """Returns a model's input or output embeddings, as a whole."""
+        weight: Tensor = getattr(model, f"get_{name}")().weight
+        return weight
 
     def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
         """Returns the precision of the keys and values in a model's cache."""

@@ -41,7 +41,7 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     is_cut = short is not model
     if is_cut:
         short.config = _shorter_config(model, field, range(layers))
-    is_spread = (getattr(model, "tp_size", None) or 1) > 1
+    is_spread = engine_of(model).spreads
     if not is_cut or not (is_spread or _runs_only(model, short, total, range(layers))):
         raise ConfigError(
             f"drafter.layers={layers}: {type(model).__name__} can't be cut after its first layers"

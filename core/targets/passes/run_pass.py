@@ -7,7 +7,6 @@ import torch
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
-from outrider.targets.passes.ranks import SpreadCache, is_sharded
 from outrider.targets.passes.recurrent import RecurrentCache, has_states
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ def run_pass(model: "PreTrainedModel", cache: "Cache | PassCache", inputs: PassI
 
 def new_cache(model: "PreTrainedModel") -> "GrowingCache | PassCache":
     """Returns an empty cache for one sequence, of the kind that the model's passes need."""
-    if is_sharded(model):
-        return SpreadCache(model)
     if has_states(model):
         return RecurrentCache(model)
     return engine_of(model).new_cache(model)

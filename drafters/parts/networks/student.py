@@ -13,7 +13,6 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import AUTO, engine_of, use_engine
-from outrider.targets.passes.ranks import is_sharded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -90,7 +89,7 @@ def read_student(
     tables = (weights.embedding(target).detach(), weights.head(target).detach())
     model: Any = weights.with_random_weights(lambda: auto.from_config(config), target, 0)
     checkpoint.load_tensors(model, {**tensors, **dict(zip(names, tables, strict=True))}, file)
-    if not is_sharded(target.model):  # share the target's tables instead of copying them
+    if not engine_of(target.model).spreads:  # share the target's tables instead of copying them
         model.set_input_embeddings(target.model.get_input_embeddings())
         model.set_output_embeddings(target.model.get_output_embeddings())
     if mask is not None:

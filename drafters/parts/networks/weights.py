@@ -14,8 +14,7 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.engine import Engine
-from outrider.targets.passes.ranks import gather_weight
+from outrider.targets.passes.engine import Engine, engine_of
 
 UNTRAINED = "untrained"
 """The path that stands for random weights."""
@@ -135,7 +134,7 @@ def target_sizes(target: Target) -> dict[str, int]:
 
 def embedding(target: Target) -> Float[Tensor, "vocab width"]:
     """Returns the target's input embeddings."""
-    return gather_weight(target.model, "input_embeddings")
+    return engine_of(target.model).table(target.model, "input_embeddings")
 
 
 def head(target: Target) -> Float[Tensor, "vocab width"]:
@@ -147,7 +146,7 @@ def head(target: Target) -> Float[Tensor, "vocab width"]:
     module = target.model.get_output_embeddings()
     if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
         raise ConfigError("target: expected a head that is one matrix without bias")
-    return gather_weight(target.model, "output_embeddings")
+    return engine_of(target.model).table(target.model, "output_embeddings")
 
 
 def with_random_weights(make: Callable[[], Network], target: Target, seed: int) -> Network:

@@ -11,8 +11,6 @@ from transformers import (
     Gemma2ForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
-    MambaConfig,
-    MambaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
 )
@@ -101,15 +99,6 @@ def test_states_of_an_unknown_kind_are_refused(llama: Any) -> None:
     model = llama()
     model.config.layer_types = ["compressed_sparse_attention"] * len(model.model.layers)
     with pytest.raises(TargetError, match="LlamaForCausalLM: layers of compressed_sparse_"):
-        refuse_stateful(model)
-
-
-def test_states_that_are_spread_over_ranks_are_refused() -> None:
-    config = MambaConfig(vocab_size=31, hidden_size=16, num_hidden_layers=1, state_size=4)
-    model = MambaForCausalLM(config)
-    refuse_stateful(model)
-    model._tp_size = 2
-    with pytest.raises(TargetError, match="MambaForCausalLM: its states can't be spread"):
         refuse_stateful(model)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float
@@ -15,12 +15,15 @@ from torch import Tensor, distributed
 
 from outrider.base.errors import OutriderError, RankEnded, TargetError, described
 from outrider.base.terminal import plain, remarks
-from outrider.base.torchrun import rank
+from outrider.base.torchrun import FIELD, rank
+from outrider.extras.ranks import launch
+from outrider.extras.ranks.launch import reaching
+from outrider.targets.passes.engine import Engine, Table, note_engine
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.launch import reaching
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.recurrent import has_states
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,8 +33,6 @@ IDLE = timedelta(days=30)
 
 Edit = tuple[int, tuple[int, ...]]
 """A number of last tokens in a cache, and which of them are kept; see `retain_rows`."""
-
-Table = Literal["input_embeddings", "output_embeddings"]
 
 
 @final
@@ -53,9 +54,47 @@ class Order:
     inputs: PassInput
 
 
-def is_sharded(model: "PreTrainedModel") -> bool:
-    """Returns whether a model is spread over ranks."""
-    return (getattr(model, "tp_size", None) or 1) > 1
+@final
+class Ranks(Engine):
+    """Spreads a decoder over the processes of torchrun, by transformers' plan for it."""
+
+    spreads = True
+
+    def refusal(self, model: "PreTrainedModel") -> str:
+        is_spread = (getattr(model, "tp_size", None) or 1) > 1
+        return "" if is_spread else f"the model was loaded as a whole: expected {FIELD}=true"
+
+    def load_options(self, config: Any) -> dict[str, Any]:
+        """Connects to the other ranks, and has each load its part of the weights.
+
+        Raises:
+            ConfigError: there are no others, or the model can't be spread over them.
+        """
+        from transformers.distributed.configuration_utils import DistributedConfig
+
+        launch.join()
+        launch.require_fit(config)
+        return {"distributed_config": DistributedConfig(tp_plan="auto")}
+
+    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+        """Does what `take_part` does, and raises what it raises.
+
+        Raises:
+            TargetError: the model has recurrent states.
+        """
+        if has_states(model):
+            name = type(model).__name__
+            raise TargetError(f"model {name}: its states can't be spread over ranks")
+        note_engine(model, self)  # the other ranks stay here
+        take_part(model)
+
+    def new_cache(self, model: "PreTrainedModel") -> PassCache:
+        return SpreadCache(model)
+
+    def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
+        assert _first is not None, "only the first rank has drafters"
+        with _first.leading(name):
+            return _gathered(model, name)
 
 
 def take_part(model: "PreTrainedModel") -> None:
@@ -90,7 +129,7 @@ class FirstRank:
         self._together = self._broken = False
         self.dropped: list[int] = []
         for table in ("input_embeddings", "output_embeddings"):
-            _embeddings(model, table).register_forward_pre_hook(self._check)
+            getattr(model, f"get_{table}")().register_forward_pre_hook(self._check)
         atexit.register(self._end)
 
     @contextmanager
@@ -169,21 +208,11 @@ class SpreadCache(PassCache):
             return _run(self._model, order, self._own)
 
 
-def gather_weight(model: "PreTrainedModel", table: Table) -> Float[Tensor, "vocab width"]:
-    """Returns a model's input or output embeddings, gathered if they are spread over the ranks."""
-    if not is_sharded(model):
-        weight: Tensor = _embeddings(model, table).weight
-        return weight
-    assert _first is not None, "only the first rank has drafters"
-    with _first.leading(table):
-        gathered: Tensor = _embeddings(model, table).weight.full_tensor()
+@torch.no_grad()
+def _gathered(model: Any, name: Table) -> Float[Tensor, "vocab width"]:
+    """Returns a table of embeddings as a whole, of which each rank has a part."""
+    gathered: Tensor = getattr(model, f"get_{name}")().weight.full_tensor()
     return gathered
-
-
-def _embeddings(model: Any, table: Table) -> Any:
-    if table == "input_embeddings":
-        return model.get_input_embeddings()
-    return model.get_output_embeddings()
 
 
 def _follow(model: "PreTrainedModel", orders: Any) -> None:
@@ -198,8 +227,7 @@ def _follow(model: "PreTrainedModel", orders: Any) -> None:
             if order is None:
                 return
             if not isinstance(order, Order):
-                with torch.no_grad():
-                    _embeddings(model, order).weight.full_tensor()
+                _gathered(model, order)
                 continue
             for number in order.dropped:
                 caches.pop(number, None)

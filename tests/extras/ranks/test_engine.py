@@ -14,12 +14,14 @@ import pytest
 from tiny import forked
 from tiny.models import build, entries
 from torch import distributed
-from transformers import CONFIG_MAPPING
+from transformers import CONFIG_MAPPING, MambaConfig, MambaForCausalLM
 
-from outrider import ConfigError
+from outrider import ConfigError, TargetError
 from outrider.base.errors import RankEnded
-from outrider.targets.passes import launch, ranks
+from outrider.extras.ranks import engine as ranks
+from outrider.extras.ranks import launch
 from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.engine import note_engine, use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.run_pass import new_cache
@@ -205,9 +207,20 @@ def test_an_order_counts_layers_as_the_other_ranks_do(monkeypatch: pytest.Monkey
     first = SimpleNamespace(dropped=[], leading=lambda order: nullcontext(orders.append(order)))
     monkeypatch.setattr(ranks, "_first", first)
     model = first_layers(build(entry), 2)
-    monkeypatch.setattr("outrider.targets.passes.run_pass.is_sharded", lambda model: True)
+    note_engine(model, ranks.Ranks())
     CachedModel(model).feed([5, 6], 1)
     assert [order.layers for order in orders] == [2]
+
+
+def test_a_model_with_states_is_refused() -> None:
+    config = MambaConfig(vocab_size=31, hidden_size=16, num_hidden_layers=1, state_size=4)
+    with pytest.raises(TargetError, match="MambaForCausalLM: its states can't be spread"):
+        ranks.Ranks().prepare(MambaForCausalLM(config))
+
+
+def test_a_whole_model_is_refused(llama: Any) -> None:
+    with pytest.raises(ConfigError, match="optimize='ranks': expected none, since the model was"):
+        use_engine(llama(), "ranks")
 
 
 def test_a_rank_that_torchrun_stops_says_so(

@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 
 from outrider.base.errors import ConfigError, TargetError
-from outrider.base.torchrun import FIELD, rank, world
+from outrider.base.torchrun import FIELD, lose, rank, world
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank may take for its part of a pass. A rank that died is noticed at once."""
@@ -64,18 +64,9 @@ def require_fit(config: Any) -> None:
         )
 
 
-def lost() -> bool:
-    """Returns whether another rank could not be reached."""
-    return _lost
-
-
-_lost = False
-
-
 @contextmanager
 def reaching() -> Iterator[None]:
     """Turns any error of the connection to another rank into a `TargetError`."""
-    global _lost
     try:
         yield
     except RuntimeError as error:
@@ -84,6 +75,6 @@ def reaching() -> Iterator[None]:
             raise
         # Without the location in gloo's code and its guess at the cause.
         line = re.sub(r"^\[\S+\] | This is typically .*", "", line)
-        _lost = True
+        lose()
         others = "rank 0" if rank() else "another rank"
         raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error

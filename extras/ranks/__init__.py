@@ -1,0 +1,1 @@
+"""One model spread over the processes of torchrun."""
