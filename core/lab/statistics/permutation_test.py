@@ -78,16 +78,16 @@ def _counted(
     pairs: Sequence[tuple[Statistic, Statistic]], prompts: int, most: int, seed: int
 ) -> list[float]:
     """Returns the share of exchanges that lead to a gap as large as the observed one."""
-    statistics = list({id(statistic): statistic for pair in pairs for statistic in pair}.values())
-    number = {id(statistic): index for index, statistic in enumerate(statistics)}
-    sums = _sums(statistics)
-    figures = [float(statistic.value) for statistic in statistics]
+    figures = [(float(one.value), float(other.value)) for one, other in pairs]
     hits, counts = np.zeros((2, len(pairs)))
     going, all_counted = list(range(len(pairs))), _are_few(prompts, most)
     for exchanged in _exchanges(prompts, most, seed):
         going = [index for index in going if all_counted or hits[index] < ENOUGH]
         if not going:
             break
+        used = {id(statistic): statistic for index in going for statistic in pairs[index]}
+        number = {key: index for index, key in enumerate(used)}
+        sums = _sums(list(used.values()))
         moved = np.tensordot(sums, exchanged.astype(float), (1, 1))
         kept = sums.sum(1)[..., None] - moved
         for index in going:
@@ -96,8 +96,8 @@ def _counted(
             first = one.figure((kept[ones] + moved[others]).T)
             gaps = np.abs(first - other.figure((kept[others] + moved[ones]).T))
             # For rounding: exchanging equal values must not seem to make the gap smaller.
-            slack = 1e-9 * max(abs(figures[ones]), abs(figures[others]))
-            least = abs(figures[ones] - figures[others]) - slack
+            slack = 1e-9 * max(map(abs, figures[index]))
+            least = abs(figures[index][0] - figures[index][1]) - slack
             hits[index] += len(gaps) - np.count_nonzero(gaps < least)  # no figure: a hit
             counts[index] += len(gaps)
     return [float(p) for p in hits / counts]
@@ -105,13 +105,11 @@ def _counted(
 
 def _sums(statistics: Sequence[Statistic]) -> Floats:
     """Returns what the statistics sum, filled up with zeros [statistics, prompts, columns]."""
-    columns = max(statistic.columns.shape[-1] for statistic in statistics)
-    return np.stack(
-        [
-            np.pad(statistic.columns, ((0, 0), (0, columns - statistic.columns.shape[-1])))
-            for statistic in statistics
-        ]
-    )
+    most = max(statistic.columns.shape[-1] for statistic in statistics)
+    sums = np.zeros((len(statistics), len(statistics[0].columns), most))
+    for filled, statistic in zip(sums, statistics, strict=True):
+        filled[:, : statistic.columns.shape[-1]] = statistic.columns
+    return sums
 
 
 def _are_few(prompts: int, most: int) -> bool:
