@@ -126,6 +126,7 @@ def _run_hydra_command(
         run_single,
     )
     from outrider.plugins.options import offer_options
+    from outrider.plugins.presets import check_own_presets
 
     offer_options()
     if world() > 1:
@@ -142,6 +143,7 @@ def _run_hydra_command(
     )
     run = partial(_run_guarded, function, command)
     try:
+        check_own_presets(sys.argv[1:])
         if rank():
             # Only the first rank runs the command. The others load the target, and take part in the
             # first rank's passes until it ends.

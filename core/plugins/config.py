@@ -24,6 +24,7 @@ from yaml import YAMLError
 from outrider.base.bounds import check, expected
 from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
 from outrider.plugins.options import offer_options
+from outrider.plugins.presets import check_own_presets
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES, plural
 from outrider.plugins.schema import hint_of
@@ -54,6 +55,7 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     hints = {"command": str, "overrides": Sequence[str]}
     check(hints, {"command": command, "overrides": overrides})
     try:
+        check_own_presets(overrides)
         return _composed(command, overrides)
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(explain_error(error, command, overrides)) from error

@@ -4,8 +4,6 @@ import inspect
 from copy import deepcopy
 from dataclasses import field, make_dataclass
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 from hydra.core.config_search_path import ConfigSearchPath
@@ -20,7 +18,8 @@ from omegaconf.errors import OmegaConfBaseException
 from outrider.base.annotations import hints_of
 from outrider.base.errors import PluginError
 from outrider.plugins.entry import Entry
-from outrider.plugins.registry import builtin, installed
+from outrider.plugins.presets import check_presets
+from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 from outrider.plugins.schema import settings_schema, typed_field
 
@@ -34,12 +33,13 @@ class PluginConfigs(SearchPathPlugin):
     """Adds the presets of the installed plugins to Hydra's search path, and then the parts."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        for path in installed().search_paths:
+        paths = installed().search_paths
+        for place, path in enumerate(paths):
             try:
-                check_presets(path)
+                check_presets(path, tuple(paths[:place]))
             except PluginError as error:
-                if str(error) not in installed().faults:
-                    installed().leave_out(str(error))
+                if (fault := f"a plugin's {error}") not in installed().faults:
+                    installed().leave_out(fault)
                 continue
             search_path.append(provider="outrider-plugin", path=path)
         search_path.append(provider=SCHEME, path=f"{SCHEME}://")
@@ -80,30 +80,6 @@ def offer_options() -> None:
     """Makes all parts and schemas known to Hydra; calling it again changes nothing."""
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
-
-
-@cache
-def check_presets(path: str) -> None:
-    """Looks at a folder of presets that a plugin names.
-
-    Raises:
-        PluginError: there is none, or a preset would take the place of a built-in part.
-    """
-    package = path.removeprefix("pkg://").replace("/", ".")
-    try:
-        folder = files(package) if path.startswith("pkg://") else Path(path.removeprefix("file://"))
-    except ModuleNotFoundError:
-        folder = None
-    if folder is None or not folder.is_dir():
-        raise PluginError(f"search path {path!r} of a plugin: expected a package or a folder")
-    for role in ROLES:
-        presets = folder.joinpath(role)
-        for entry in builtin().of(role).values():
-            if presets.joinpath(f"{entry.name}.yaml").is_file():
-                raise PluginError(
-                    f"search path {path!r} of a plugin: {role}/{entry.name}.yaml would replace the"
-                    f" built-in {role} {entry.name!r}: expected another name"
-                )
 
 
 @cache

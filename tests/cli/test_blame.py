@@ -18,7 +18,6 @@ from outrider import (
 )
 from outrider.base.errors import described, place
 from outrider.cli.blame import blamed
-from outrider.plugins.options import check_presets
 from outrider.targets.tabular import TabularTarget
 
 
@@ -61,24 +60,6 @@ def test_errors_without_a_message_or_with_a_long_one_are_one_line() -> None:
     assert len(described(ValueError("x\n" * 9999))) < 400
     assert described(TargetError("one line")) == "TargetError: one line"
     assert place(ValueError()) == ""
-
-
-@pytest.mark.parametrize(
-    "path", ["pkg://nowhere.conf", "file:///nowhere", "pkg://outrider.nowhere"]
-)
-def test_search_paths_have_to_exist(path: str) -> None:
-    with pytest.raises(outrider.PluginError, match="expected a package or a folder"):
-        check_presets(path)
-
-
-def test_presets_may_not_replace_built_in_parts(tmp_path: Any) -> None:
-    (tmp_path / "drafter").mkdir()
-    (tmp_path / "drafter" / "mine.yaml").touch()
-    check_presets(f"file://{tmp_path}")
-    check_presets.cache_clear()
-    (tmp_path / "drafter" / "bigram.yaml").touch()
-    with pytest.raises(outrider.PluginError, match="would replace the built-in drafter 'bigram'"):
-        check_presets(f"file://{tmp_path}")
 
 
 def test_a_constructor_that_fails_is_named() -> None:

@@ -1,0 +1,98 @@
+"""Folders of presets: that they exist, and that no file in them stands behind one of that name."""
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
+from outrider.plugins.registry import builtin, installed
+
+FIRST = ("pkg://hydra.conf", "pkg://outrider.conf")
+"""What is searched before any other folder."""
+
+CONFIG_DIR = ("--config-dir", "-cd")
+SEARCH_PATH = ("hydra.searchpath", "+hydra.searchpath", "++hydra.searchpath")
+
+
+@cache
+def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> None:
+    """Looks at a folder of presets that a plugin or a user names.
+
+    before: the plugins' folders that are searched before it.
+    own: whether it is the user's, which is searched after the parts of all plugins.
+
+    Raises:
+        PluginError: there is none, or a file in it has the name of one that is found before it.
+    """
+    folder = _folder(path)
+    parts = (installed() if own else builtin()).entries
+    names = {f"{entry.role}/{entry.name}.yaml": "that is built in" for entry in parts}
+    for earlier in (*before, *FIRST):
+        where = "that is built in" if earlier in FIRST else f"in {earlier!r}"
+        names |= dict.fromkeys(_configs(earlier), where)
+    for name, where in names.items():
+        if folder.joinpath(name).is_file():
+            line = f"search path {path!r}: {name} has the name of one {where}"
+            raise PluginError(f"{line}: expected another")
+
+
+def check_own_presets(arguments: Sequence[str]) -> None:
+    """Looks at the folders of presets that a command line names.
+
+    Raises:
+        ConfigError: as `check_presets` does for those of a plugin.
+    """
+    for folder in own_folders(arguments):
+        try:
+            check_presets(folder, tuple(installed().search_paths), own=True)
+        except PluginError as error:
+            raise ConfigError(str(error)) from error
+
+
+def own_folders(arguments: Sequence[str]) -> list[str]:
+    """Returns the search paths of the folders and packages that a command line names."""
+    found: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in CONFIG_DIR:
+            found.append(f"file://{value if equals else next(words, '')}")
+        elif name in SEARCH_PATH:
+            given = OverridesParser.create().parse_override(word).value()
+            paths = given if isinstance(given, list) else []  # for others Hydra says what is wrong
+            found += [path for path in paths if isinstance(path, str)]
+    return [path for path in found if "://" not in path or path.startswith(("pkg://", "file://"))]
+
+
+def _folder(path: str) -> Traversable:
+    """Returns the folder or package of a search path; raises `PluginError` if there is none."""
+    package, reason = path.removeprefix("pkg://").strip("/").replace("/", "."), ""
+    folder: Traversable = Path(path.removeprefix("file://"))
+    try:
+        if path.startswith("pkg://"):
+            folder = files(package)
+        if folder.is_dir():
+            return folder
+    except ANY_FAULT as error:  # what a package can raise when it is imported
+        reason = f" ({described(error)})"
+    raise PluginError(f"search path {path!r}: expected a package or a folder{reason}")
+
+
+@cache
+def _configs(path: str) -> tuple[str, ...]:
+    """Returns the files of a search path, as they are named in it."""
+    return tuple(_below(_folder(path)))
+
+
+def _below(folder: Traversable) -> list[str]:
+    found: list[str] = []
+    for item in folder.iterdir():
+        if item.is_dir():
+            found += [f"{item.name}/{name}" for name in _below(item)]
+        elif item.name.endswith(".yaml"):
+            found.append(item.name)
+    return found
