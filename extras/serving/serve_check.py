@@ -171,7 +171,8 @@ def _audited(
     if not config.audit:
         return None
     asked = [Request(tuple(ids), AUDITED_TOKENS) for ids in prompts[:PROMPTS]]
-    return Auditor(OpenAIClient(server.url), asked, FromTarget(target)).run(config.audit)
+    client = OpenAIClient(server.url, key=server.key)
+    return Auditor(client, asked, FromTarget(target)).run(config.audit)
 
 
 @contextmanager

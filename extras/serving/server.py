@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
@@ -80,6 +81,9 @@ class Drafted:
 class Server:
     """A context manager that runs vLLM with one model.
 
+    Only who has its `key` may ask it for texts: not every user of this machine. The key is handed
+    over in the environment, since all users see the command line of a process.
+
     python: the interpreter of the environment that holds vLLM.
     log: the file for everything that the server prints.
     speculative: vLLM's speculative config. Defaults to none, so no drafts.
@@ -102,6 +106,7 @@ class Server:
         patience: float = 900,
     ) -> None:
         self._port, self._log, self._patience = _free_port(), log, patience
+        self.key: str = secrets.token_urlsafe(24)
         arguments = ["--model", model, "--served-model-name", "model", "--host", "127.0.0.1"]
         arguments += ["--port", str(self._port), *options]
         if speculative is not None:
@@ -110,7 +115,7 @@ class Server:
         # package of that name. Links are not resolved: an environment's python is often a link.
         module = "vllm.entrypoints.openai.api_server"
         self._command = [str(python.absolute()), "-m", module, *arguments]
-        self._environment = {**os.environ, **(environment or {})}
+        self._environment = {**os.environ, **(environment or {}), "VLLM_API_KEY": self.key}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -201,6 +206,7 @@ class Server:
     def _ask(self, path: str, body: bytes | None = None) -> str:
         request = Request(self.url + path, data=body)
         request.add_header("Content-Type", "application/json")
+        request.add_header("Authorization", f"Bearer {self.key}")
         try:
             with LOOPBACK.open(request, timeout=self._patience) as reply:
                 return str(reply.read().decode())

@@ -101,17 +101,26 @@ class OpenAIClient(Client):
     model: the name that it serves the model by. Defaults to the first that it lists.
     logprobs: how many of the likeliest tokens it is asked for; 0 to ask for no log-probabilities.
     patience: the most seconds to wait for an answer.
+    key: what the server wants to be told (`--api-key` of vLLM). Defaults to none.
 
     Raises `OutriderError` if it can't be reached.
     """
 
     def __init__(
-        self, url: str, *, model: str | None = None, logprobs: int = 5, patience: float = 900
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        logprobs: int = 5,
+        patience: float = 900,
+        key: str | None = None,
     ) -> None:
         self._url = url.rstrip("/").removesuffix("/v1") + "/v1"
         self._patience, self._logprobs = patience, logprobs
         past_proxies = [ProxyHandler({})] if urlsplit(self._url).hostname in LOOPBACK else []
         self._opener = build_opener(*past_proxies)
+        if key is not None:
+            self._opener.addheaders.append(("Authorization", f"Bearer {key}"))
         self._model = model or str(self._call("/models")["data"][0]["id"])
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:

@@ -39,10 +39,14 @@ class Handler(BaseHTTPRequestHandler):
             for place, count in enumerate((float(Handler.drafts), 0.0))
         ]
         models = json.dumps({"data": [{"id": "model"}]})
+        if self.path.startswith("/v1") and self._is_stranger():
+            return
         pages = {"/metrics": "\n".join(lines), "/health": "", "/v1/models": models}
         self._reply(200, pages[self.path])
 
     def do_POST(self) -> None:
+        if self._is_stranger():
+            return
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         texts = SCRIPT["drafted"] if DRAFTS and "drafted" in SCRIPT else SCRIPT["texts"]
         text = texts.get(json.dumps(question["prompt"]))
@@ -56,6 +60,12 @@ class Handler(BaseHTTPRequestHandler):
         Handler.sampling = Handler.sampling or question["temperature"] > 0
         choice = {"token_ids": text[: question["max_tokens"]], "text": ""}
         self._reply(200, json.dumps({"choices": [choice] * question.get("n", 1)}))
+
+    def _is_stranger(self) -> bool:
+        is_known = self.headers["Authorization"] == f"Bearer {os.environ['VLLM_API_KEY']}"
+        if not is_known:
+            self._reply(401, '{"error": "Unauthorized"}')
+        return not is_known
 
     def _reply(self, status: int, text: str) -> None:
         self.send_response(status)

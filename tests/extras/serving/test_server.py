@@ -8,10 +8,20 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request
 
 import pytest
 
-from outrider.extras.serving.server import Answer, Drafted, Server, ServerError, cause, version_in
+from outrider.extras.serving.server import (
+    LOOPBACK,
+    Answer,
+    Drafted,
+    Server,
+    ServerError,
+    cause,
+    version_in,
+)
 
 
 def gone(group: int) -> bool:
@@ -67,7 +77,11 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         with pytest.raises(ServerError, match="no such prompt"):
             server.complete([9], 2)
         (group,) = set(groups(log))
+        for url, body in (("/v1/models", None), ("/v1/completions", b"{}")):
+            with pytest.raises(HTTPError, match="401"):
+                LOOPBACK.open(Request(server.url + url, body))
     assert gone(group)
+    assert server.key not in log.read_text()  # nor on the command line, which all users see
     words, drafter = json.loads(log.read_text().splitlines()[0])
     assert words[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "a model"]
     assert words[-3:] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
