@@ -60,7 +60,9 @@ def main() -> None:
                 options=OPTIONS,
             )
             with server:
-                auditor = Auditor(OpenAIClient(server.url, key=server.key), prompts, FromTarget(target))
+                auditor = Auditor(
+                    OpenAIClient(server.url, key=server.key), prompts, FromTarget(target)
+                )
                 result = auditor.run(options.requests)
                 print(f"{name}: {result.line}; {result.requests} requests")
                 if "failed" not in result.line:

@@ -60,6 +60,7 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
     """
     import uvicorn
 
+    from outrider.extras.view.connections import PunctualProtocol
     from outrider.extras.view.parts import parts_of
     from outrider.extras.view.play import Player
     from outrider.extras.view.server import app
@@ -80,7 +81,12 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
         console.print(address, soft_wrap=True, markup=False, highlight=False)
         pages = app(folders, token, player)
         config = uvicorn.Config(
-            pages, log_level="warning", access_log=False, lifespan="off", ws="none"
+            pages,
+            http=PunctualProtocol,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
         )
         server = uvicorn.Server(config)
         if player is not None:

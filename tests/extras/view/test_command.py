@@ -9,6 +9,7 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp
 
+from outrider.extras.view.connections import PunctualProtocol
 from outrider.extras.view.server import app
 
 
@@ -17,7 +18,8 @@ def test_the_address_has_a_token_and_is_of_this_machine(
 ) -> None:
     bound: list[str] = []
 
-    def note(_: uvicorn.Server, sockets: list[socket.socket]) -> None:
+    def note(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
+        assert server.config.http is PunctualProtocol
         bound.append(sockets[0].getsockname()[0])
 
     monkeypatch.setattr(uvicorn.Server, "run", note)
