@@ -21,6 +21,7 @@ DECIDING = (
     "drafters",
     "extras.cpu",
     "extras.policies",
+    "extras.ranks",
     "extras.scores",
     "lab",
     "targets",
