@@ -14,12 +14,12 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.data.prompts import read_jsonl
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
+from outrider.plugins.registry import make
 
 
 @final
@@ -169,7 +169,8 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
         ConfigError: the file is not a text, or not a data set although it ends in .jsonl.
     """
     if source.suffix == ".jsonl":
-        texts = [turn for prompt in read_jsonl(str(source)) for turn in prompt.turns]
+        prompts = make("data", {"data": "jsonl", "path": str(source)})
+        texts = [turn for prompt in prompts for turn in prompt.turns]
     else:
         try:
             texts = [source.read_text(encoding="utf-8")]

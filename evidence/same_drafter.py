@@ -11,7 +11,7 @@ import itertools
 import sys
 from collections.abc import Mapping, Sequence
 
-from outrider.data.sources import demo, jsonl
+from outrider.extras.datasets.jsonl import demo, jsonl
 from outrider.lab.measuring.compare import fit, measure, questions
 from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.measuring.variants import Settings, Variant

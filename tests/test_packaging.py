@@ -103,7 +103,7 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/drafters/random.py",
         "outrider/verifiers/token.py",
         "outrider/conf/compare.yaml",
-        "outrider/data/demo.jsonl",
+        "outrider/extras/datasets/demo.jsonl",
         "outrider/extras/authoring/template/drafter.py.jinja",
         "outrider/extras/view/page/runs.html.jinja",
         "outrider/extras/cpu/c/library.c",

@@ -1,1 +1,1 @@
-"""Prompts, and the data sets that they are read from."""
+"""Prompts, and the role of scores, which judge the answers to them."""

@@ -42,12 +42,6 @@ def register_targets(register: Register) -> None:
 
 
 @hookimpl
-def register_data_sources(register: Register) -> None:
-    for name in ("demo", "own", "jsonl"):
-        register(name, f"outrider.data.sources:{name}")
-
-
-@hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
     for command in (
         Command(

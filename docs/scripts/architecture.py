@@ -20,7 +20,7 @@ HOLDS = {
     "decoding": "the loop, from prompt to text",
     "plugins": "hooks, registry, configs",
     "contract": "the classes that an author of a plugin reads",
-    "data": "prompts and their sources",
+    "data": "prompts, and the role of scores",
     "theory": "the papers' formulas",
     "base": "errors, folders, the terminal, early ends",
 }

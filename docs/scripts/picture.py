@@ -12,7 +12,7 @@ from rich.text import Text
 
 from outrider import decode
 from outrider.cli.commands.generate import STYLES
-from outrider.data.sources import demo
+from outrider.extras.datasets.jsonl import demo
 from outrider.plugins.registry import make
 
 WIDTH = 88

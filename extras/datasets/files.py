@@ -8,7 +8,8 @@ from typing import Annotated
 
 from outrider.base.bounds import Count, ExistingFile, Like, checked
 from outrider.base.errors import ConfigError, require
-from outrider.data.prompts import Prompt, collect, numbered, spaced
+from outrider.data.prompts import Prompt
+from outrider.extras.datasets.reading import collect, numbered, spaced
 
 
 @checked("data")
@@ -22,7 +23,7 @@ def csv(
     """Returns the prompts in a CSV file; its first line names the columns, like keys of `jsonl`.
 
     path: the file.
-    column, limit, skip: as for `outrider.data.sources.jsonl`.
+    column, limit, skip: as for `jsonl`.
     delimiter: the character between columns. Defaults to a tab in a .tsv file, and a comma
         otherwise.
 

@@ -7,6 +7,8 @@ DATASETS = "outrider.extras.datasets"
 
 @hookimpl
 def register_data_sources(register: Register) -> None:
+    for name in ("demo", "own", "jsonl"):
+        register(name, f"{DATASETS}.jsonl:{name}")
     for name in ("csv", "lines", "text"):
         register(name, f"{DATASETS}.files:{name}")
     register("parquet", f"{DATASETS}.sources:parquet", extra="view")

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from outrider.base.bounds import ExistingFile, checked
 from outrider.base.errors import ConfigError
-from outrider.data.prompts import Prompt, collect, numbered, spaced
+from outrider.data.prompts import Prompt
+from outrider.extras.datasets.reading import collect, numbered, spaced
 
 
 @checked("data")
@@ -18,7 +19,7 @@ def parquet(
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
     path: the file.
-    column, limit, skip: as for `outrider.data.sources.jsonl`.
+    column, limit, skip: as for `jsonl`.
 
     Raises:
         ConfigError: the file is missing, empty or damaged, or a row is in no known form.
@@ -51,7 +52,7 @@ def hub(
     name: OWNER/SET on the hub, or a folder.
     split: the part of the data set.
     subset: its configuration, if it has several.
-    column, limit, skip: as for `outrider.data.sources.jsonl`.
+    column, limit, skip: as for `jsonl`.
 
     Raises:
         ConfigError: the data set can't be loaded.

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import require
-from outrider.data.prompts import Prompt, collect, json_lines, spaced
+from outrider.data.prompts import Prompt
+from outrider.extras.datasets.jsonl import json_lines
+from outrider.extras.datasets.reading import collect, spaced
 
 SPLITS = ("qualitative", *(f"throughput_{size}k" for size in (1, 2, 8, 16, 32)))
 TIERS = ("low", "mixed", "high")
@@ -28,7 +30,7 @@ def speed_bench(
         hub has placeholders for texts that may not be copied; they are refused.
     split: qualitative, or throughput_1k, 2k, 8k, 16k or 32k.
     entropy: low, mixed or high, in a throughput split. Defaults to all.
-    limit: as for `outrider.data.sources.jsonl`.
+    limit: as for `jsonl`.
 
     Raises:
         ConfigError: there is no such split or tier, or no file, or a row is not usable.

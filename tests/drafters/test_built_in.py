@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from outrider import Context, Sampling, Tokens, decode
-from outrider.data.sources import demo
 from outrider.drafters.parts.networks.weights import built_in, is_smollm2
+from outrider.extras.datasets.jsonl import demo
 from outrider.extras.training.contamination import FILE, fingerprint
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget

@@ -11,8 +11,8 @@ import torch
 from outrider import Constraint
 from outrider.data.prompts import Prompt
 from outrider.data.score import Judge, Score
-from outrider.data.sources import demo, own
 from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.extras.datasets.jsonl import demo, own
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.tables import TableRecipe
 from outrider.lab.runs.report import Report

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.data.prompts import PLACEHOLDER
+from outrider.extras.datasets.reading import PLACEHOLDER
 from outrider.extras.datasets.speed_bench import speed_bench
 
 

@@ -11,7 +11,7 @@ import pytest
 from outrider.base.errors import ConfigError
 from outrider.data.prompts import CodeTest, Prompt
 from outrider.data.score import Score, judges_of
-from outrider.data.sources import jsonl
+from outrider.extras.datasets.jsonl import jsonl
 from outrider.extras.scores.pass1 import Pass1, program
 from outrider.extras.scores.rouge import Rouge2
 from outrider.lab.measuring.measurement import Decoding, Measurement

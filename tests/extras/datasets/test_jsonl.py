@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.data import sources as data
-from outrider.data.prompts import CodeTest, parse
+from outrider.data.prompts import CodeTest, Prompt
+from outrider.extras.datasets import jsonl as data
+from outrider.extras.datasets.reading import parse
 from outrider.plugins.config import build, compose
 
 LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
@@ -25,8 +26,8 @@ def written(folder: Path, *lines: object) -> str:
 
 def test_a_line_is_a_prompt(tmp_path: Path) -> None:
     path = written(tmp_path, LINE, "", LINE | {"question_id": 8})
-    prompts = data.read_jsonl(path)
-    assert prompts[0] == data.Prompt("7", "chat", ("Hello", "And then?"))
+    prompts = data.jsonl(path)
+    assert prompts[0] == Prompt("7", "chat", ("Hello", "And then?"))
     assert [prompt.id for prompt in prompts] == ["7", "8"]
 
 
@@ -74,7 +75,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
 )
 def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        data.read_jsonl(written(tmp_path, *lines))
+        data.jsonl(written(tmp_path, *lines))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -96,10 +97,10 @@ def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
     path = written(tmp_path, LINE, human, plain, whole)
     prompts = data.jsonl(path)
     assert prompts == [
-        data.Prompt("7", "chat", ("Hello", "And then?")),
-        data.Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
-        data.Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
-        data.Prompt("r", "chat", ("Name three rivers.",)),
+        Prompt("7", "chat", ("Hello", "And then?")),
+        Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
+        Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
+        Prompt("r", "chat", ("Name three rivers.",)),
     ]
 
 
@@ -173,16 +174,16 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
 @pytest.mark.parametrize("name", SETS)
 def test_rows_of_known_sets(name: str) -> None:
     row, expected = SETS[name]
-    assert parse(row, "x, line 1") == data.Prompt(*expected)
+    assert parse(row, "x, line 1") == Prompt(*expected)
 
 
 def test_a_column_names_the_prompt(tmp_path: Path) -> None:
     row = {"id": 3, "category": "c", "prompt": "no", "said": "yes", "turns": ["a", "b"]}
     row |= {"talk": SHARED}
     path = written(tmp_path, row)
-    assert data.jsonl(path, column="said") == [data.Prompt("3", "c", ("yes",))]
-    assert data.jsonl(path, column="turns") == [data.Prompt("3", "c", ("a", "b"))]
-    assert data.jsonl(path, column="talk") == [data.Prompt("3", "c", ("Hello", "And then?"))]
+    assert data.jsonl(path, column="said") == [Prompt("3", "c", ("yes",))]
+    assert data.jsonl(path, column="turns") == [Prompt("3", "c", ("a", "b"))]
+    assert data.jsonl(path, column="talk") == [Prompt("3", "c", ("Hello", "And then?"))]
     for column, line in (
         (
             "sayd",
@@ -228,7 +229,7 @@ def test_the_configs_read_the_same(tmp_path: Path) -> None:
     for column in (None, "turns"):
         chosen = [] if column is None else [f"data.column={column}"]
         config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
-        assert build(config.data) == data.read_jsonl(path, column)
+        assert build(config.data) == data.jsonl(path, column=column)
 
 
 USABLE = {"id": "a", "prompt": "yes"}
