@@ -1,5 +1,6 @@
 """The texts that a drafter learns from, written by its target and kept line by line."""
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from outrider.base.bounds import Count
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
@@ -19,8 +20,12 @@ from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.generated_texts import Text, Writing, write_texts
 from outrider.extras.training.identity import check_same, identity
+from outrider.extras.training.rows import read_rows
 from outrider.plugins.recipe import Job
 from outrider.targets.passes.cached_model import refuse_encoder
+
+WRITTEN = ("ids", "start", "answer")
+"""What a line says of a text that the target wrote."""
 
 
 @final
@@ -31,12 +36,15 @@ class Split:
     learned: list[Text]
     held_out: list[Text]
 
+    def written(self) -> list[list[int]]:
+        """Returns what the target wrote in the texts to learn from, in runs without a gap."""
+        return [run for text in self.learned for run in text.written]
+
     def facts(self) -> dict[str, int]:
         """Returns the facts of a card: the number of texts, their tokens, and held-out texts."""
-        tokens = sum(len(text.ids) - text.start for text in self.learned)
         return {
             "texts": len(self.learned),
-            "tokens": tokens,
+            "tokens": sum(map(len, self.written())),
             "held-out texts": len(self.held_out),
         }
 
@@ -48,12 +56,15 @@ class TextRecipe(ABC):
     texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
     temperatures: of the target's answers, in turn.
     file: where the texts are kept, to train other drafters on them. Defaults to the run's folder.
+    rows: a file or a folder of rows to learn from, as `outrider.extras.training.rows` reads them;
+        the target then writes no texts. At most `texts` and `held_out` of them are used.
     """
 
     texts: Count
     held_out: Count
     temperatures: Sequence[float]
     file: str | None = None
+    rows: str | None = None
 
     @abstractmethod
     def __call__(self, job: Job) -> Mapping[str, Any]:
@@ -71,6 +82,12 @@ class TextRecipe(ABC):
                 else.
         """
         refuse_encoder(job.target, " to learn from")
+        corpus = self._written(job) if self.rows is None else self._given(job, self.rows)
+        # The held-out texts come first, so they stay the same if more texts are asked for.
+        return Split(corpus[self.held_out :], corpus[: self.held_out])
+
+    def _written(self, job: Job) -> list[Text]:
+        """Returns texts of the target, which it writes where the file lacks them."""
         seed = job.sampling.seed
         writing = Writing(
             chat=job.chat,
@@ -81,11 +98,23 @@ class TextRecipe(ABC):
         )
         path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
         count = self.held_out + self.texts
-        corpus = collect_texts(
+        return collect_texts(
             job.writer(), job.prompts, path, count, writing=writing, console=job.console
         )
-        # The held-out texts come first, so they stay the same if more texts are asked for.
-        return Split(corpus[self.held_out :], corpus[: self.held_out])
+
+    def _given(self, job: Job, rows: str) -> list[Text]:
+        """Returns the texts in rows that the user has; a run continues only with the same ones."""
+        require(not job.prompts, "recipe.rows", rows, "null with data, or rows without data")
+        texts = read_rows(rows, job.target, self.held_out + self.texts)
+        expected = f"more than the {self.held_out} rows that recipe.held_out keeps"
+        require(len(texts) > self.held_out, "recipe.rows", rows, expected)
+        content = json.dumps([asdict(text) for text in texts])
+        facts = {"rows": hashlib.sha256(content.encode()).hexdigest()}
+        origin = job.folder / "rows.json"
+        if origin.is_file():
+            check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)
+        write_whole(origin, json.dumps(facts, indent=1))
+        return texts
 
 
 def collect_texts(
@@ -118,7 +147,7 @@ def collect_texts(
             console=console,
             disable=not missing,
         ):
-            append_line(path, json.dumps(asdict(text)))
+            append_line(path, json.dumps({name: getattr(text, name) for name in WRITTEN}))
             texts.append(text)
     return texts
 

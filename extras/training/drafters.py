@@ -6,22 +6,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from torch import Tensor
+
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest
 from outrider.base.terminal import plain
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks.vocabulary import frequent
+from outrider.drafters.parts.networks.vocabulary import count_tokens, frequent
 from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
-from outrider.extras.training.corpus import TextRecipe
+from outrider.extras.training.corpus import Split, TextRecipe
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.learner import Setup, make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
 from outrider.extras.training.schedule import Schedule
-from outrider.extras.training.states import compute_states
+from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies
+from outrider.extras.training.state_files import find_state_files, read_state_files
+from outrider.extras.training.states import Examples, compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.plugins.recipe import Job
@@ -47,7 +51,8 @@ class DrafterRecipe(TextRecipe):
     vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
     schedule: the fields of `outrider.extras.training.schedule.Schedule`.
     options: the fields of the objective.
-    states: the folder where the target's states are kept. Defaults to one in the run's folder.
+    states: the folder where the target's states are kept, or of files with them that speculators
+        wrote for the `rows`. Defaults to the rows' own, or to one in the run's folder.
     """
 
     family: str
@@ -67,15 +72,10 @@ class DrafterRecipe(TextRecipe):
         began = time.monotonic()
         split = self.split(job)
         size = job.target.vocab_size
-        written = (text.ids[text.start :] for text in split.learned)
-        vocabulary = frequent(written, size, self.vocabulary or size)
+        vocabulary = frequent(self._counts(split, size), self.vocabulary or size)
         setup = Setup(job.target, vocabulary, job.sampling.seed)
         learner = make_learner(self.objective, self.options, setup)
-        states = Path(self.states).expanduser() if self.states else job.folder / "states"
-        examples, held_out = (
-            compute_states(job.target, texts, learner.reads, states / name, job.console)
-            for name, texts in (("learned", split.learned), ("held_out", split.held_out))
-        )
+        examples, held_out = self._examples(job, split, learner.reads)
         latest = job.folder / "latest"
 
         def evaluate() -> Figures:
@@ -108,6 +108,28 @@ class DrafterRecipe(TextRecipe):
         write_card(job.out, facts, curve)
         job.console.print(plain(job.out), soft_wrap=True)
         return {"drafter": self.family, learner.option: str(job.out)}
+
+    def _counts(self, split: Split, size: int) -> Tensor:
+        """Returns how often each token was written, as the folder of the rows says if it does."""
+        known = Path(self.rows or "").expanduser() / FREQUENCIES
+        if self.rows and known.is_file():
+            return read_frequencies(known, size)
+        return count_tokens(split.written(), size)
+
+    def _examples(self, job: Job, split: Split, names: Sequence[str]) -> tuple[Examples, Examples]:
+        """Returns the texts to learn from and those held out, with the target's states."""
+        given = find_state_files([self.states, self.rows])
+        if given is not None:
+            count = len(split.held_out)  # they are the first rows
+            return (
+                read_state_files(job.target, split.learned, names, given, count),
+                read_state_files(job.target, split.held_out, names, given, 0),
+            )
+        states = Path(self.states).expanduser() if self.states else job.folder / "states"
+        return (
+            compute_states(job.target, split.learned, names, states / "learned", job.console),
+            compute_states(job.target, split.held_out, names, states / "held_out", job.console),
+        )
 
 
 def measure_drafter(

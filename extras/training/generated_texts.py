@@ -24,12 +24,27 @@ class Text:
 
     ids: the whole text, prompt included.
     start: the position of the first id that the target wrote.
-    answer: the position of the first id of the target's answer.
+    answer: the position of the first id of the target's last answer.
+    mask: 1 for each id that the target wrote; None if it wrote all from `start` on.
     """
 
     ids: list[int]
     start: int
     answer: int
+    mask: list[int] | None = None
+
+    @property
+    def own(self) -> list[bool]:
+        """For each id, whether the target wrote it."""
+        if self.mask is None:
+            return [position >= self.start for position in range(len(self.ids))]
+        return [value == 1 for value in self.mask]
+
+    @property
+    def written(self) -> list[list[int]]:
+        """The ids that the target wrote, in runs without a gap."""
+        runs = itertools.groupby(zip(self.own, self.ids, strict=True), key=lambda pair: pair[0])
+        return [[token for _, token in run] for is_own, run in runs if is_own]
 
 
 @final

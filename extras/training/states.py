@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -26,6 +26,9 @@ from outrider.targets.passes.run_pass import run_pass
 
 SHARD = 32
 """The number of texts in a file."""
+
+BEST = "best"
+"""The name of the target's likeliest tokens among the states of a text."""
 
 SORTED = 16
 """The number of batches whose texts are sorted by length together."""
@@ -55,25 +58,24 @@ class Batch:
 @final
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """Texts and the files with their states. names: of the states."""
+    """Texts and their states.
+
+    names: of the states.
+    read: returns the states of a text, given its number, by name; and as "best" the target's
+        likeliest token after each of its tokens.
+    """
 
     texts: Sequence[Text]
     names: tuple[str, ...]
-    folder: Path
+    read: Callable[[int], Mapping[str, Tensor]]
 
     def batches(self, size: int, seed: int) -> Iterator[Batch]:
         """Yields every text once, in batches and an order that depend on the seed.
 
         Texts of similar length go together, so that little of a batch is padding.
         """
-        shards: dict[int, dict[str, Tensor]] = {}
         for numbers in self._groups(size, torch.Generator().manual_seed(seed)):
-            rows = []
-            for number in numbers:
-                shard = number // SHARD
-                if shard not in shards:  # the file is mapped into memory, not read
-                    shards[shard] = load_file(_shard_path(self.folder, shard))
-                rows.append((self.texts[number], shards[shard], number))
+            rows = [(self.texts[number], self.read(number)) for number in numbers]
             yield _padded(rows, self.names)
 
     def _groups(self, size: int, generator: torch.Generator) -> list[list[int]]:
@@ -125,19 +127,37 @@ def _compute_states(
         for shard, digest in enumerate(digests)
         if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
     ]
-    layers = {name: state_number(name) for name in names}
     for shard in track(missing, "The target reads", console=console, disable=not missing):
         tensors: dict[str, Tensor] = {}
         for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
-            ids = torch.tensor([texts[number].ids], device=target.model.device)
-            inputs = PassInput(ids, ids.shape[1], states=set(layers.values()))
-            output = run_pass(target.model, GrowingCache(), inputs)
-            tensors[f"{number}.best"] = output.logits[0].argmax(-1).int().cpu()
-            for name, index in layers.items():
-                tensors[f"{number}.{name}"] = output.states[index][0].half().cpu().contiguous()
+            for name, rows in states_of(target, texts[number].ids, names).items():
+                tensors[f"{number}.{name}"] = rows.half() if rows.is_floating_point() else rows
         with replacing(_shard_path(folder, shard)) as scratch:
             save_file(tensors, scratch, metadata={"texts": digests[shard]})
-    return Examples(texts, tuple(names), folder)
+    return Examples(texts, tuple(names), _stored(folder, names))
+
+
+def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str, Tensor]:
+    """Returns a target's states along a text, by name, and as "best" its likeliest tokens."""
+    layers = {name: state_number(name) for name in names}
+    row = torch.tensor([ids], device=target.model.device)
+    inputs = PassInput(row, row.shape[1], states=set(layers.values()))
+    output = run_pass(target.model, GrowingCache(), inputs)
+    states = {name: output.states[index][0].cpu().contiguous() for name, index in layers.items()}
+    return {BEST: output.logits[0].argmax(-1).int().cpu(), **states}
+
+
+def _stored(folder: Path, names: Sequence[str]) -> Callable[[int], Mapping[str, Tensor]]:
+    """Returns what reads the states of a text from the files in a folder."""
+    shards: dict[int, dict[str, Tensor]] = {}
+
+    def read(number: int) -> Mapping[str, Tensor]:
+        shard = number // SHARD
+        if shard not in shards:  # the file is mapped into memory, not read
+            shards[shard] = load_file(_shard_path(folder, shard))
+        return {name: shards[shard][f"{number}.{name}"] for name in (BEST, *names)}
+
+    return read
 
 
 def _digest(weights: str, texts: Sequence[Text]) -> str:
@@ -164,18 +184,18 @@ def _shard_path(folder: Path, shard: int) -> Path:
     return folder / f"states-{shard:05}.safetensors"
 
 
-def _padded(rows: Sequence[tuple[Text, dict[str, Tensor], int]], names: Sequence[str]) -> Batch:
-    """Returns a batch. rows: for each text, the tensors of its file and its number there."""
+def _padded(rows: Sequence[tuple[Text, Mapping[str, Tensor]]], names: Sequence[str]) -> Batch:
+    """Returns a batch of texts and their states."""
     longest = max(len(text.ids) for text, *_ in rows)
     ids = torch.zeros(len(rows), longest, dtype=torch.long)
     best = torch.zeros_like(ids)
     own = torch.zeros(len(rows), longest, dtype=torch.bool)
-    for row, (text, shard, number) in enumerate(rows):
+    for row, (text, tensors) in enumerate(rows):
         ids[row, : len(text.ids)] = torch.tensor(text.ids)
-        best[row, : len(text.ids)] = shard[f"{number}.best"]
-        own[row, text.start : len(text.ids)] = True
+        best[row, : len(text.ids)] = tensors[BEST]
+        own[row, : len(text.ids)] = torch.tensor(text.own)
     states = {}
     for name in names:
-        unpadded = [shard[f"{number}.{name}"] for _, shard, number in rows]
+        unpadded = [tensors[name] for _, tensors in rows]
         states[name] = torch.nn.utils.rnn.pad_sequence(unpadded, batch_first=True)
     return Batch(ids, best, own, states)

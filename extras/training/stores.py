@@ -30,7 +30,7 @@ class StoreRecipe(TextRecipe):
     def __call__(self, job: Job) -> Mapping[str, Any]:
         began = time.monotonic()
         split = self.split(job) if self.answers else self._read(job)
-        write_store(job.out, [text.ids[text.start :] for text in split.learned], job.target)
+        write_store(job.out, split.written(), job.target)
         drafter, facts = Rest(str(job.out)), {"answers": self.answers}
         write_fitted(job, drafter, split, family="rest", began=began, facts=facts)
         return {"drafter": "rest", "path": str(job.out)}

@@ -27,7 +27,7 @@ class TableRecipe(TextRecipe):
         split = self.split(job)
         job.out.mkdir(parents=True, exist_ok=True)
         path = job.out / WEIGHTS
-        written = [text.ids[text.start :] for text in split.learned]
+        written = split.written()
         NGramTable.fit(written, self.order, job.target.vocab_size).save(path)
         family = "unigram" if self.order == 1 else "bigram"
         drafter = NGram(self.order, str(path))

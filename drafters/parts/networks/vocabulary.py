@@ -1,6 +1,6 @@
 """The tokens that a drafter can write, which may be only the frequent ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import torch
@@ -68,17 +68,21 @@ class Vocabulary:
         return full.scatter_(-1, ids, logits)  # four times as fast as indexing
 
 
-def frequent(texts: Iterable[Iterable[int]], size: int, count: int) -> Vocabulary:
-    """Returns the vocabulary of the `count` most frequent tokens of some texts.
+def frequent(counts: Int[Tensor, "vocab"], count: int) -> Vocabulary:
+    """Returns the vocabulary of the `count` most frequent tokens. Ties go to the lower ids.
 
-    Ties go to the lower ids.
-
-    size: the size of the target's vocabulary.
+    counts: how often each of the target's tokens was written.
     """
+    size = len(counts)
     if count >= size:
         return Vocabulary(size)
-    counts = torch.zeros(size, dtype=torch.long)
-    for text in texts:
-        counts += torch.bincount(torch.tensor(list(text), dtype=torch.long), minlength=size)
     order = counts.argsort(descending=True, stable=True)
     return Vocabulary(size, order[:count].sort().values)
+
+
+def count_tokens(texts: Iterable[Sequence[int]], size: int) -> Int[Tensor, "vocab"]:
+    """Returns how often each token is in some texts. size: of the target's vocabulary."""
+    counts = torch.zeros(size, dtype=torch.long)
+    for text in texts:
+        counts += torch.bincount(torch.tensor(text, dtype=torch.long), minlength=size)
+    return counts

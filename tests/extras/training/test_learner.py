@@ -10,7 +10,7 @@ from tiny.parts import held
 
 from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.drafters.medusa import MedusaNetwork
-from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
+from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
 from outrider.extras.training import learner
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
@@ -77,7 +77,7 @@ def test_a_trained_drafter_drafts_the_taught_text(
     tmp_path: Path,
     console: Any,
 ) -> None:
-    vocabulary = frequent((text.ids for text in greedy), 31, known)
+    vocabulary = frequent(count_tokens((text.ids for text in greedy), 31), known)
     learned = make_learner(family, writer, vocabulary, 0, OPTIONS[family])
     examples = compute_states(writer, greedy, learned.reads, tmp_path / "states", console)
     epochs = 20 if family == "medusa" else 12

@@ -2,7 +2,7 @@
 
 import torch
 
-from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
+from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
 
 
 def test_ids_survive_a_round_trip() -> None:
@@ -26,10 +26,10 @@ def test_a_full_vocabulary_keeps_all_ids() -> None:
 
 
 def test_the_most_frequent_are_known() -> None:
-    vocabulary = frequent([[4, 4, 2], [2, 4, 1]], size=6, count=3)
+    vocabulary = frequent(count_tokens([[4, 4, 2], [2, 4, 1]], 6), count=3)
     assert vocabulary.ids is not None
     assert vocabulary.ids.tolist() == [1, 2, 4]
-    assert frequent([[0]], size=6, count=6).ids is None
-    tied = frequent([[5, 3]], size=6, count=3)
+    assert frequent(count_tokens([[0]], 6), count=6).ids is None
+    tied = frequent(count_tokens([[5, 3]], 6), count=3)
     assert tied.ids is not None
     assert tied.ids.tolist() == [0, 3, 5]

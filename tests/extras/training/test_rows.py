@@ -1,0 +1,162 @@
+"""Rows of the field become texts: masks are kept, and each answer of a conversation is one."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from outrider import ConfigError
+from outrider.extras.training.generated_texts import Text
+from outrider.extras.training.rows import read_rows
+
+TEMPLATE = (
+    "{% for message in messages %}{{ {'user': 'he', 'system': 'the', 'tool': 'a'}"
+    ".get(message['role'], 'she') }} is {{ message['content'] }} <eos> {% endfor %}"
+    "{% if add_generation_prompt %}she is {% endif %}"
+)
+TALK = ["a cat", "the dog sat", "and ?", "a dog"]
+SHAREGPT = ("from", "value", "human", "gpt")
+OPENAI = ("role", "content", "user", "assistant")
+MASKED = {"input_ids": [2, 3, 4, 5, 6, 7, 8], "loss_mask": [0, 0, 1, 1, 0, 1, 0], "seq_len": 7}
+GAPS = Text([2, 3, 4, 5, 6, 7, 8], 2, 5, [0, 0, 1, 1, 0, 1, 0])
+
+
+@pytest.fixture
+def chatty(target: Any, words: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(words, "chat_template", TEMPLATE)
+    return target
+
+
+def written(path: Path, *rows: Any) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def saved(folder: Path, rows: list[Any]) -> str:
+    """Writes what `Dataset.save_to_disk` writes: two streams of Arrow's, and their names."""
+    folder.mkdir()
+    table = pyarrow.Table.from_pylist(rows)
+    files = [f"data-0000{number}-of-00002.arrow" for number in range(2)]
+    for file, part in zip(files, (table[:1], table[1:]), strict=True):
+        with pyarrow.ipc.new_stream(folder / file, table.schema) as stream:
+            stream.write_table(part)
+    state = {"_data_files": [{"filename": file} for file in files], "_format_type": "torch"}
+    (folder / "state.json").write_text(json.dumps(state))
+    return str(folder)
+
+
+def test_a_mask_says_which_ids_are_learned(target: Any, tmp_path: Path) -> None:
+    whole = {"input_ids": [2, 3, 4], "loss_mask": [False, True, True]}
+    nothing = {"input_ids": [2, 3], "loss_mask": [0, 0]}
+    texts = read_rows(written(tmp_path / "x.jsonl", MASKED, whole, nothing), target, 9)
+    assert texts == [GAPS, Text([2, 3, 4], 1, 1), Text([2, 3], 2, 2)]
+    assert texts[0].own == [False, False, True, True, False, True, False]
+    assert texts[0].written == [[4, 5], [7]]
+    assert texts[1].written == [[3, 4]] and texts[2].written == []
+
+
+def test_a_saved_data_set_and_a_parquet_file_hold_the_same_rows(
+    target: Any, tmp_path: Path
+) -> None:
+    rows = [MASKED, {"input_ids": [9, 8], "loss_mask": [0, 1], "seq_len": 2}, MASKED]
+    right = [GAPS, Text([9, 8], 1, 1), GAPS]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "x.parquet")
+    assert read_rows(saved(tmp_path / "set", rows), target, 9) == right
+    assert read_rows(str(tmp_path / "x.parquet"), target, 9) == right
+    assert read_rows(str(tmp_path / "x.parquet"), target, 2) == right[:2]
+
+
+@pytest.mark.parametrize("column", ["conversations", "messages"])
+@pytest.mark.parametrize(
+    "keys", [("from", "value", "human", "gpt"), ("role", "content", "user", "assistant")]
+)
+def test_each_answer_of_a_conversation_is_a_text(
+    column: str, keys: tuple[str, str, str, str], chatty: Any, tmp_path: Path
+) -> None:
+    speaker, content, *speakers = keys
+    talk = [{speaker: speakers[i % 2], content: words} for i, words in enumerate(TALK)]
+    row = {"id": 7, column: [{speaker: "system", content: "small"}, *talk]}
+    texts = read_rows(written(tmp_path / "x.jsonl", row), chatty, 9)
+    one, two = (" ".join(chatty.tokenizer.convert_ids_to_tokens(text.ids)) for text in texts)
+    first = "the is small <eos> he is a cat <eos> she is the dog sat <eos>"
+    assert (one, two) == (first, f"{first} he is and ? <eos> she is a dog <eos>")
+    learned = [
+        chatty.tokenizer.convert_ids_to_tokens(run) for text in texts for run in text.written
+    ]
+    assert learned == [["the", "dog", "sat", "<eos>"], ["a", "dog", "<eos>"]]
+
+
+def test_what_opens_a_conversation_is_context(chatty: Any, tmp_path: Path) -> None:
+    talk = [{"from": who, "value": "a cat"} for who in ("gpt", "human", "gpt")]
+    (text,) = read_rows(written(tmp_path / "x.jsonl", {"conversations": talk}), chatty, 9)
+    assert text.start == len(text.ids) - 3
+
+
+def test_an_answer_may_open_in_another_way_than_the_prompt_for_it(
+    chatty: Any, words: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talk = [{"role": "user", "content": "a cat"}, {"role": "assistant", "content": "the dog"}]
+    path = written(tmp_path / "x.jsonl", {"messages": talk})
+    monkeypatch.setattr(words, "chat_template", TEMPLATE.replace("she is {%", "she is small {%"))
+    (text,) = read_rows(path, chatty, 9)
+    assert words.convert_ids_to_tokens(text.ids[text.start :]) == ["the", "dog", "<eos>"]
+    last = "{% for message in messages[-1:] %}"
+    monkeypatch.setattr(words, "chat_template", last + TEMPLATE.partition("%}")[2])
+    with pytest.raises(ConfigError, match=r"messages\[1\]: the chat template changes what came"):
+        read_rows(path, chatty, 9)
+
+
+def test_what_goes_past_the_longest_text_is_cut_off(target: Any, tmp_path: Path) -> None:
+    row = {"input_ids": [3] * 300, "loss_mask": [0, 1] * 150}
+    (text,) = read_rows(written(tmp_path / "x.jsonl", row), target, 9)
+    assert (len(text.ids), text.mask) == (256, [0, 1] * 128)
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        (
+            {"input_ids": [2, 31], "loss_mask": [0, 1]},
+            r"line 1: input_ids=\[2, 31\]: ex",
+        ),
+        (
+            {"input_ids": [2], "loss_mask": [2]},
+            r"loss_mask=\[2\]: expected a list of whole numbers",
+        ),
+        ({"input_ids": [2], "loss_mask": [0, 1]}, "loss_mask has 2 entries: expected 1, one for"),
+        (
+            {"text": "hi"},
+            "expected input_ids and loss_mask, or conversations, or messages, got text",
+        ),
+        (3, "line 1: expected an object, got 3"),
+        ({"messages": "hi"}, "messages='hi': expected a list of messages"),
+        ({"messages": [{"role": "asistant", "content": "x"}]}, "did you mean 'assistant'"),
+        ({"messages": [{"role": "user", "content": 3}]}, r"\[0\].content=3: expected text"),
+        ({"messages": [{"say": "x"}]}, "expected role and content, or from and value"),
+        ({"messages": [{"role": "user", "content": "a"}]}, "at least one row with something"),
+    ],
+)
+def test_rows_that_are_no_texts(row: Any, line: str, chatty: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=line):
+        read_rows(written(tmp_path / "x.jsonl", row), chatty, 9)
+
+
+def test_conversations_need_a_chat_template(target: Any, tmp_path: Path) -> None:
+    talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "cat"}]
+    path = written(tmp_path / "x.jsonl", {"messages": talk})
+    with pytest.raises(ConfigError, match="messages: expected a target with a chat template"):
+        read_rows(path, target, 9)
+
+
+def test_files_that_are_no_rows(target: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.rows='nowhere': expected a file, or a folder"):
+        read_rows("nowhere", target, 9)
+    (tmp_path / "x.parquet").write_text("no table")
+    with pytest.raises(ConfigError, match=r"x\.parquet: expected a table that can be read"):
+        read_rows(str(tmp_path / "x.parquet"), target, 9)
+    (tmp_path / "x.jsonl").write_text("{")
+    with pytest.raises(ConfigError, match=r"x\.jsonl, line 1: no JSON"):
+        read_rows(str(tmp_path / "x.jsonl"), target, 9)
