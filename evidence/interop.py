@@ -2,9 +2,10 @@
 
 python evidence/interop.py --python .venv-interop/bin/python
 
-`make interop` sets up that environment, which has the speculators library. The exit status is 1 if
-a layout loads and its logits differ by more than 1e-5 of the largest, or if one is refused without
-the name of an entry of its config.
+`make interop` sets up that environment, which has the speculators library. A second table is for
+training data and checkpoints that go there and come from there. The exit status is 1 if a layout
+loads and its logits differ by more than 1e-5 of the largest, if one is refused without the name of
+an entry of its config, or if what was exchanged is not the same here and there.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from interop_exchange import exchanged
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
@@ -128,6 +130,13 @@ def main() -> int:
             verdict = "yes" if is_right else "NO"
             print(f"| {layout.name} | {tensors} | {entries} | {text} | {verdict} |")
             hold = hold and is_right
+        print("\n| exchanged | found | as it should be |")
+        print("|---|---|---|")
+        for line in exchanged(root, targets["llama"], options.python):
+            print(
+                f"| {line.what} | {line.found} | {'yes' if line.is_right else 'NO'} |", flush=True
+            )
+            hold = hold and line.is_right
     return 0 if hold else 1
 
 

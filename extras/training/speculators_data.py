@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
@@ -14,6 +15,7 @@ from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, is_int, require
 from outrider.base.folders import replacing, write_whole
 from outrider.base.terminal import plain
+from outrider.contract.target import Target
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.vocabulary import count_tokens
 from outrider.extras.training.corpus import TextRecipe
@@ -49,14 +51,21 @@ class SpeculatorsData(TextRecipe):
         require(is_valid, "recipe.layers", layers, f"numbers from 0 to {count - 1}")
         split = self.split(job)
         texts = [*split.held_out, *split.learned]
-        folder = job.out / FOLDER
-        folder.mkdir(parents=True, exist_ok=True)
-        write_rows(job.out, texts)
-        write_frequencies(job.out / FREQUENCIES, texts, job.target.vocab_size)
-        for number, text in enumerate(track(texts, "The target reads", console=job.console)):
-            write_state_file(job.target, text.ids, layers, state_path(folder, number))
+        write_data(job.out, job.target, texts, layers, job.console)
         job.console.print(plain(job.out), soft_wrap=True)
         return {"recipe.rows": str(job.out)}
+
+
+def write_data(
+    folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int], console: Console
+) -> None:
+    """Writes texts, token counts and states. layers: of the states that precede the last ones."""
+    places = folder / FOLDER
+    places.mkdir(parents=True, exist_ok=True)
+    write_rows(folder, texts)
+    write_frequencies(folder / FREQUENCIES, texts, target.vocab_size)
+    for number, text in enumerate(track(texts, "The target reads", console=console)):
+        write_state_file(target, text.ids, layers, state_path(places, number))
 
 
 def write_rows(folder: Path, texts: Sequence[Text]) -> None:

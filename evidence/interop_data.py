@@ -1,0 +1,131 @@
+"""Training data as the speculators library reads and writes them.
+
+Run by evidence/interop.py in an environment that has the speculators library, and not Outrider:
+
+.venv-interop/bin/python evidence/interop_data.py write|read FOLDER
+"""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from hs_connectors.fp8_utils import SCALES_KEY, quantize_tensor_to_fp8
+from safetensors.torch import save_file
+from speculators import SpeculatorsConfig, VerifierConfig
+from speculators.data_generation.preprocessing import build_speculator_training_dataset
+from speculators.losses import resolve_loss_config
+from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
+from speculators.models.eagle3.data import shift_batch
+from speculators.proposals.greedy import GreedyTokenProposalConfig
+from speculators.train.data import ArrowDataset, CollateFn
+from speculators.train.vocab_mapping import (
+    build_vocab_mappings_from_distribution,
+    save_token_frequency_distribution,
+)
+from transformers import AutoModelForCausalLM, LlamaConfig
+
+LAYERS, ROWS, KNOWN, LONGEST = [2, 4, 5], 6, 128, 64
+
+
+def write(root: Path, target: Any) -> None:
+    """Writes rows, states and counts by the library's own functions, and what it makes of them.
+
+    The states are those that vLLM's connector writes: before each layer, and before the last norm.
+    """
+    rows = []
+    for number in range(ROWS):
+        ids = torch.randint(4, target.config.vocab_size, (20 + number,)).tolist()
+        mask = [int(6 <= place < 10 or place >= 14) for place in range(len(ids))]
+        rows.append({"input_ids": ids, "loss_mask": mask})
+    with (root / "rows.jsonl").open("w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    data = build_speculator_training_dataset(Dataset.from_list(rows), None, num_proc=1)
+    for name, make in {"their-data": _plain, "their-data-fp8": _rounded}.items():
+        data.save_to_disk(root / name)
+        save_token_frequency_distribution(data, root / name / "token_freq.pt")
+        (root / name / "hidden_states").mkdir()
+        for number, row in enumerate(rows):
+            tensors = {"token_ids": torch.tensor(row["input_ids"])}
+            tensors |= make(_states(target, row["input_ids"]))
+            save_file(tensors, root / name / "hidden_states" / f"hs_{number}.safetensors")
+
+
+def _states(target: Any, ids: list[int]) -> torch.Tensor:
+    """Returns the states [tokens, layers, width] that vLLM extracts."""
+    found: list[torch.Tensor] = []
+    parts = [*(target.model.layers[layer] for layer in LAYERS), target.model.norm]
+    hooks = [part.register_forward_pre_hook(lambda _, x: found.append(x[0][0])) for part in parts]
+    with torch.no_grad():
+        target(torch.tensor([ids]))
+    for hook in hooks:
+        hook.remove()
+    return torch.stack(found, dim=1)
+
+
+def _plain(states: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"hidden_states": states}
+
+
+def _rounded(states: torch.Tensor) -> dict[str, torch.Tensor]:
+    rounded, scales = quantize_tensor_to_fp8(states)
+    return {"hidden_states": rounded, SCALES_KEY: scales}
+
+
+def read(root: Path, target: Any) -> None:
+    """Reads a folder of ours as `speculators train` does, learns a step, and saves what it read."""
+    data = ArrowDataset(
+        LONGEST, root / "our-data", on_missing="raise", hidden_states_dtype=torch.float32
+    )
+    rows: dict[str, torch.Tensor] = {}
+    for number in range(len(data)):
+        rows |= {f"{number}.{name}": tensor for name, tensor in data[number].items()}
+    counts = torch.load(root / "our-data" / "token_freq.pt", weights_only=True)
+    offsets, known = build_vocab_mappings_from_distribution(counts, KNOWN, target.config.vocab_size)
+    width = target.config.hidden_size
+    collate = partial(CollateFn, LONGEST, width, dtype=torch.float32, preprocess=shift_batch)
+    batch = collate()([data[number] for number in range(2)])
+    model = _drafter(root)
+    model.load_vocab_mappings(known, offsets)
+    model.load_verifier_weights()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(2):
+        kept = {name: value for name, value in batch.items() if isinstance(value, torch.Tensor)}
+        _, loss, _ = model(**kept, ttt_steps=2, loss_config=resolve_loss_config("kl_div", "eager"))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    rows |= {"known": known, "losses": torch.stack(losses)}
+    save_file({name: rows.contiguous() for name, rows in rows.items()}, root / "read.safetensors")
+
+
+def _drafter(root: Path) -> Any:
+    verifier = VerifierConfig(name_or_path=str(root / "target-llama"), architectures=["X"])
+    shared = SpeculatorsConfig(
+        algorithm="eagle3",
+        proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=4)],
+        default_proposal_method="greedy",
+        verifier=verifier,
+    )
+    layer = LlamaConfig.from_pretrained(root / "target-llama", num_hidden_layers=1)
+    layer._attn_implementation = "eager"
+    entries = {"draft_vocab_size": KNOWN, "eagle_aux_hidden_state_layer_ids": LAYERS}
+    config = Eagle3SpeculatorConfig(
+        speculators_config=shared, transformer_layer_config=layer, **entries
+    )
+    return Eagle3DraftModel(config=config)
+
+
+def main(action: str, root: Path) -> None:
+    torch.manual_seed(0)
+    target = AutoModelForCausalLM.from_pretrained(root / "target-llama", dtype=torch.float32)
+    {"write": write, "read": read}[action](root, target.eval())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
