@@ -70,9 +70,7 @@ def test_a_saved_data_set_and_a_parquet_file_hold_the_same_rows(
 
 
 @pytest.mark.parametrize("column", ["conversations", "messages"])
-@pytest.mark.parametrize(
-    "keys", [("from", "value", "human", "gpt"), ("role", "content", "user", "assistant")]
-)
+@pytest.mark.parametrize("keys", [SHAREGPT, OPENAI])
 def test_each_answer_of_a_conversation_is_a_text(
     column: str, keys: tuple[str, str, str, str], chatty: Any, tmp_path: Path
 ) -> None:
@@ -83,10 +81,9 @@ def test_each_answer_of_a_conversation_is_a_text(
     one, two = (" ".join(chatty.tokenizer.convert_ids_to_tokens(text.ids)) for text in texts)
     first = "the is small <eos> he is a cat <eos> she is the dog sat <eos>"
     assert (one, two) == (first, f"{first} he is and ? <eos> she is a dog <eos>")
-    learned = [
-        chatty.tokenizer.convert_ids_to_tokens(run) for text in texts for run in text.written
-    ]
-    assert learned == [["the", "dog", "sat", "<eos>"], ["a", "dog", "<eos>"]]
+    learned = [chatty.tokenizer.decode(text.ids[text.start :]) for text in texts]
+    assert learned == ["the dog sat <eos>", "a dog <eos>"]
+    assert all(text.written == [text.ids[text.start :]] for text in texts)
 
 
 def test_what_opens_a_conversation_is_context(chatty: Any, tmp_path: Path) -> None:
