@@ -5,7 +5,7 @@ from typing import Any
 
 from outrider.base.errors import ConfigError, nearest
 from outrider.contract.target import Target
-from outrider.data.records import SPEAKING, SYSTEM, USER
+from outrider.extras.datasets.records import SPEAKING, SYSTEM, USER
 from outrider.extras.training.generated_texts import Text
 
 ROLES = dict.fromkeys(USER, "user") | dict.fromkeys(SYSTEM, "system")

@@ -7,7 +7,8 @@ from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.target import Target
-from outrider.data.prompts import json_lines, numbered
+from outrider.extras.datasets.jsonl import json_lines
+from outrider.extras.datasets.reading import numbered
 from outrider.extras.training.conversations import answered
 from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.windows import context_window
