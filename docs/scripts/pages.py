@@ -81,13 +81,19 @@ def api() -> dict[str, str]:
     }
 
 
+def place(module: Any, name: str) -> str:
+    """Returns where the docs find a public name: one that is a plugin's is in its own module."""
+    own = str(getattr(getattr(module, name), "__module__", ""))
+    return f"{own if own.startswith('outrider.extras.') else module.__name__}.{name}"
+
+
 def reference(title: str, text: str, module: Any, tasks: Mapping[str, str]) -> str:
     """Returns a page with the docstring of each public name, below the task that it is for."""
     placed = [name for names in tasks.values() for name in names.split()]
     if sorted(placed) != sorted(module.__all__):
         raise ValueError(f"{title}: without a task: {set(placed) ^ set(module.__all__)}")
     sections = [
-        "\n\n".join([f"## {task}", *(f"::: {module.__name__}.{name}" for name in names.split())])
+        "\n\n".join([f"## {task}", *(f"::: {place(module, name)}" for name in names.split())])
         for task, names in tasks.items()
     ]
     return "\n\n".join([f"# {title}", text, *sections])

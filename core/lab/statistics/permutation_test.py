@@ -117,7 +117,7 @@ def _are_few(prompts: int, most: int) -> bool:
 
     Exchanging all prompts gives the same gap, so the last one may stay as it is.
     """
-    return 2 ** (prompts - 1) <= most
+    return prompts <= most.bit_length()
 
 
 def _exchanges(prompts: int, most: int, seed: int) -> Iterator[Exchanges]:
