@@ -36,8 +36,11 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         `outrider.drafters.parts.networks.correctors.corrector.CORRECTORS`. Defaults to nothing.
     confidence: how likely a token and all those before it must be to be accepted for the draft to
         have it, as far as the network's confidence head can tell. Defaults to no such limit. The
-        head foresees a token before it is drawn, from the text and from those already drawn.
+        head foresees a token before it is drawn, from the text and from those already drawn. What
+        it says is a probability only once `outrider train recipe=calibration` has calibrated it.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
+
+    foreseen: the logits that the confidence head gave the last draft's tokens, in whichever text.
 
     Raises `ConfigError` if the weights don't fit the target; it names the tensor. Likewise if there
     is a limit, and a tree or no confidence head.
@@ -54,7 +57,9 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     ) -> None:
         CorrectorConfig.of(corrector)  # refuses an unknown one
         require(confidence is None or tree is None, "drafter.tree", tree, "none with a confidence")
-        self._confidence = confidence
+        self.path: str = path
+        self.confidence: float | None = confidence
+        self.foreseen: list[float] = []
         options = {"block": block, "corrector": corrector, "confident": confidence is not None}
         super().__init__(DFlashNetwork, path, tree, **options)
         layers = LOWEST
@@ -63,9 +68,9 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
 
     def _start(self) -> None:
-        if self._confidence is not None and self._network.confidence is None:
+        if self.confidence is not None and self._network.confidence is None:
             raise ConfigError(
-                f"drafter.confidence={self._confidence}: expected null, since the network at"
+                f"drafter.confidence={self.confidence}: expected null, since the network at"
                 f" {self._path} has no confidence head"
             )
         self._caches = LayerCaches(len(self._network.layers))
@@ -93,15 +98,18 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         # At the start of a text, nothing has been read before its last token.
         text = [rows[None, max(known - 1, 0) : known] for rows in features]
         next_logits = self._next_logits(block[0], places, text, pen.gamma)
-        if self._confidence is None:
+        if self.confidence is None:
             self._shape.grow(pen, next_logits)
             return
+        self.foreseen.clear()
         path, survival = [block[0]], 1.0
         while pen.open:
-            before = torch.tensor([path[-1]], device=device)
-            survival *= float(network.foreseen(places[:, len(path) - 1], before).sigmoid())
-            if survival < self._confidence:
+            place, before = len(path) - 1, torch.tensor([path[-1]], device=device)
+            logit = float(network.foreseen(places[:, place], before))
+            survival *= config.survival(place, logit)
+            if survival < self.confidence:
                 return
+            self.foreseen.append(logit)
             path.append(pen.draw(next_logits([path[1:]])[0]))
 
     def _next_logits(

@@ -1,11 +1,11 @@
 """One backbone, many correctors: DFlash with each of them, trained and compared on the same texts.
 
-    python evidence/correctors.py --prompts questions.jsonl --page docs/drafters.md
+    python evidence/correctors.py --prompts questions.jsonl --timed 8 --page docs/drafters.md
 
-Runs `outrider train` once for each network, all on one file of texts for as many steps, and then
-`outrider compare` on the same prefixes at temperature 0 and 1. What is already in `--results` is
-not done again; an unfinished training or comparison continues. Only `--timed` measures times, and
-needs an idle machine.
+Runs `outrider train` for the backbone, and then once for each network, which begins with it, all on
+one file of texts for as many steps; then `outrider compare` on the same prefixes at temperature 0
+and 1. With `--timed`, some prompts are decoded too, which needs an idle machine. What is already in
+`--results` is not done again; an unfinished training or comparison continues.
 """
 
 import argparse
@@ -25,11 +25,12 @@ from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 
-PLAIN = "dflash"
+PLAIN, BACKBONE, DDTREE = "dflash", "backbone", "ddtree"
 NETWORKS: Mapping[str, Sequence[str]] = {
     PLAIN: (),
     "causal block": ("causal=true",),
     **{name: (f"corrector={name}",) for name in CORRECTORS},
+    "dspark": ("corrector=markov", "confident=true"),
     "selector, convolved": ("corrector=selector", "convolved=true"),
 }
 """The options of each network's training, by the name to print."""
@@ -38,7 +39,7 @@ SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
 HEADINGS = ("network", "alpha", "alpha at 2", "tokens a call")
-TIMED = ("cost", "speedup")
+TIMED = ("tokens a call, decoded", "cost", "predicted speedup", "speedup")
 
 
 def trained(name: str, options: argparse.Namespace) -> Path:
@@ -46,13 +47,17 @@ def trained(name: str, options: argparse.Namespace) -> Path:
     home = Path(options.results).absolute()
     out = home / "trained" / name.replace(", ", "-").replace(" ", "-")
     if not (out / "config.json").is_file():
-        more = [f"recipe.options.{option}" for option in NETWORKS[name]]
+        more, epochs = NETWORKS.get(name, ()), options.epochs
+        if name == BACKBONE:
+            epochs = options.backbone
+        elif options.backbone:
+            more = (*more, f"backbone={trained(BACKBONE, options)}")
         command(
             *["train", "drafter=dflash", f"target={options.target}", "sampling=standard"],
             *[f"recipe.file={home / 'texts.jsonl'}", f"recipe.states={home / 'states'}"],
-            *[f"recipe.texts={options.texts}", f"recipe.schedule.epochs={options.epochs}"],
+            *[f"recipe.texts={options.texts}", f"recipe.schedule.epochs={epochs}"],
             *[f"gamma={options.gamma}", f"out={out}", f"hydra.run.dir={out}-run"],
-            *more,
+            *[f"recipe.options.{option}" for option in more],
             *options.training,
             *options.settings,
         )
@@ -60,21 +65,39 @@ def trained(name: str, options: argparse.Namespace) -> Path:
 
 
 def compared(sampling: str, folders: Mapping[str, Path], options: argparse.Namespace) -> Run:
-    """Returns the comparison of the networks; runs it first if it is not finished."""
-    folder = Path(options.results).absolute() / f"{sampling}{'-timed' if options.timed else ''}"
+    """Returns the comparison of the networks along the target's texts."""
+    drafters = [drafter(name, path) for name, path in folders.items()]
+    return run(sampling, drafters, "overlap", options.limit, options)
+
+
+def decoded(sampling: str, folders: Mapping[str, Path], options: argparse.Namespace) -> Run:
+    """Returns the comparison of decoding with the networks, and with DFlash's tree."""
+    drafters = [drafter(name, path) for name, path in folders.items()]
+    tree = f"tree: 'dynamic:{options.tree}', verifier: candidates, budget: {options.budget}"
+    drafters.append(drafter(DDTREE, folders[PLAIN], tree))
+    return run(f"{sampling}-decoded", drafters, "decode", options.timed, options)
+
+
+def drafter(name: str, path: Path, more: str = "") -> str:
+    """Returns a drafter of a comparison. more: of its settings."""
+    return f"{{drafter: dflash, path: {path}, name: '{name}'{', ' if more else ''}{more}}}"
+
+
+def run(
+    name: str, drafters: Sequence[str], protocol: str, limit: int, options: argparse.Namespace
+) -> Run:
+    """Returns a comparison; runs it first if it is not finished. limit: the number of prompts."""
+    folder = Path(options.results).absolute() / name
     exists = (folder / FACTS).is_file()
     if not exists or not load(folder).finished:
-        drafters = [
-            f"{{drafter: dflash, path: {path}, name: '{name}'}}" for name, path in folders.items()
-        ]
         prompts = ["data=demo"]
         if options.prompts is not None:
             prompts = ["data=jsonl", f"data.path={Path(options.prompts).absolute()}"]
         command(
             *["compare", f"drafters=[{','.join(drafters)}]", f"target={options.target}"],
-            *[f"protocol={'both' if options.timed else 'overlap'}", f"gamma={options.gamma}"],
-            *[f"sampling={sampling}", "turns=1", f"data.limit={options.limit}"],
-            *[f"max_new_tokens={options.tokens}", f"reference={PLAIN}", *prompts],
+            *[f"protocol={protocol}", f"gamma={options.gamma}", f"reference={PLAIN}"],
+            *[f"sampling={name.partition('-')[0]}", "turns=1", f"data.limit={limit}"],
+            *[f"max_new_tokens={options.tokens}", *prompts],
             *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", *options.settings],
         )
     return load(folder)
@@ -94,47 +117,63 @@ def figure(value: Interval | None) -> str:
     return f"{value.value:.3f}{ends}"
 
 
-def lines(summary: Summary, *, timed: bool) -> Iterator[str]:
-    """Yields the table of one temperature, in the order of the networks."""
-    headings = [*HEADINGS, *(TIMED if timed else ())]
+def lines(along: Summary, decoding: Summary | None) -> Iterator[str]:
+    """Yields the table of one temperature, in the order of the networks.
+
+    along, decoding: the comparison along the target's texts, and that of decoding.
+    """
+    headings = [*HEADINGS, *(() if decoding is None else TIMED)]
     yield f"| {' | '.join(headings)} |"
     yield "|---|" + "---:|" * (len(headings) - 1)
-    for row in summary.rows:
-        yield f"| {' | '.join([f'`{row.drafter}`', *cells(row, timed=timed)])} |"
+    by_name = {row.drafter: row for row in along.rows}
+    timed = {} if decoding is None else {row.drafter: row for row in decoding.rows}
+    for name in [*by_name, *(name for name in timed if name not in by_name)]:
+        cells = [f"`{name}`", *along_cells(by_name.get(name))]
+        yield f"| {' | '.join([*cells, *(timed_cells(timed[name]) if timed else ())])} |"
 
 
-def cells(row: Row, *, timed: bool) -> Iterator[str]:
-    """Yields a network's figures."""
-    yield figure(row.rates["alpha"])
-    second = row.depths["alpha_at"][1]
+def along_cells(row: Row | None) -> Iterator[str]:
+    """Yields a network's figures along the target's texts; trees have none."""
+    yield figure(row and row.rates["alpha"])
+    second = row and row.depths["alpha_at"][1]
     yield "" if second is None else f"{second:.3f}"
-    yield figure(row.rates["expected_block_efficiency"])
-    if timed:
-        yield "" if row.prediction is None else f"{row.prediction.cost_ratio:.2f}"
-        yield figure(row.rates["speedup"])
+    yield figure(row and row.rates["expected_block_efficiency"])
+
+
+def timed_cells(row: Row) -> Iterator[str]:
+    """Yields a network's figures of decoding."""
+    yield figure(row.rates["block_efficiency"])
+    theory = row.prediction
+    yield "" if theory is None else f"{theory.cost_ratio:.2f}"
+    yield "" if theory is None else f"{theory.predicted_speedup:.2f}"
+    yield figure(row.rates["speedup"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--prompts", help="a JSONL file; the demo prompts by default")
     parser.add_argument("--limit", type=int, default=24, help="prompts, evenly spaced")
+    parser.add_argument("--timed", type=int, default=0, help="prompts that are decoded and timed")
     parser.add_argument("--tokens", type=int, default=32, help="of each answer")
     parser.add_argument("--gamma", type=int, default=7)
+    parser.add_argument("--tree", type=int, default=8, help="the width of DFlash's tree")
+    parser.add_argument("--budget", type=int, default=16, help="the nodes of that tree")
     parser.add_argument("--texts", type=int, default=2000, help="to learn from")
-    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--backbone", type=int, default=3, help="epochs of what all begin with")
+    parser.add_argument("--epochs", type=int, default=3, help="of each network")
     parser.add_argument("--training", nargs="*", default=(), help="more for outrider train")
     parser.add_argument("--only", nargs="+", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--target", default="smollm2", help="the name of a target")
     parser.add_argument("--settings", nargs="*", default=(), help="more for both commands")
-    parser.add_argument("--timed", action="store_true", help="decode too, and measure times")
     parser.add_argument("--results", default="build/correctors")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")
     options = parser.parse_args()
     folders = {name: trained(name, options) for name in options.only}
     text: list[str] = []
     for temperature, sampling in enumerate(SAMPLINGS):
-        summary = Summary(compared(sampling, folders, options))
-        text += [f"Temperature {temperature}:", "", *lines(summary, timed=options.timed), ""]
+        along = Summary(compared(sampling, folders, options))
+        decoding = Summary(decoded(sampling, folders, options)) if options.timed else None
+        text += [f"Temperature {temperature}:", "", *lines(along, decoding), ""]
     print("\n".join(text))
     if options.page:
         write_page(options.page, "correctors", text)

@@ -151,16 +151,19 @@ def test_correctors_are_trained_and_put_in_one_table(
     page.write_text("<!-- correctors -->\nold\n<!-- end of correctors -->\n")
     tiny = ["recipe.held_out=2", "recipe.options.block=4", "recipe.options.anchors=2"]
     arguments = [
-        *["--prompts", str(data), "--limit", "2", "--tokens", "4", "--gamma", "3"],
-        *["--texts", "4", "--epochs", "1", "--only", "dflash", "selector", "--results", "results"],
+        *["--prompts", str(data), "--limit", "2", "--timed", "1", "--tokens", "4", "--gamma", "3"],
+        *["--texts", "4", "--backbone", "1", "--epochs", "1", "--only", "dflash", "selector"],
+        *["--tree", "2", "--budget", "4", "--results", "results"],
         *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
         *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
     ]
     status, _, err = script(EVIDENCE / "correctors.py", *arguments)
     assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    assert [row[0].strip() for row in rows] == ["network", "`dflash`", "`selector`"] * 2
-    assert all(float(row[3].split()[0]) >= 1 for row in rows if "network" not in row[0])
+    names = ["network", "`dflash`", "`selector`", "`ddtree`"]
+    assert [row[0].strip() for row in rows] == names * 2
+    assert all(float(row[3].split()[0]) >= 1 for row in rows if "`selector`" in row[0])
+    assert all(float(row[4].split()[0]) >= 1 for row in rows if "network" not in row[0])
 
 
 def test_loading_is_set_beside_reading(

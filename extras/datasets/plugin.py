@@ -14,3 +14,4 @@ def register_data_sources(register: Register) -> None:
     register("parquet", f"{DATASETS}.sources:parquet", extra="view")
     register("hub", f"{DATASETS}.sources:hub", extra="hub")
     register("speed_bench", f"{DATASETS}.speed_bench:speed_bench")
+    register("deepspec", f"{DATASETS}.deepspec:deepspec")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated, final
 
 import torch
@@ -10,12 +11,14 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
+from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.features import default_layers
+from outrider.drafters.parts.networks.published_correctors import EMBEDDING
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.states import Batch
@@ -41,9 +44,11 @@ class DFlashObjective(Objective):
         a block don't depend on each other. It is shown the text's own tokens.
     causal, convolved: the fields of `DFlashConfig`. JetSpec (2606.18394) is `causal` and `soft`.
     confident: whether there is a confidence head, which learns the acceptance at each place by
-        cross entropy (DSpark, 2607.05147), without its calibration.
+        cross entropy (DSpark, 2607.05147). `CalibrationRecipe` calibrates it.
+    backbone: a folder with a trained network of the same sizes to begin with; what it lacks begins
+        with random weights. Defaults to random weights for all.
 
-    Raises `ConfigError` in `learner` if a number is out of range.
+    Raises `ConfigError` in `learner` if a number is out of range, or the backbone does not fit.
     """
 
     block: Annotated[int, AtLeast(2)] = 8
@@ -59,6 +64,7 @@ class DFlashObjective(Objective):
     causal: bool = False
     convolved: bool = False
     confident: bool = False
+    backbone: str | None = None
 
     def learner(self, setup: Setup) -> Learner:
         target = setup.target
@@ -71,9 +77,11 @@ class DFlashObjective(Objective):
             corrector=CorrectorConfig.of(self.corrector, self.rank, self.candidates),
             causal=self.causal,
             convolved=self.convolved,
-            confident=self.confident,
+            confident=EMBEDDING if self.confident else None,
         )
         network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
+        if self.backbone is not None:
+            begin_with(network, Path(self.backbone).expanduser())
         head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
 
         def loss(batch: Batch) -> Tensor:
@@ -117,6 +125,18 @@ class DFlashObjective(Objective):
 
         save_checkpoint = partial(network.save_checkpoint, target=target)
         return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+
+
+def begin_with(network: DFlashNetwork, folder: Path) -> None:
+    """Gives a network the weights of another, as far as both have them.
+
+    Raises:
+        ConfigError: there are no weights in the folder, or one has another shape.
+    """
+    file, tensors = checkpoint.find_tensors(folder)
+    own = network.state_dict()
+    known = {name: rows for name, rows in tensors.items() if name in own}
+    checkpoint.load_tensors(network, own | known, file)
 
 
 def block_states(

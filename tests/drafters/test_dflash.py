@@ -15,6 +15,7 @@ from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, 
 from outrider import ConfigError, Sampling, decode
 from outrider.drafters.dflash import DFlash
 from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
@@ -280,19 +281,65 @@ def test_a_written_network_has_the_published_tensors(
 def test_dspark_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
     first, second = torch.randn(31, 3), torch.randn(31, 3)
     head = {"markov_head.markov_w1.weight": first, "markov_head.markov_w2.weight": second}
-    head |= {"confidence_head.proj.weight": torch.rand(1, 19)}
+    read, added = torch.randn(1, 19), torch.randn(1)
+    head |= {"confidence_head.proj.weight": read, "confidence_head.proj.bias": added}
     config = speculators(speculators_model_type="dspark", markov_rank=3)
     del config["sample_from_anchor"]  # which is the default here
-    drafter = DFlash(write(tmp_path, config, tensors_of(model) | head))
+    drafter = DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0)
     drafter.bind(target)
+    states: list[Any] = []
+    held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
     context = context_after(drafter, target, TEXT)
     draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
     assert len(draft) == BLOCK
+    rows = torch.cat([states[0][0], first[[TEXT[-1], *draft.tokens[:-1]]]], dim=-1)
+    assert drafter.foreseen == pytest.approx((rows @ read[0] + added).tolist(), rel=1e-4, abs=1e-5)
     plain = probs_behind(model, target, TEXT)
     before = [TEXT[-1], *draft.tokens[:-1]]
     for probs, base, token in zip(draft.probs, plain, before, strict=True):
         exact = (base.log() + second @ first[token]).softmax(-1)
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_dflash_and_dspark_of_deepspec(rank: int, model: Any, target: Any, tmp_path: Path) -> None:
+    """Both are of one architecture, and draft the token after the anchor too."""
+    tensors = tensors_of(model) | {"lm_head.weight": weights.head(target).detach()}
+    tensors["embed_tokens.weight"] = weights.embedding(target).detach()
+    own = {"block_size": BLOCK, "mask_token_id": MASK, "target_layer_ids": [0, 3]}
+    own |= {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512, "num_target_layers": 5}
+    own |= {"markov_rank": rank, "enable_confidence_head": bool(rank)}
+    if rank:
+        own |= {"markov_head_type": "vanilla", "confidence_head_with_markov": True}
+        tensors |= {f"markov_head.markov_w{n}.weight": torch.zeros(31, 3) for n in (1, 2)}
+        tensors |= {"confidence_head.proj.weight": torch.rand(1, 19)}
+        tensors |= {"confidence_head.proj.bias": torch.rand(1)}
+    drafter = DFlash(write(tmp_path, decoder() | own, tensors), confidence=0.0 if rank else None)
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT), strict=True):
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("entry", "kept"),
+    [({"confidence_head_with_markov": False}, 16), ({"enable_confidence_head": False}, 0)],
+)
+def test_dspark_with_another_confidence_head(
+    entry: dict[str, bool], kept: int, model: Any, target: Any, tmp_path: Path
+) -> None:
+    tensors = tensors_of(model) | {"markov_head.markov_w1.weight": torch.randn(31, 3)}
+    tensors |= {"markov_head.markov_w2.weight": torch.randn(31, 3)}
+    if kept:
+        tensors["confidence_head.proj.weight"] = torch.randn(1, kept)
+        tensors["confidence_head.proj.bias"] = torch.randn(1)
+    config = speculators(speculators_model_type="dspark", markov_rank=3) | entry
+    del config["sample_from_anchor"]
+    drafter = DFlash(write(tmp_path, config, tensors), confidence=0.0 if kept else None)
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    assert len(write_draft(drafter, target, context, gamma=2, sampling=SAMPLED)) == 2
 
 
 def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
@@ -335,6 +382,13 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
             speculators(speculators_model_type="dflash2", conv_kernel_size=3),
             "conv_kernel_size=3: expected 2",
         ),
+        (
+            speculators(speculators_model_type="dspark", markov_rank=0),
+            "markov_rank=0: expected above 0 with confidence_head_with_markov",
+        ),
+        (z_lab() | {"confident": True}, "confident=True: expected embedding, markov, state or no"),
+        (z_lab() | {"calibration": [[1.0, 0.0]]}, r"calibration=.*: expected 4 pairs of numbers"),
+        (z_lab() | {"calibration": [[1.0, "a"]] * 4}, r"calibration=.*: expected 4 pairs"),
         (speculators(speculators_model_type="xpress"), "speculators_model_type='xpress': expected"),
         (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
         (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
@@ -399,6 +453,23 @@ class TestConfidence:
             short.bind(target)
             shorter = write_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
             assert shorter.tokens == draft.tokens[:kept]
+
+    def test_a_calibrated_head_is_believed_as_calibrated(self, target: Any, tmp_path: Path) -> None:
+        DFlashNetwork.untrained(target, Vocabulary(31), block=4, confident=True).save_checkpoint(
+            tmp_path, target
+        )
+        config = checkpoint.read_config(tmp_path)
+        pairs = [[0.0, 2.0], [0.0, -1.0], [0.0, 0.0]]  # .88, .27 and .5, whatever the head says
+        (tmp_path / "config.json").write_text(json.dumps(config | {"calibration": pairs}))
+        for limit, kept in ((0.9, 0), (0.25, 1), (0.2, 2), (0.1, 3)):
+            drafter = DFlash(str(tmp_path), confidence=limit)
+            drafter.bind(target)
+            context = context_after(drafter, target, TEXT)
+            assert len(write_draft(drafter, target, context, gamma=7, sampling=SAMPLED)) == kept
+            assert len(drafter.foreseen) == kept
+        network = held(drafter, DFlashNetwork)
+        network.save_checkpoint(tmp_path / "again", target)
+        assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
 
     def test_a_network_without_a_head_is_refused(
         self, model: Any, target: Any, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from math import tanh
 from pathlib import Path
 from typing import Any, final
 
@@ -9,7 +10,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from outrider.base.errors import is_int, require
+from outrider.base.errors import is_int, is_number, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
@@ -18,6 +19,7 @@ from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfi
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.published_correctors import (
+    CONFIDENT,
     DFLASH2,
     ENTRIES,
     algorithm,
@@ -41,6 +43,7 @@ OWN = (
     "target_layer_ids",
     "mask_token_id",
     "block_size",
+    "calibration",
     "causal_block",
     "confident",
     "convolved",
@@ -80,7 +83,10 @@ class DFlashConfig:
     corrector: what makes the tokens of a block depend on each other; None for nothing.
     causal: whether a token of a block sees only those before it there (JetSpec, 2606.18394).
     convolved: whether its layers are DFlash2's, see `ConvolvedLayer`.
-    confident: whether it has DSpark's confidence head.
+    confident: what DSpark's confidence head reads beside a state, one of CONFIDENT; None if there
+        is no such head.
+    calibration: for each place, the factor on the head's logit and what is added to it then;
+        empty if it is not calibrated.
     """
 
     sizes: LayerConfig
@@ -94,7 +100,8 @@ class DFlashConfig:
     corrector: CorrectorConfig | None = None
     causal: bool = False
     convolved: bool = False
-    confident: bool = False
+    confident: str | None = None
+    calibration: tuple[tuple[float, float], ...] = ()
 
     @classmethod
     def like(
@@ -160,9 +167,10 @@ class DFlashConfig:
             corrector=_corrector(folder, stored),
             causal=bool(stored.get("causal_block")),
             convolved=bool(stored.get("convolved")),
-            confident=bool(stored.get("confident")),
+            confident=_confident(folder, stored),
         )
-        return replace(config, **published_fields(folder, stored))
+        config = replace(config, **published_fields(folder, stored))
+        return replace(config, calibration=_calibration(folder, stored, config.drafted))
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
         """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
@@ -177,6 +185,7 @@ class DFlashConfig:
             decoder["use_sliding_window"] = True
         more: dict[str, Any] = {"causal_block": self.causal, "convolved": self.convolved}
         more["confident"] = self.confident
+        more["calibration"] = [list(pair) for pair in self.calibration]
         more["corrector"] = None if self.corrector is None else asdict(self.corrector)
         more = {name: value for name, value in more.items() if value}
         if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
@@ -200,6 +209,14 @@ class DFlashConfig:
     def drafted(self) -> int:
         """The number of tokens that a pass drafts."""
         return self.block - 1 + self.from_anchor
+
+    def survival(self, place: int, logit: float) -> float:
+        """Returns how likely the token at a place is to be accepted, if all before it are.
+
+        logit: the confidence head's.
+        """
+        factor, added = self.calibration[place] if self.calibration else (1.0, 0.0)
+        return (1 + tanh((factor * logit + added) / 2)) / 2  # the logistic function
 
     def sees(
         self, window: int, positions: Int[Tensor, "batch tokens"], known: int
@@ -244,6 +261,27 @@ def _corrector(folder: Path, stored: Mapping[str, Any]) -> CorrectorConfig | Non
     is_valid = isinstance(entry, Mapping) and "kind" in entry and set(entry) <= set(known)
     require(is_valid, f"{folder}: corrector", entry, f"a mapping of {', '.join(known)}")
     return CorrectorConfig(**entry)
+
+
+def _confident(folder: Path, stored: Mapping[str, Any]) -> str | None:
+    """Returns what the confidence head reads; raises `ConfigError` if there is no such head."""
+    entry: str | None = stored.get("confident")
+    is_valid = entry in (None, *CONFIDENT)
+    require(is_valid, f"{folder}: confident", entry, f"{', '.join(CONFIDENT)} or no such entry")
+    return entry
+
+
+def _calibration(
+    folder: Path, stored: Mapping[str, Any], places: int
+) -> tuple[tuple[float, float], ...]:
+    """Returns the calibration of a network; raises `ConfigError` if the entry makes no sense."""
+    entry = stored.get("calibration", [])
+    is_valid = isinstance(entry, list) and len(entry) in (0, places)
+    for pair in entry if is_valid else ():
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        is_valid = is_valid and is_pair and all(map(is_number, pair))
+    require(is_valid, f"{folder}: calibration", entry, f"{places} pairs of numbers")
+    return tuple((float(factor), float(added)) for factor, added in entry)
 
 
 def _reach(stored: Mapping[str, Any]) -> str:

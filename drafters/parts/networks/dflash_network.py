@@ -25,7 +25,7 @@ from outrider.drafters.parts.networks.decoder_layers import (
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
-from outrider.drafters.parts.networks.published_correctors import own_names
+from outrider.drafters.parts.networks.published_correctors import EMBEDDING, MARKOV, PREFIXES
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -60,7 +60,8 @@ class DFlashNetwork(TrainedNetwork):
         super().__init__()
         if config is None:
             kind = CorrectorConfig.of(corrector)
-            config = DFlashConfig.like(target, block=block, corrector=kind, confident=confident)
+            head_reads = EMBEDDING if confident else None
+            config = DFlashConfig.like(target, block=block, corrector=kind, confident=head_reads)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
         self.reads: tuple[str, ...] = state_names(config.layers)
@@ -82,7 +83,11 @@ class DFlashNetwork(TrainedNetwork):
         if config.corrector is not None:
             backbone = Backbone(width, config.drafted, vocabulary, self._embedding)
             self.corrector = config.corrector.make(backbone)
-        self.confidence: nn.Linear | None = nn.Linear(2 * width, 1) if config.confident else None
+        self.confidence: nn.Linear | None = None
+        if config.confident is not None:
+            rank = 0 if config.corrector is None else config.corrector.rank
+            beside = {EMBEDDING: width, MARKOV: rank}.get(config.confident, 0)
+            self.confidence = nn.Linear(width + beside, 1)
 
     def fused(
         self, features: Sequence[Float[Tensor, "batch tokens width"]]
@@ -137,13 +142,19 @@ class DFlashNetwork(TrainedNetwork):
     ) -> Float[Tensor, "*batch"]:
         """Returns the logits of how likely the token at each state is to be accepted.
 
-        This is DSpark's confidence head (2607.05147), with the target's embedding of the token
-        before the state in place of a Markov head's, so that it goes with every corrector.
+        This is DSpark's confidence head (2607.05147). Published ones read the Markov head's row of
+        the token before the state; those of `outrider train` read the target's embedding of it in
+        its place, so that they go with every corrector.
 
         before: the token before each state.
         """
         assert self.confidence is not None, "the network has no confidence head"
-        read = torch.cat([states, embedding(before, self._embedding)], dim=-1)
+        read = states
+        if self.config.confident == EMBEDDING:
+            read = torch.cat([states, embedding(before, self._embedding)], dim=-1)
+        elif self.config.confident == MARKOV:
+            assert self.corrector is not None, "only a Markov head has such rows"
+            read = torch.cat([states, self.corrector.get_submodule("markov_w1")(before)], dim=-1)
         logits: Tensor = self.confidence(read)
         return logits[..., 0]
 
@@ -154,7 +165,7 @@ class DFlashNetwork(TrainedNetwork):
         file, tensors, vocabulary = weights.read_tensors(
             folder, target.vocab_size, speculators.take_vocabulary
         )
-        tensors = own_names(tensors)
+        tensors = checkpoint.replace_prefixes(tensors, PREFIXES)
         tensors.pop("embed_tokens.weight", None)  # a copy of the target's
         head = tensors.pop("lm_head.weight", None)
         return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)

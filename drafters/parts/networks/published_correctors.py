@@ -1,13 +1,10 @@
-"""Correctors of the speculators library: what their configs stand for, and their tensors' names."""
+"""Published correctors: what their configs stand for, and their tensors' names."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from outrider.base.errors import require
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 
 DSPARK, DFLASH2 = "dspark", "dflash2"
@@ -21,20 +18,34 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
 }
 """The entries of a config that DFlash has not, by algorithm."""
 
+CONFIDENT = ("embedding", "markov", "state")
+"""What a confidence head reads: a state, and beside it the target's embedding of the token before,
+or the Markov head's row of that token, or nothing."""
+
+EMBEDDING, MARKOV, STATE = CONFIDENT
+
 HEADS = {"vanilla": "markov", "rnn": "rnn"}
 """Our names of DSpark's heads."""
 
-PREFIXES = {
+PREFIXES: Mapping[str, str] = {
     "markov_head.": "corrector.",
+    "confidence_head.proj.": "confidence.",
     "candidate_selector.predecessor_codebook": "corrector.predecessor_codebook.weight",
     "candidate_selector.successor_codebook": "corrector.successor_codebook.weight",
     "candidate_selector.": "corrector.",
 }
+"""Our names of the beginnings of their tensors' names."""
+
+
+DEEPSPEC = "Qwen3DSparkModel"
+"""The architecture of DeepSpec's DSpark, and of its DFlash, which is DSpark without heads."""
 
 
 def algorithm(stored: Mapping[str, Any]) -> str:
     """Returns the algorithm of a config: DFlash, or one that adds a corrector to it."""
     kind = stored.get("speculators_model_type")
+    if kind is None and DEEPSPEC in (stored.get("architectures") or ()):
+        return DSPARK
     return str(kind) if kind in ENTRIES else "dflash"
 
 
@@ -54,7 +65,14 @@ def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
         # Without it, the library's memory has read the text's last token twice.
         is_valid = from_anchor or head != "rnn"
         require(is_valid, f"{folder}: sample_from_anchor", False, "true with markov_head_type rnn")
-        return {"corrector": corrector, "from_anchor": from_anchor}
+        confident = None
+        if stored.get("enable_confidence_head", True):
+            confident = MARKOV if stored.get("confidence_head_with_markov", True) else STATE
+        is_valid = confident != MARKOV or corrector is not None
+        require(
+            is_valid, f"{folder}: markov_rank", rank, "above 0 with confidence_head_with_markov"
+        )
+        return {"corrector": corrector, "from_anchor": from_anchor, "confident": confident}
     if algorithm(stored) == DFLASH2:
         for name, size in (("conv_kernel_size", 2), ("conv_group_size", 16)):
             value = stored.get(name, size)
@@ -62,12 +80,3 @@ def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
         rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
         return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
     return {}
-
-
-def own_names(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Returns a checkpoint's tensors by our names.
-
-    DSpark's own confidence head is left out: it reads the Markov head's rows.
-    """
-    renamed = checkpoint.replace_prefixes(tensors, PREFIXES)
-    return {name: rows for name, rows in renamed.items() if not name.startswith("confidence_head.")}

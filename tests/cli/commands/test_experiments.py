@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from hydra.plugins.sweeper import Sweeper
 
+from outrider import ConfigError
 from outrider.extras.view import figures
+from outrider.plugins.config import build, compose
 
 ROOT = Path(__file__).parents[3]
 JOBS = {
@@ -44,6 +46,7 @@ def test_every_experiment_is_tested() -> None:
     assert {path.stem for path in (ROOT / "conf" / "experiment").glob("*.yaml")} == {
         *JOBS,
         "spec_bench",
+        "dspark_table1",
     }
 
 
@@ -103,6 +106,32 @@ def test_spec_bench_prints_the_leaderboards_table(
     }  # fmt: skip
     assert report["settings"]["repeats"] == 2
     assert "precision" not in report["settings"]
+
+
+def test_dsparks_table_has_a_column_for_each_set(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    sets = ["gsm8k", "aime25"]
+    for name in sets:
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"turns": ["the cat sat"]}))
+    asked = ["compare", "+experiment=dspark_table1"]
+    status, _, complaint = run(*asked)
+    line = "drafter.path='deepspec/eagle3_qwen3_4b_ttt7': expected a folder that exists"
+    assert status == 1 and line in complaint
+    config = compose("compare", asked[1:])
+    assert (config.sampling.temperature, config.gamma) == (1, 7)
+    with pytest.raises(ConfigError, match=r"deepspec/eval_datasets': expected a folder with gsm8k"):
+        build(config.data)
+    made = [{**entry, "path": "untrained"} for entry in config.drafters[1:]]
+    drafters = json.dumps(made).replace('"', "")
+    status, printed, complaint = run(
+        *asked,
+        *[word for word in quick if not word.startswith(("drafters=", "data", "gamma="))],
+        f"data.path={tmp_path}", f"data.sets=[{','.join(sets)}]", "target.dtype=float32",
+        f"drafters={drafters}", f"hydra.run.dir={tmp_path / 'out'}",
+    )  # fmt: skip
+    assert status == 0, complaint
+    assert all(name in printed for name in (*sets, "eagle3", "dflash", "dspark"))
 
 
 def test_lenience_raises_the_alpha_of_the_rule_and_leaves_alpha(run: Any, quick: list[str]) -> None:

@@ -201,6 +201,23 @@ def test_a_confidence_head_learns_the_acceptance(
     drafter.bind(target)
 
 
+def test_a_network_begins_with_a_trained_backbone(target: Any, tmp_path: Path) -> None:
+    trained = make_learner("dflash", target, Vocabulary(31), 0, OPTIONS)
+    trained.save_checkpoint(tmp_path)
+    options = OPTIONS | {"corrector": "markov", "convolved": True}
+    plain = make_learner("dflash", target, Vocabulary(31), 1, options)
+    begun = make_learner("dflash", target, Vocabulary(31), 1, options | {"backbone": str(tmp_path)})
+    before, after = plain.network.state_dict(), begun.network.state_dict()
+    for name, rows in trained.network.state_dict().items():
+        torch.testing.assert_close(after.pop(name), rows, rtol=1e-3, atol=1e-4)
+    assert any("conv" in name for name in after) and any("corrector" in name for name in after)
+    assert all(torch.equal(rows, before[name]) for name, rows in after.items())
+    with pytest.raises(ConfigError, match=r"tensor .* is \[.*: expected"):
+        make_learner(
+            "dflash", target, Vocabulary(31), 0, OPTIONS | {"inner": 8, "backbone": str(tmp_path)}
+        )
+
+
 def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
     learned = make_learner("dflash", target, Vocabulary(31), 0, OPTIONS)
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)

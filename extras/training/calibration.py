@@ -1,0 +1,188 @@
+"""The recipe of a calibration: what a confidence head says becomes the share that is accepted."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from numpy import ndarray
+from rich.progress import track
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.errors import ConfigError, require
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain
+from outrider.decoding.decode import decode
+from outrider.drafters.dflash import DFlash
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.lab.measuring.texts import seeded
+from outrider.plugins.recipe import Job
+
+FILE = "calibration.json"
+"""What was measured, beside the weights."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """Draft tokens that the target tested.
+
+    half: of which half of the prompts each is, 0 or 1. place: how many tokens of its draft come
+    before it. logit: what the confidence head said. accepted: whether the target accepted it.
+    """
+
+    half: Int[ndarray, "tokens"]
+    place: Int[ndarray, "tokens"]
+    logit: Float[ndarray, "tokens"]
+    accepted: Bool[ndarray, "tokens"]
+
+    def only(self, kept: Bool[ndarray, "tokens"]) -> "Outcomes":
+        """Returns some of the tokens."""
+        return Outcomes(self.half[kept], self.place[kept], self.logit[kept], self.accepted[kept])
+
+
+@final
+@checked("recipe")
+@dataclass(frozen=True, kw_only=True)
+class CalibrationRecipe:
+    """Calibrates the confidence head of `dflash` on prompts that it has not learned from.
+
+    The prompts are decoded with whole drafts. For each place, a factor on the head's logit and a
+    summand are fitted to what the target accepted there, among the drafts whose earlier tokens it
+    had accepted (Platt scaling). DSpark (2607.05147) fits the factor alone, a temperature, to one
+    place after the other. To judge this, either half of the prompts is also calibrated by the
+    other.
+
+    weight: how strongly a pair is drawn towards (1, 0), as if so many tokens spoke for it. Places
+        where few tokens were tested, or all accepted, stay close to what the head says.
+    bins: the groups of equally many tokens in which the error is measured.
+    """
+
+    weight: Annotated[float, AtLeast(0)] = 1.0
+    bins: Count = 10
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        """Decodes, fits, and writes a copy of the weights with the calibration.
+
+        Raises:
+            ConfigError: the drafter is not `dflash` with trained weights and a confidence of 0,
+                there are fewer than two prompts, or no draft was tested.
+        """
+        require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to judge one half")
+        drafter = job.drafter()
+        is_valid = isinstance(drafter, DFlash) and drafter.confidence == 0
+        given = getattr(drafter, "confidence", None)
+        require(is_valid, "drafter.confidence", given, "0, and a dflash with a confidence head")
+        assert isinstance(drafter, DFlash)
+        folder = weights.folder("dflash", drafter.path)
+        places = DFlashConfig.read(folder).drafted
+        tokens = outcomes(job, drafter)
+        if not len(tokens.place):
+            raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
+        pairs = fitted(tokens, places, self.weight)
+        facts = {"tokens": len(tokens.place), **self._errors(tokens, places)}
+        shutil.copytree(folder, job.out, dirs_exist_ok=True)
+        config = checkpoint.read_config(folder) | {"calibration": pairs.tolist()}
+        write_whole(job.out / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
+        write_whole(job.out / FILE, json.dumps(facts, indent=1) + "\n")
+        for name, (before, after) in facts["errors"].items():
+            job.console.print(f"{name}: {before:.3f}, calibrated {after:.3f}", highlight=False)
+        job.console.print(plain(job.out), soft_wrap=True)
+        return {"drafter": "dflash", "path": str(job.out), "confidence": 0.3}
+
+    def _errors(self, tokens: Outcomes, places: int) -> dict[str, Any]:
+        """Returns how far off the head is, before and after it is calibrated by the other half.
+
+        And, by place, how many tokens were tested, and the means of what was accepted there, of
+        what was foreseen, and of the same calibrated.
+        """
+        before, after = expit(tokens.logit), np.empty_like(tokens.logit)
+        for half in (0, 1):
+            own = tokens.half == half
+            pairs = fitted(tokens.only(~own), places, self.weight)
+            after[own] = calibrated(pairs, tokens.only(own))
+        errors = {
+            "calibration error": [
+                calibration_error(each, tokens.accepted, self.bins) for each in (before, after)
+            ],
+            "cross entropy": [cross_entropy(each, tokens.accepted) for each in (before, after)],
+        }
+        by_place = []
+        for place in range(int(tokens.place.max()) + 1):
+            here = tokens.place == place
+            means = [float(each[here].mean()) for each in (tokens.accepted, before, after)]
+            by_place.append([int(here.sum()), *means])
+        return {"errors": errors, "by_place": by_place}
+
+
+def outcomes(job: Job, drafter: DFlash) -> Outcomes:
+    """Decodes the prompts, and returns the tokens that were tested."""
+    rows: list[tuple[int, int, float, bool]] = []
+    for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console)):
+        text = job.target.encode_turns(prompt.turns[:1], chat=job.chat)
+        for round in decode(
+            job.target,
+            drafter,
+            job.verifier,
+            text,
+            gamma=job.gamma,
+            sampling=seeded(job.sampling, text),
+            max_new_tokens=job.max_new_tokens,
+            draft_timeout=job.draft_timeout,
+        ):
+            said = drafter.foreseen[: round.tested]
+            rows += [
+                (number % 2, place, logit, place < round.accepted)
+                for place, logit in enumerate(said)
+            ]
+    half, place, logit, accepted = np.array(rows, dtype=float).reshape(-1, 4).T
+    return Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
+
+
+def fitted(tokens: Outcomes, places: int, weight: float) -> Float[ndarray, "places pair"]:
+    """Returns the factor and the summand of each place that make what was accepted likeliest.
+
+    weight: as for `CalibrationRecipe`.
+    """
+
+    def pair_at(place: int) -> ndarray:
+        here = tokens.only(tokens.place == place)
+        sign = np.where(here.accepted, -1.0, 1.0)
+
+        def loss(pair: ndarray) -> float:
+            terms = np.logaddexp(0, sign * (pair[0] * here.logit + pair[1]))
+            return float(terms.sum() + weight * ((pair - (1, 0)) ** 2).sum())
+
+        pair: ndarray = minimize(loss, np.array([1.0, 0.0])).x
+        return pair
+
+    return np.stack([pair_at(place) for place in range(places)])
+
+
+def calibrated(pairs: Float[ndarray, "places pair"], tokens: Outcomes) -> Float[ndarray, "tokens"]:
+    """Returns how likely each token is to be accepted."""
+    factor, added = pairs[tokens.place].T
+    probabilities: ndarray = expit(factor * tokens.logit + added)
+    return probabilities
+
+
+def calibration_error(
+    foreseen: Float[ndarray, "tokens"], accepted: Bool[ndarray, "tokens"], bins: int
+) -> float:
+    """Returns the expected calibration error (1706.04599, Equation 3), in groups of equal size."""
+    groups = np.array_split(np.argsort(foreseen, kind="stable"), min(bins, len(foreseen)))
+    gaps = [len(g) * abs(foreseen[g].mean() - accepted[g].mean()) for g in groups]
+    return float(sum(gaps) / len(foreseen))
+
+
+def cross_entropy(foreseen: Float[ndarray, "tokens"], accepted: Bool[ndarray, "tokens"]) -> float:
+    """Returns the mean of the negative log-probability of what came, in nats."""
+    came = np.where(accepted, foreseen, 1 - foreseen)
+    return float(-np.log(np.maximum(came, 1e-12)).mean())
