@@ -12,9 +12,10 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
-from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import Request
 from outrider.extras.serving.audit.expected import FromTarget
+from outrider.extras.serving.audit.result import Result
 from outrider.targets.tabular import TabularTarget
 
 TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
@@ -37,11 +38,14 @@ def main() -> None:
         found = sum(result.verdict == "broken" for result in results)
         most = max(result.requests for result in results)
         print(f"{fault:36} found {found} of {len(results)}, within {most} requests", flush=True)
-    verdicts = [
-        audited(None, options.requests, 1000 + seed).verdict
+    clean = [
+        audited(None, options.requests, 1000 + seed)
         for seed in track(range(options.clean), "without a fault")
     ]
+    verdicts = [result.verdict for result in clean]
     print({verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))})
+    growths = sorted(max(each.growth for each in result.findings) for result in clean)
+    print("the most evidence:", *(f"e^{growth:.1f}" for growth in growths[-5:]))
 
 
 if __name__ == "__main__":

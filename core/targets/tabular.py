@@ -64,12 +64,17 @@ class TabularTarget(Target):
         self, tokens: Sequence[int], source: Sequence[int] | None = None
     ) -> Float[Tensor, "vocab"]:
         """Returns the logits of the token after `tokens`."""
-        row = 0
-        for token in tokens[max(0, len(tokens) - self.order) :]:
-            row = row * self.vocab_size + token
+        row = self.row(tokens)
         if not source:
             return self.table[row]
         return self.table[row].roll(source[(len(tokens) - 1) % len(source)])
+
+    def row(self, tokens: Sequence[int]) -> int:
+        """Returns the row of the table for the token after `tokens`."""
+        row = 0
+        for token in tokens[max(0, len(tokens) - self.order) :]:
+            row = row * self.vocab_size + token
+        return row
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
         return ([0], Tokens(list(prompt))) if self.encoder else super().begin(prompt)
@@ -91,6 +96,8 @@ class _TabularSession(Session):
         texts = [
             self._tokens + self._tokens_on(draft.path(node)) for node in range(ROOT, len(draft))
         ]
+        if not self._source:
+            return self._target.table[[self._target.row(text) for text in texts]]
         return torch.stack([self._target.logits(text, self._source) for text in texts])
 
     def commit(self, verdict: Verdict) -> None:

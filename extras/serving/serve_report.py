@@ -7,8 +7,8 @@ from typing import Any, final
 from rich.table import Table
 
 from outrider.base.terminal import plain
-from outrider.extras.serving.audit.audit import Result
 from outrider.extras.serving.audit.command import report
+from outrider.extras.serving.audit.result import Result
 from outrider.extras.serving.check import Difference
 from outrider.extras.serving.server import Drafted
 

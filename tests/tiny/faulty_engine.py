@@ -55,7 +55,7 @@ def _warped(row: bytes, sampling: Sampling) -> np.ndarray:
 
 
 def inverse(probs: np.ndarray, uniform: float) -> int:
-    return int(min(np.searchsorted(np.cumsum(probs), uniform, side="right"), len(probs) - 1))
+    return int(min(probs.cumsum().searchsorted(uniform, side="right"), len(probs) - 1))
 
 
 @final
@@ -67,14 +67,19 @@ class FaultyEngine(Client):
     fault: str | None = None
     drafter: np.ndarray = field(init=False)
     draws: np.random.Generator = field(init=False)
+    rows: np.ndarray = field(init=False)
     seed: int = 1
 
     def __post_init__(self) -> None:
         size = self.target.vocab_size
         self.draws = np.random.default_rng(self.seed)
         noise = np.random.default_rng(5).normal(size=(size, size))
-        mean = self.target.table.numpy().reshape(-1, size, size).mean(0)
+        self.rows = self.target.table.numpy()
+        mean = self.rows.reshape(-1, size, size).mean(0)
         self.drafter = 0.8 * mean + 0.9 * noise
+
+    def logits(self, tokens: Sequence[int]) -> np.ndarray:
+        return np.asarray(self.rows[self.target.row(tokens)])
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         rows = [request for request in requests for _ in range(request.n)]
@@ -107,10 +112,10 @@ class _Text:
         return self.engine.fault == fault
 
     def p_logits(self, tokens: Sequence[int], counted: Sequence[int]) -> np.ndarray:
-        size = self.engine.target.vocab_size
-        logits = self.engine.target.logits([*self.prompt, *tokens]).numpy()
-        penalty = self.row.penalties.get("frequency_penalty", 0.0)
-        return np.asarray(logits - penalty * np.bincount(counted, minlength=size), dtype=float)
+        logits = self.engine.logits([*self.prompt, *tokens])
+        if not (penalty := self.row.penalties.get("frequency_penalty", 0.0)):
+            return logits
+        return np.asarray(logits - penalty * np.bincount(counted, minlength=len(logits)))
 
     def p(self, drafted: Sequence[int], *, is_draft: bool) -> np.ndarray:
         tokens = [*self.tokens, *drafted]
@@ -187,7 +192,12 @@ class _Text:
             logits = self.p_logits(before, [])
             if self.has("log-probabilities of the drafter") and at < written - 1:
                 logits = self.engine.drafter[[*self.prompt, *before][-1]]
-            row = np.log(warped(logits, PLAIN))
-            self.logprobs.append(float(row[token]))
-            best = np.argsort(-row)[:5]
-            self.tops.append({int(i): float(row[i]) for i in {*best.tolist(), token}})
+            row, best = _listed(logits.tobytes())
+            self.logprobs.append(row[token])
+            self.tops.append({i: row[i] for i in {*best, token}})
+
+
+@cache
+def _listed(logits: bytes) -> tuple[list[float], list[int]]:
+    row = np.log(_warped(logits, PLAIN))
+    return row.tolist(), np.argsort(-row)[:5].tolist()

@@ -19,6 +19,8 @@ from outrider.extras.serving.audit.martingale import (
     bets,
     growth,
 )
+from outrider.extras.serving.audit.result import Finding, Result
+from outrider.extras.serving.audit.suspicion import Suspicions
 
 TEMPER = 0.8
 """The power of the control's distribution: as at a temperature that is 1.25 times as high."""
@@ -29,55 +31,8 @@ WARM, COOL = list(plan.KINDS)[:2]
 CYCLES_OF_PROMISES = 3
 """In how many of the first cycles seeds and stop strings are tried."""
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found of one kind of request, or of one promise.
-
-    name: the kind.
-    growth: the logarithm of the evidence against it; infinite where a single text shows it.
-    texts: how many were read.
-    fault: what is wrong, if one text shows it.
-    """
-
-    name: str
-    growth: float
-    texts: int
-    fault: str | None = None
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Result:
-    """An audit's result.
-
-    verdict: "broken"; or "kept", or "too few texts" if the control was not found either.
-    level: the chance, at most, that an engine without a fault is called broken.
-    control: the logarithm of the evidence against the control, a distribution that the texts are
-        known not to have.
-    findings: the broken first, then by evidence.
-    ties: greedy texts that differ where two tokens are as good as equally likely.
-    """
-
-    verdict: str
-    level: float
-    requests: int
-    control: float
-    findings: tuple[Finding, ...]
-    ties: int
-
-    @property
-    def line(self) -> str:
-        """Returns the verdict in one line."""
-        texts = f"{sum(finding.texts for finding in self.findings)} texts"
-        if self.verdict == "broken":
-            worst = self.findings[0]
-            cause = worst.fault or f"other tokens than the target's: evidence e^{worst.growth:.0f}"
-            return f"broken: {worst.name}: {cause} ({texts}, level {self.level:g})"
-        if self.verdict == "kept":
-            return f"kept: nothing found in {texts} at level {self.level:g}; the control was found"
-        return f"too few texts to say: {texts}, and the control was not found"
+AGAINST = ", against no drafts"
+"""Ends the names of what a baseline shows."""
 
 
 @final
@@ -89,7 +44,7 @@ class Auditor:
     prompts: requests whose prompt and length are taken.
     expected: the target's distribution, or None.
     baseline: the same engine without drafts, or None.
-    level: the chance, at most, of calling an engine without a fault broken.
+    level: the chance, at most, of suspecting an engine without a fault, and then of confirming it.
     tie: the gap of log-probabilities, at most, that greedy texts may differ by.
     tolerance: how far listed log-probabilities may be from the expected ones.
     """
@@ -109,6 +64,11 @@ class Auditor:
     _faults: dict[str, str] = field(default_factory=dict)
     _written: list[str] = field(default_factory=list)
     _ties: int = 0
+    _suspicions: Suspicions = field(init=False)
+
+    def __post_init__(self) -> None:
+        sources = (self.expected is not None) + (self.baseline is not None)
+        self._suspicions = Suspicions(self.level, len(plan.names()) * sources)
 
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
         """Returns the result, as soon as a fault is found or `limit` requests have been sent.
@@ -135,6 +95,7 @@ class Auditor:
                 if self.baseline is not None:
                     self._compare(batch, answers, self.baseline.ask(asked))
                 report(client.sent)
+                self._suspicions.see(self._growths())
             if cycle < CYCLES_OF_PROMISES and client.sent + promises.MOST <= limit:
                 self._try_promises(client, cycle)
             cycle += 1
@@ -155,18 +116,20 @@ class Auditor:
 
     def _read_sampled(self, asked: plan.Asked, choice: Choice, beside: Choice | None) -> None:
         rows = None if self.expected is None else self.expected.rows(asked.request, choice)
+        near = beside.tokens if beside is not None else ()
+        text: list[Observation] = []
+        control: list[Observation] = []
         for position, (probs, cells) in enumerate(rows or ()):
-            before = choice.tokens[:position]
-            near = beside.tokens[position : position + 1] if beside is not None else ()
-            token = choice.tokens[position]
-            seen = Observation(probs, cells, token, before, near[0] if near else None)
-            for bet in self._bets[asked.name]:
-                bet.see(asked.request.prompt, seen)
+            token, before = choice.tokens[position], choice.tokens[:position]
+            other = near[position] if position < len(near) else None
+            text.append(Observation(probs, cells, token, before, other))
             if asked.alone and asked.kind == WARM:
                 warmer = np.power(probs, TEMPER)
-                control = Observation(warmer / warmer.sum(), cells, token, before)
-                for bet in self._control:
-                    bet.see(asked.request.prompt, control)
+                control.append(Observation(warmer / warmer.sum(), cells, token, before))
+        for bet in self._bets[asked.name]:
+            bet.see(asked.request.prompt, text)
+        for bet in self._control:
+            bet.see(asked.request.prompt, control)
 
     def _read_greedy(self, asked: plan.Asked, choice: Choice) -> None:
         found = None if self.expected is None else self.expected.greedy(asked.request, choice)
@@ -251,28 +214,28 @@ class Auditor:
 
     def _growths(self) -> dict[str, float]:
         found = {name: growth(played) for name, played in self._bets.items()}
-        found |= {f"{name}, against no drafts": pair.growth for name, pair in self._pairs.items()}
-        return found
-
-    def _needed(self) -> float:
-        """Returns the logarithm of the evidence that counts as found, all kinds taken together."""
-        kinds = len(plan.names()) * ((self.expected is not None) + (self.baseline is not None))
-        return math.log(kinds / self.level)
+        return found | {name + AGAINST: pair.growth for name, pair in self._pairs.items()}
 
     def _is_broken(self) -> bool:
-        return bool(self._faults) or max(self._growths().values(), default=0) >= self._needed()
+        return bool(self._faults or self._suspicions.confirmed)
 
     def _result(self, requests: int) -> Result:
+        growths, needed = self._growths(), self._suspicions.needed
+        confirmed = self._suspicions.confirmed
         findings = [Finding(name, math.inf, 1, fault) for name, fault in self._faults.items()]
-        growths = self._growths()
         findings += [
-            Finding(name, value, self._texts[name.removesuffix(", against no drafts")])
-            for name, value in sorted(growths.items(), key=lambda item: -item[1])
+            Finding(name, value, self._texts[name.removesuffix(AGAINST)])
+            for name, value in sorted(
+                growths.items(), key=lambda item: (item[0] not in confirmed, -item[1])
+            )
         ]
         controls = [growth(self._control)] if self.expected is not None else []
         controls += [self._different.growth] if self.baseline is not None else []
         control = min(controls, default=0.0)
-        verdict = "kept" if control >= self._needed() else "too few texts"
+        suspected = max(growths.values(), default=0.0) >= needed and not confirmed
+        verdict = "kept" if control >= needed and not suspected else "too few texts"
         if self._is_broken():
             verdict = "broken"
-        return Result(verdict, self.level, requests, control, tuple(findings), self._ties)
+        return Result(
+            verdict, self.level, requests, control, tuple(findings), self._ties, suspected
+        )

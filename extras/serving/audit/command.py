@@ -16,9 +16,10 @@ from rich.table import Table
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import OpenAIClient, Request
 from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.serving.audit.result import Result
 from outrider.extras.serving.settings import Audit
 from outrider.plugins.config import build
 

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -39,9 +39,10 @@ class Observation:
     """A token, and the distribution that it should have been drawn from.
 
     probs: of the tokens in `cells`. A last cell without a token stands for all others.
-    token: the one that was written; its cell is `index`.
+    token: the one that was written.
     before: the tokens that the text has before it.
     beside: the token that another text of the same batch has at this position, if any.
+    index, prob: its cell, and the probability of that.
     """
 
     probs: Float[np.ndarray, "cells"]
@@ -49,11 +50,13 @@ class Observation:
     token: Token
     before: tuple[Token, ...]
     beside: Token | None = None
+    index: int = field(init=False)
+    prob: float = field(init=False)
 
-    @property
-    def index(self) -> int:
-        """Returns the cell of the token."""
-        return self.cells.get(self.token, len(self.probs) - 1)
+    def __post_init__(self) -> None:
+        index = self.cells.get(self.token, len(self.probs) - 1)
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "prob", float(self.probs[index]))
 
 
 class Bet(ABC):
@@ -65,8 +68,8 @@ class Bet(ABC):
         """Returns the logarithm of the fortune."""
 
     @abstractmethod
-    def see(self, prompt: Hashable, observed: Observation) -> None:
-        """Plays one token. What is bet on it depends on the tokens before."""
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        """Plays the tokens of a text. What is bet on each depends on those before."""
 
 
 @final
@@ -81,23 +84,31 @@ class Learned(Bet):
     def __init__(self, length: int | None, weight: float) -> None:
         self._length, self._weight = length, weight
         self._counts: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
+        self._totals: Counter[Hashable] = Counter()
         self._growth = 0.0
 
     @property
     def growth(self) -> float:
         return self._growth
 
-    def see(self, prompt: Hashable, observed: Observation) -> None:
-        before = observed.before
-        if len(before) > DEPTH if self._length is None else len(before) < self._length:
-            return
-        context = (prompt, before) if self._length is None else before[len(before) - self._length :]
-        index, probs = observed.index, observed.probs
-        counts, base = self._counts[context], probs[index]
-        # Where p differs between two visits of a context, its newest value is the prior's mean.
-        bet = (counts[index] + self._weight * base) / (counts.total() + self._weight)
-        self._growth += math.log(bet) - math.log(base) if bet > 0 else -math.inf
-        counts[index] += 1
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        for observed in text:
+            context = self._context(prompt, observed.before)
+            if context is None:
+                continue
+            index = observed.index
+            counts, total, base = self._counts[context], self._totals[context], observed.prob
+            # Where p differs between two visits of a context, its newest value is the prior's mean.
+            bet = (counts[index] + self._weight * base) / (total + self._weight)
+            self._growth += math.log(bet) - math.log(base) if bet > 0 else -math.inf
+            counts[index] += 1
+            self._totals[context] += 1
+
+    def _context(self, prompt: Hashable, before: tuple[Token, ...]) -> Hashable | None:
+        if self._length is None:
+            return (prompt, before) if len(before) <= DEPTH else None
+        start = len(before) - self._length
+        return before[start:] if start >= 0 else None
 
 
 @final
@@ -116,23 +127,32 @@ class Tilted(Bet):
     def growth(self) -> float:
         return _log_mean(self._growths)
 
-    def see(self, prompt: Hashable, observed: Observation) -> None:
-        probs, index = observed.probs, observed.index
-        if self._kind == "likely":
-            logs = np.log(probs, where=probs > 0, out=np.full_like(probs, -np.inf))
-            wholes = np.exp(logs * (1 + TILTS[:, None])).sum(-1)
-            self._growths += logs[index] * TILTS - np.log(wholes)
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        if not text:
             return
-        kinds: dict[str, Sequence[Token | None]] = {
-            "last": observed.before[-1:],
-            "written": observed.before,
-            "beside": (observed.beside,),
-        }
-        tokens = [token for token in kinds[self._kind] if token is not None]
-        chosen = {observed.cells[token] for token in tokens if token in observed.cells}
-        share = float(probs[list(chosen)].sum()) if chosen else 0.0
-        if 0 < share < 1:
-            self._growths += TILTS * (index in chosen) - np.log1p(share * np.expm1(TILTS))
+        if self._kind == "likely":
+            probs = np.concatenate([observed.probs for observed in text])
+            ends = np.cumsum([len(observed.probs) for observed in text])
+            logs = np.log(probs, where=probs > 0, out=np.full_like(probs, -np.inf))
+            wholes = [np.add.reduceat(np.exp(logs * (1 + t)), [0, *ends[:-1]]) for t in TILTS]
+            written = sum(math.log(observed.prob) for observed in text)
+            self._growths += written * TILTS - np.log(wholes).sum(-1)
+            return
+        chosen = [self._chosen(observed) for observed in text]
+        pairs = zip(text, chosen, strict=True)
+        shares = np.array([sum(observed.probs[list(cells)]) for observed, cells in pairs])
+        hits = [observed.index in cells for observed, cells in zip(text, chosen, strict=True)]
+        played = (shares > 0) & (shares < 1)
+        self._growths += TILTS * np.sum(hits, where=played)
+        self._growths -= np.log1p(shares[played, None] * np.expm1(TILTS)).sum(0)
+
+    def _chosen(self, observed: Observation) -> set[int]:
+        """Returns the cells of the tokens of this kind."""
+        tokens: Sequence[Token | None] = observed.before
+        if self._kind != "written":
+            tokens = tokens[-1:] if self._kind == "last" else (observed.beside,)
+        cells = observed.cells
+        return {cells[token] for token in tokens if token is not None and token in cells}
 
 
 def bets() -> list[Bet]:

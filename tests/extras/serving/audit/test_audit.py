@@ -8,9 +8,10 @@ import pytest
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
 from outrider import OutriderError
-from outrider.extras.serving.audit.audit import Auditor, Result
+from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import Choice, Client, Counted, EngineError, Request
 from outrider.extras.serving.audit.expected import FromLogprobs, FromTarget
+from outrider.extras.serving.audit.result import Result
 from outrider.targets.tabular import TabularTarget
 
 TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
@@ -30,6 +31,13 @@ def test_each_fault_is_found(fault: str) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_an_engine_without_a_fault_is_not_called_broken(seed: int) -> None:
     assert audited(None, 60, seed).verdict == "too few texts"
+
+
+def test_a_suspicion_that_nothing_confirms_is_no_verdict() -> None:
+    unlucky = audited(None, 30, seed=1050)  # three tokens of probability .003 in its first texts
+    assert unlucky.suspected
+    assert unlucky.line.startswith("too few texts to say: 16 texts, and not confirmed: penalties,")
+    assert not audited(None, 60, seed=1050).suspected
 
 
 def test_an_engine_is_kept_once_the_control_is_found() -> None:
@@ -96,7 +104,7 @@ def test_texts_are_compared_with_those_without_drafts() -> None:
     other = FaultyEngine(TARGET, seed=9)
     for fault, verdict in (("greedy for sampled neighbours", "broken"), (None, "too few texts")):
         auditor = Auditor(FaultyEngine(TARGET, fault), PROMPTS, baseline=other)
-        assert auditor.run(160).verdict == verdict
+        assert auditor.run(180).verdict == verdict
 
 
 def test_texts_are_compared_with_the_log_probabilities_of_the_server() -> None:

@@ -31,7 +31,7 @@ def after_history(make: object, draws: np.random.Generator) -> Bet:
         before = tuple(draws.integers(SIZE, size=draws.integers(4)).tolist())
         probs = draws.dirichlet(np.ones(SIZE))
         token, beside = draws.integers(SIZE, size=2).tolist()
-        bet.see("prompt", Observation(probs, CELLS, token, before, beside))
+        bet.see("prompt", [Observation(probs, CELLS, token, before, beside)])
     return bet
 
 
@@ -44,9 +44,26 @@ def test_a_bet_is_fair_after_any_history(make: object) -> None:
         for token in range(SIZE):
             bet = after_history(make, np.random.default_rng(seed))
             start = bet.growth
-            bet.see("prompt", Observation(probs, CELLS, token, before, 2))
+            bet.see("prompt", [Observation(probs, CELLS, token, before, 2)])
             mean += probs[token] * math.exp(bet.growth - start)
         assert mean == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", BETS)
+def test_a_text_is_worth_what_its_tokens_are(make: object) -> None:
+    whole, apart = (after_history(make, np.random.default_rng(0)) for _ in range(2))
+    draws = np.random.default_rng(1)
+    tokens = tuple(draws.integers(SIZE, size=6).tolist())
+    sizes = (4, 3, 4, 2, 4, 4)  # a server may list fewer tokens here than there
+    text = []
+    for place, size in enumerate(sizes):
+        cells: dict[Token, int] = {token: token for token in range(size - 1)}
+        probs = draws.dirichlet(np.ones(size))
+        text.append(Observation(probs, cells, tokens[place], tokens[:place], 1))
+    whole.see("prompt", text)
+    for observed in text:
+        apart.see("prompt", [observed])
+    assert whole.growth == pytest.approx(apart.growth)
 
 
 def test_two_samples_of_one_distribution_gain_nothing() -> None:
@@ -69,7 +86,7 @@ def test_the_growth_of_several_bets_is_that_of_their_mean_fortune() -> None:
     assert growth(played) == pytest.approx(0)
     for _ in range(50):
         for bet in played:
-            bet.see("prompt", Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ()))
+            bet.see("prompt", [Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ())])
     fortunes = [math.exp(bet.growth) for bet in played]
     assert growth(played) == pytest.approx(math.log(sum(fortunes) / len(fortunes)))
     assert growth(played) > 30  # always the same token is no accident

@@ -1,0 +1,63 @@
+"""What an audit found, and its verdict in a line."""
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one kind of request, or of one promise.
+
+    name: the kind.
+    growth: the logarithm of the evidence against it; infinite where a single text shows it.
+    texts: how many were read.
+    fault: what is wrong, if one text shows it.
+    """
+
+    name: str
+    growth: float
+    texts: int
+    fault: str | None = None
+
+    @property
+    def cause(self) -> str:
+        """Returns what is wrong."""
+        return self.fault or f"other tokens than the target's: evidence e^{self.growth:.0f}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An audit's result.
+
+    verdict: "broken"; "too few texts" if the control was not found, or if the texts that came
+        after a suspicion have not confirmed it; else "kept".
+    level: the chance, at most, that an engine without a fault is suspected, and then again that
+        later texts confirm it.
+    control: the logarithm of the evidence against the control, a distribution that the texts are
+        known not to have.
+    findings: the broken first, then by evidence.
+    ties: greedy texts that differ where two tokens are as good as equally likely.
+    suspected: whether there is a suspicion that is not confirmed.
+    """
+
+    verdict: str
+    level: float
+    requests: int
+    control: float
+    findings: tuple[Finding, ...]
+    ties: int
+    suspected: bool
+
+    @property
+    def line(self) -> str:
+        """Returns the verdict in one line."""
+        texts = f"{sum(finding.texts for finding in self.findings)} texts"
+        if self.verdict == "kept":
+            return f"kept: nothing found in {texts} at level {self.level:g}; the control was found"
+        worst = f"{self.findings[0].name}: {self.findings[0].cause}" if self.findings else ""
+        if self.verdict == "broken":
+            return f"broken: {worst} ({texts}, level {self.level:g})"
+        cause = f"not confirmed: {worst}" if self.suspected else "the control was not found"
+        return f"too few texts to say: {texts}, and {cause}"
