@@ -16,6 +16,7 @@ from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.networks.translated_model import TranslatedModel
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.registry import make
+from outrider.targets.loading import unpacked
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.transformers import TransformersTarget
 
@@ -27,8 +28,8 @@ HINT = f"drafter.vocabulary={' or '.join(VOCABULARIES)} takes a model with anoth
 class OtherTokenizer(Drafter):
     """Drafts with a language model that has a tokenizer of its own (2502.05202).
 
-    model: a hub id, a folder, the name of a target, or a target, of a transformers model with its
-        tokenizer.
+    model: a hub id, a folder, the name of a target, a target, or a loaded model beside its
+        tokenizer, of a transformers model with its tokenizer.
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
         (token-level intersection). "text" writes the target's tokens for the model's likeliest text
         (string-level exact match).
@@ -60,6 +61,8 @@ class OtherTokenizer(Drafter):
         name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
             model = _loaded(model, self._settings)
+        elif not isinstance(model, Target):
+            model = TransformersTarget(*unpacked(model, field="drafter.model"))
         is_valid = isinstance(model, Target) and None not in (model.model, model.tokenizer)
         require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"

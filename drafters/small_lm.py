@@ -19,7 +19,7 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, ModelSettings
 from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.loading import Dtype
+from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
@@ -36,9 +36,9 @@ class SmallLM(Drafter):
 
     If the target has an encoder, the model has to have one too; it reads the source once.
 
-    model: a hub id or folder of a model that shares the target's tokenizer, a loaded model, or a
-        `TransformersTarget` of a loaded model and its tokenizer; "smollm2" for the one that comes
-        with the package, distilled from SmolLM2-135M. That is also the default if the target is
+    model: a hub id or folder of a model that shares the target's tokenizer, or a loaded model, as
+        for a target: alone, or with its tokenizer; "smollm2" for the one that comes with the
+        package, distilled from SmolLM2-135M. That is also the default if the target is
         SmolLM2-135M and `layers` is None. Otherwise the default is the target itself, cut after
         `layers` layers, without a second copy of its weights (self-speculation by early exit).
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
@@ -51,7 +51,8 @@ class SmallLM(Drafter):
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
         other (2502.05202): with "shared" it drafts the tokens that both have, and with "text" a
         chain of the target's tokens that spell its likeliest text. `model` is then a hub id, a
-        folder, or the name of a target, such as "gemma3" or "smollm2".
+        folder, the name of a target, such as "gemma3" or "smollm2", or a loaded model with its
+        tokenizer.
 
     It drafts while the text fits its own context window. A model that is not the target's is tested
     with a few tiny passes: its cache has to roll back, and if `tree` is set, it has to read a tree
@@ -118,8 +119,10 @@ class SmallLM(Drafter):
             return first_layers(target.model, self._layers)
         if isinstance(model, str):
             model, tokenizer = self._settings.read(model, target)
-        if isinstance(model, Target):
+        elif isinstance(model, Target):
             model, tokenizer = model.model, model.tokenizer
+        else:
+            model, tokenizer = unpacked(model, field="drafter.model")
         refuse_other_kind(model, encoder=SOURCE in target.offers)
         require_same_vocabulary(model, tokenizer, target, hint=f"; {HINT}")
         drafting: PreTrainedModel = model

@@ -136,7 +136,9 @@ class Target(ABC):
         prompt = "\n\n".join(turns)
         require(prompt.strip() != "", "prompt", prompt, "some text")
         if self.tokenizer is None:
-            raise ConfigError(f"prompt={prompt!r}: expected ids, the target has no tokenizer")
+            hint = "" if self.model is None else "; it has one if given as (model, tokenizer)"
+            line = f"prompt={prompt!r}: expected ids, the target has no tokenizer"
+            raise ConfigError(line + hint)
         if not (chat and getattr(self.tokenizer, "chat_template", None)):
             return self._checked(list(self.tokenizer(prompt)["input_ids"]), prompt)
         text = in_chat_template(self.tokenizer, turns)

@@ -148,7 +148,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
 
     part: a name, an instance, or a mapping of the role to a name with settings beside it, such as
         {"drafter": "bigram", "order": 3}. For a target, also a hub id, or the folder or GGUF file
-        of a transformers model.
+        of a transformers model, or a loaded model: alone, with its tokenizer as a pair, or in a
+        pipeline of transformers.
     arguments: settings; they override those of a mapping.
 
     Raises:
@@ -160,10 +161,9 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     if not isinstance(part, str):
         if isinstance(part, ROLES[role].kind or ()):
             return part
+        if role == "target":  # a loaded model, perhaps with its tokenizer
+            return installed().find(role, "transformers").factory(part, **arguments)
         expected = f"a name or an instance of {role.title()}"
-        if role == "target" and hasattr(part, "config"):  # a loaded model
-            made = "outrider.targets.transformers.TransformersTarget(model, tokenizer)"
-            raise ConfigError(f"target: expected {made}, not a {type(part).__name__}")
         raise ConfigError(f"{role}={shown(part)}: expected {expected}")
     registry = installed()
     if role == "target" and part not in registry.of(role) and _is_path(part):

@@ -76,6 +76,33 @@ def load(
     return (model if spread else model.to(torch_device)).eval(), tokenizer
 
 
+def unpacked(
+    model: Any, tokenizer: Any = None, field: str = "target.model"
+) -> "tuple[PreTrainedModel, Any]":
+    """Returns a loaded model and its tokenizer, None if there is none.
+
+    model: the model, it and its tokenizer as a pair, or a pipeline of transformers with both.
+    field: what it was given as, for messages.
+
+    Raises:
+        ConfigError: it is none of these.
+    """
+    given = model
+    if isinstance(model, list | tuple) and len(model) == 2:
+        model, tokenizer = model
+    elif not hasattr(model, "config") and hasattr(model, "tokenizer"):
+        model, tokenizer = getattr(model, "model", None), model.tokenizer
+    is_model = isinstance(model, torch.nn.Module) and hasattr(model, "config")
+    name = f"{field}={type(given).__name__}"
+    if not is_model:
+        expected = "a name, a loaded model, or (model, tokenizer)"
+        raise ConfigError(f"{name}: expected {expected}")
+    if not (tokenizer is None or callable(tokenizer)):
+        kind = type(tokenizer).__name__
+        raise ConfigError(f"{name}: expected a tokenizer beside the model, not a {kind}")
+    return model, tokenizer
+
+
 def _from_pretrained(name: str, dtype: str, spread: Engine | None) -> tuple[Any, Any, Any]:
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer

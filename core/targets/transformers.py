@@ -24,7 +24,7 @@ from outrider.decoding.turns import Turn
 from outrider.targets.batch import write, write_encoded, write_turns
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
-from outrider.targets.loading import Dtype, load
+from outrider.targets.loading import Dtype, load, unpacked
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import (
@@ -55,8 +55,9 @@ class TransformersTarget(BatchTarget):
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
 
-    model: a hub id, a folder, a GGUF file, or a model that is already loaded. A folder may hold an
-        adapter of PEFT, whose changes are added to the weights of its model.
+    model: a hub id, a folder, a GGUF file, or a model that is already loaded: alone, beside its
+        tokenizer as a pair, or in a pipeline of transformers. A folder may hold an adapter of PEFT,
+        whose changes are added to the weights of its model.
     tokenizer: the tokenizer of a loaded model; otherwise it is loaded along with the model.
     dtype: float32, bfloat16, float16, float64, or auto: float32 on a CPU, and the checkpoint's own
         elsewhere.
@@ -110,6 +111,8 @@ class TransformersTarget(BatchTarget):
         if is_name:
             spread = engines()[RANKS] if tensor_parallel else None
             model, tokenizer = load(name, dtype, device, spread)
+        else:
+            model, tokenizer = unpacked(model, tokenizer)
         refuse_stateful(model)
         self._start = decoder_start(model)
         if optimize == AUTO and (not is_name or self._start):

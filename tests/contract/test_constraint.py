@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from outrider import Constraint, Sampling, TargetError, decode, decode_together
+from outrider import Constraint, PluginError, Sampling, TargetError, decode, decode_together
+from outrider.contract.constraint import AllOf, Guide, changed
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
@@ -155,3 +156,31 @@ def test_drafts_keep_to_a_constraint_that_steers() -> None:
     drafts = [round.draft for round in rounds]
     assert any(len(draft) > 1 for draft in drafts)
     assert all(one != other for draft in drafts for one, other in pairwise(draft))
+
+
+class Forces(Constraint):
+    def __init__(self, *tokens: int) -> None:
+        self.tokens = tokens
+
+    def forced(self, ids: Sequence[int]) -> list[int]:
+        return [*self.tokens] if ids[-1] == 0 else []
+
+
+def test_the_first_of_several_that_forces_tokens_decides() -> None:
+    several = AllOf(Constraint(), Forces(1, 2), Forces(2))
+    assert Guide(several, [2, 0]).forced() == [1, 2]
+    assert Guide(several, [2]).forced() == []
+    assert AllOf().forced([0]) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "given"),
+    [(None, "NoneType"), ([0.0] * 3, "list"), (torch.zeros(1, 3), r"of shape \(1, 3\)")],
+)
+def test_a_row_that_is_none_is_one_line(row: Any, given: str) -> None:
+    class Odd(Constraint):
+        def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
+            return row
+
+    with pytest.raises(PluginError, match=rf"^constraint Odd returned logits {given}: .*\(3,\)$"):
+        changed(Odd(), [0], torch.zeros(3))

@@ -25,7 +25,7 @@ def require_same_vocabulary(
     sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
         if not _may_be_padded((model_size, target.vocab_size), target):
-            loaded = "; with its tokenizer: drafter.model=TransformersTarget(model, tokenizer)"
+            loaded = "; with its tokenizer: drafter.model=(model, tokenizer)"
             raise ConfigError(f"the draft model does not fit the target: {sizes}{loaded}{hint}")
         return
     own, expected = tokenizer.get_vocab(), target.tokenizer.get_vocab()

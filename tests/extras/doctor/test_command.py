@@ -1,6 +1,7 @@
 """`outrider doctor`: facts of the installation, and a line for each fault."""
 
 import json
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -52,6 +53,22 @@ def test_every_fault_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[0].endswith("expected >=99")
     assert lines[1] == "no-such-distribution: expected >=1, it is not installed"
     assert lines[2].startswith("plugin 'broken' of outrider-broken can't be loaded: ModuleNot")
+
+
+@pytest.mark.parametrize("content", ["", "register_drafters = print", "def helper(): ..."])
+def test_a_plugin_that_registers_nothing_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    (tmp_path / "forgot_the_marker.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "forgot_the_marker", raising=False)
+    forgetful = EntryPoint("forgetful", "forgot_the_marker", "outrider")
+    vars(forgetful).update(dist=SimpleNamespace(name="outrider-forgetful"))
+    monkeypatch.setattr(doctor, "entry_points", lambda group: [forgetful])
+    faults: list[str] = []
+    doctor.plugins(faults)
+    (line,) = faults
+    assert line.startswith("plugin 'forgetful' of outrider-forgetful registers nothing: expected ")
 
 
 def test_the_needs_of_the_built_in_target_are_checked(

@@ -86,3 +86,17 @@ def test_without_a_file_nothing_is_kept(
     policy = Bandit()
     policy.observe(replace(outcome(policy.depth(3), 0), stop="eos"))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_file_is_written_at_the_end_of_a_text(
+    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "state.json"
+    policy = make(state=str(path), **({"refit": True} if make is Confidence else {}))
+    policy.reset()
+    policy.more(sure(0.9, 0.3))
+    policy.observe(outcome(2, 1, draft=0.1))
+    assert not path.exists() or make.__name__ not in json.loads(path.read_text())
+    policy.observe(replace(outcome(2, 1, draft=0.1), stop="eos"))
+    assert make.__name__ in json.loads(path.read_text())

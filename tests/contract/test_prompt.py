@@ -1,0 +1,60 @@
+"""A prompt in a chat template is there as it was given, or one line says what the template does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import outrider
+from outrider import ConfigError, TargetError
+from outrider.contract.prompt import in_chat_template
+from outrider.targets.tabular import TabularTarget
+
+PARTS = "{% for m in messages %}{% for p in m.content %}<{{ p.text }}>{% endfor %}{% endfor %}"
+BROKEN: Mapping[str, Any] = {
+    "roles must alternate": "{{ raise_exception('Conversation roles must alternate') }}",
+    "TemplateSyntaxError": "{% for m in messages %}",
+    "division": "{{ 1 / 0 }}",
+    "rag": {"rag": "{{ messages }}", "tool_use": "{{ messages }}"},
+    "no element 9": "{{ messages[9].content }}",
+}
+"""Templates that fail, by what the line says."""
+
+
+@pytest.fixture
+def tokenizer(words: Any) -> Any:
+    yield words
+    words.chat_template = None
+
+
+@pytest.mark.parametrize("reason", BROKEN)
+def test_a_template_that_fails_is_one_line(tokenizer: Any, reason: str) -> None:
+    tokenizer.chat_template = BROKEN[reason]
+    target = TabularTarget(len(tokenizer))
+    target.tokenizer = tokenizer
+    with pytest.raises(TargetError) as caught:
+        outrider.generate(target, "the cat", chat=True)
+    line = str(caught.value)
+    assert line.startswith("the chat template raised ") and reason in line and "\n" not in line
+
+
+def test_a_template_that_loses_the_prompt_is_one_line(tokenizer: Any) -> None:
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role }}{% endfor %}"
+    with pytest.raises(TargetError, match="leaves out the prompt 'the cat'"):
+        in_chat_template(tokenizer, ["the cat"])
+
+
+def test_a_template_that_reads_parts_is_given_parts(tokenizer: Any) -> None:
+    tokenizer.chat_template = PARTS
+    assert in_chat_template(tokenizer, ["the", "a", "cat"]) == "<the><a><cat>"
+
+
+def test_turns_are_the_users_and_answers_by_turns(tokenizer: Any) -> None:
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role }}:{{ m.content }} {% endfor %}"
+    assert in_chat_template(tokenizer, ["a", "b", "c"]) == "user:a assistant:b user:c "
+
+
+@pytest.mark.parametrize("prompt", [b"hi", [[1], [2]], [True], [1.5], {"ids": [1]}, 5, None])
+def test_what_is_no_prompt_is_one_line(prompt: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^prompt=.*: expected "):
+        outrider.generate(TabularTarget(6), prompt)
