@@ -55,6 +55,6 @@ def test_turns_are_the_users_and_answers_by_turns(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("prompt", [b"hi", [[1], [2]], [True], [1.5], {"ids": [1]}, 5, None])
-def test_what_is_no_prompt_is_one_line(prompt: Any) -> None:
+def test_a_thing_that_is_no_prompt_is_one_line(prompt: Any) -> None:
     with pytest.raises(ConfigError, match=r"^prompt=.*: expected "):
         outrider.generate(TabularTarget(6), prompt)

@@ -71,7 +71,7 @@ ODD: list[Any] = [
 
 
 @pytest.mark.parametrize("given", ODD, ids=str)
-def test_what_is_no_model_is_one_line(given: Any) -> None:
+def test_a_thing_that_is_no_model_is_one_line(given: Any) -> None:
     name = type(given).__name__
     line = rf"model={name}: expected a name, a loaded model, or \(model, tokenizer\)$"
     with pytest.raises(ConfigError, match=f"^target.{line}"):
@@ -82,6 +82,6 @@ def test_what_is_no_model_is_one_line(given: Any) -> None:
             drafter.bind(TabularTarget())
 
 
-def test_what_is_no_tokenizer_is_one_line(llama: Any) -> None:
+def test_a_pair_without_a_tokenizer_is_one_line(llama: Any) -> None:
     with pytest.raises(ConfigError, match="expected a tokenizer beside the model, not a str"):
         outrider.generate((llama(), "gpt2"), PROMPT)
