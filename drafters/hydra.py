@@ -12,8 +12,12 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+
+EXPECTED = {"hydra_head_arch": "mlp", "grounded_heads": True, "hidden_state_offset": 0}
+"""Entries of published configs, and the values that `HydraNetwork` implements."""
 
 
 @final
@@ -96,13 +100,8 @@ class HydraNetwork(StagedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        for name, expected in (
-            ("hydra_head_arch", "mlp"),
-            ("grounded_heads", True),
-            ("hidden_state_offset", 0),
-        ):
-            if config.get(name, expected) != expected:
-                raise ConfigError(f"{folder}: {name}={config[name]!r}: expected {expected!r}")
+        own = {"hydra_num_heads", "hydra_num_layers"}
+        require_entries(folder, config, family="hydra", own=own, expected=EXPECTED)
         heads, blocks = (int(config.get(f"hydra_num_{name}", 0)) for name in ("heads", "layers"))
         if heads < 1 or blocks < 1:
             raise ConfigError(

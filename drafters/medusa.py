@@ -15,6 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
@@ -111,6 +112,8 @@ class MedusaNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
+        own = {"medusa_num_heads", "medusa_num_layers", "block"}
+        require_entries(folder, config, family="medusa", own=own)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         heads = int(config.get("medusa_num_heads", 0))
         blocks = int(config.get("medusa_num_layers", 0))

@@ -11,8 +11,15 @@ from torch.nn.functional import embedding, gelu
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+
+ENTRIES = (
+    *("emb_dim", "inner_dim", "n_predict", "scale_input", "tie_weights"),
+    *("n_candidates", "top_k_tokens_per_head"),  # of the trees that IBM drafts
+)
+"""The entries of IBM's configs."""
 
 
 @final
@@ -120,6 +127,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
         sizes = {**config, "hidden_size": config.get("emb_dim", config.get("hidden_size"))}
         sizes = {name: size for name, size in sizes.items() if size is not None}
         weights.require_fit(folder, sizes, target)
+        require_entries(folder, config, family="mlp_speculator", own=ENTRIES)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors = checkpoint.replace_prefixes(tensors, {"speculator.": ""})
         return cls.with_tensors(

@@ -14,6 +14,7 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import mtp_tensors, weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -91,6 +92,12 @@ class MtpNetwork(FeatureNetwork):
     def load(cls, path: str | None, target: Target, **untrained: Any) -> Self:
         """Returns the network in a folder; by default in that of the target's own checkpoint."""
         if path is not None:
+            if path != weights.UNTRAINED:
+                folder = weights.folder(cls.family, path)
+                whole = target.model.config
+                own = whole.to_dict() | whole.get_text_config().to_dict()
+                entries = checkpoint.read_config(folder)
+                require_entries(folder, entries, family=cls.family, own=own)
             return super().load(path, target, **untrained)
         return cls.read_checkpoint(mtp_tensors.target_folder(target), target)
 

@@ -13,6 +13,7 @@ from outrider.contract.target import Target
 from outrider.drafters.medusa import Residual
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -89,6 +90,8 @@ class ReDrafterNetwork(StagedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
+        own = {BLOCKS, "exit_dim", "rnn"}
+        require_entries(folder, config, family="redrafter", own=own)
         sizes = {f"{folder}: {name}": config.get(name) for name in (BLOCKS, "exit_dim")}
         check(dict.fromkeys(sizes, int), sizes)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)

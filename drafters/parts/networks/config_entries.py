@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from outrider.base.errors import ConfigError, require, similar
@@ -10,7 +11,7 @@ from outrider.base.errors import ConfigError, require, similar
 WRITTEN = (
     "speculators_config", "speculators_model_type", "speculators_version",
     "transformer_layer_config", "draft_vocab_size", "target_hidden_size", "num_target_layers",
-    "target_model_type",
+    "target_model_type", "base_model_name_or_path",
 )
 """Entries that libraries write for their own use, or that the tensors say too."""
 
@@ -32,6 +33,9 @@ OLD = (
 )
 # fmt: on
 """Entries of transformers' older configs that change no output, or that its newer ones replace."""
+
+SIZES = ("hidden_size", "vocab_size")
+"""The target's, which every network depends on."""
 
 DECODER: dict[str, Any] = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 """Entries of decoder layers, and the values that ours implement."""
@@ -62,18 +66,31 @@ def require_known(
     """
     kind = stored.get("speculators_model_type")
     require(kind in (None, family), f"{folder}: speculators_model_type", kind, f"{family!r}")
-    values = DECODER | dict(expected)
-    known = {*WRITTEN, *OLD, *own, *type(decoder)().to_dict(), *([nested] if nested else ())}
+    known = {*own, *type(decoder)().to_dict(), *([nested] if nested else ())}
     parts = [stored.get("transformer_layer_config") or {}, stored.get(nested or "") or {}]
     for entries in (stored, *parts):
-        for name, value in entries.items():
-            if name in values:
-                is_valid = value in (None, values[name])
-                line = f"{values[name]!r} in config.json"
-                require(is_valid, f"{folder}: {name}", value, line)
-            elif name not in known:
-                hint = similar(name, known | set(values))
-                raise ConfigError(
-                    f"{folder}: {name}={value!r}: expected no such entry in config.json, since"
-                    f" {family} does not know what it stands for{hint}"
-                )
+        require_entries(
+            folder, entries, family=family, own=known, expected=DECODER | dict(expected)
+        )
+
+
+def require_entries(
+    folder: Path,
+    entries: Mapping[str, Any],
+    *,
+    family: str,
+    own: Collection[str],
+    expected: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """The same for the entries of a network without decoder layers of transformers."""
+    known = {*WRITTEN, *OLD, *SIZES, *own}
+    for name, value in entries.items():
+        if name in expected:
+            is_valid = value in (None, expected[name])
+            require(is_valid, f"{folder}: {name}", value, f"{expected[name]!r} in config.json")
+        elif name not in known:
+            hint = similar(name, known | set(expected))
+            raise ConfigError(
+                f"{folder}: {name}={value!r}: expected no such entry in config.json, since"
+                f" {family} does not know what it stands for{hint}"
+            )

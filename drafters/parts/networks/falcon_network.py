@@ -11,7 +11,8 @@ from torch.nn.functional import embedding
 from outrider.base.errors import ConfigError, is_int
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
@@ -101,11 +102,14 @@ class FalconNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
+        own = LayerConfig.like(target.model.config.get_text_config())
+        decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
+        require_known(folder, config, decoder, family="falcon", own={"block"}, expected={})
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         block: Any = config.get("block")
         if not is_int(block):
             raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        sizes = LayerConfig.read(config, target.model.config.get_text_config())
+        sizes = speculators.layer_sizes(decoder)
         return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:

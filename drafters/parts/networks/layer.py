@@ -1,7 +1,6 @@
 """The parts of a decoder layer, as in Llama and Qwen3, with a cache that can be cropped."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
@@ -73,21 +72,6 @@ class LayerConfig:
             rope_theta=float(theta or 10_000.0),
             input_size=inputs * width,
         )
-
-    @classmethod
-    def read(
-        cls, stored: Mapping[str, Any], config: "PreTrainedConfig", inputs: int = 1
-    ) -> "LayerConfig":
-        """Returns the sizes in a checkpoint's config, with the target's for missing entries.
-
-        stored: the checkpoint's config. config: the target's. inputs: as for `like`.
-        """
-        sizes = asdict(cls.like(config, inputs))
-        known = {name: stored[name] for name in sizes if stored.get(name) is not None}
-        if "head_dim" not in known and {"num_attention_heads", "hidden_size"} <= set(known):
-            known["head_dim"] = known["hidden_size"] // known["num_attention_heads"]
-        width = known.get("hidden_size", sizes["hidden_size"])
-        return cls(**{**sizes, **known, "input_size": inputs * width})
 
 
 @final

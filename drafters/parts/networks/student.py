@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import AUTO, engine_of, use_engine
 
@@ -78,7 +79,9 @@ def read_student(
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    weights.read_config(folder, target)
+    entries = weights.read_config(folder, target)
+    own = {*target.model.config.to_dict(), MARK, MASK_ID}
+    require_entries(folder, entries, family="small_lm", own=own)
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)

@@ -1,11 +1,12 @@
 """Each family learns to draft the texts that it is trained on, through the folder that it saves."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny.learners import make_learner
+from tiny.learners import FAMILIES, make_learner
 from tiny.parts import held
 
 from outrider import ConfigError, SampledChance, Sampling, decode
@@ -31,6 +32,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "falcon": {"block": 2, "distribution": 1.0},
     "early_exit": {"layers": 2},
 }
+
+SHORT = {"small_lm": {"layers": 2}, "pard": {"layers": 2}}
+"""The options of families that learn in tests of their own."""
 
 GAINS = {
     "medusa": 0.04,
@@ -99,6 +103,22 @@ def test_a_trained_drafter_drafts_the_taught_text(
     before = accepted()
     train_network(learned, examples, examples, schedule, folder=tmp_path / "run", console=console)
     assert accepted() > before + GAINS[family]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_refuses_an_unknown_entry_of_a_config(
+    family: str, target: Any, tmp_path: Path
+) -> None:
+    learned = make_learner(
+        family, target, Vocabulary(31), 0, OPTIONS.get(family, SHORT.get(family, {}))
+    )
+    learned.save_checkpoint(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    settings = {learned.option: str(tmp_path)}
+    make("drafter", family, **settings).bind(target)
+    (tmp_path / "config.json").write_text(json.dumps(config | {"colour": 3}))
+    with pytest.raises(ConfigError, match=r"colour=3: expected no such entry in config\.json"):
+        make("drafter", family, **settings).bind(target)
 
 
 @pytest.mark.parametrize("place", ["nowhere:Mine", "outrider.extras.training.learner:Mine", "?"])

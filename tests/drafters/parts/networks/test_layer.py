@@ -85,13 +85,6 @@ def test_sizes_of_a_family_with_other_names() -> None:
     assert (sizes.intermediate_size, sizes.num_key_value_heads) == (64, 2)
 
 
-def test_a_checkpoints_config_comes_before_the_targets(llama: Any) -> None:
-    stored = {"num_attention_heads": 4, "num_key_value_heads": 4, "hidden_size": 16, "odd": 1}
-    sizes = LayerConfig.read(stored, llama().config, inputs=2)
-    assert (sizes.num_attention_heads, sizes.head_dim, sizes.input_size) == (4, 4, 32)
-    assert sizes.intermediate_size == 32
-
-
 @pytest.mark.parametrize(
     "scaling",
     [
