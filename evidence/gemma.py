@@ -16,7 +16,7 @@ from typing import Any
 
 from outrider import Sampling, Target, decode_together
 from outrider.contract.chance import SampledChance
-from outrider.data import sources as data
+from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import make
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -20,7 +20,7 @@ from rich.progress import track
 
 from outrider import Sampling, Target
 from outrider.contract.chance import SampledChance
-from outrider.data import sources as data
+from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import make
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

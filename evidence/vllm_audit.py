@@ -8,7 +8,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from outrider.data import sources as data
+from outrider.extras.datasets import jsonl as data
 from outrider.extras.serving.audit import plan
 from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import OpenAIClient, Request

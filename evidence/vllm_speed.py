@@ -11,7 +11,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from outrider.data import sources as data
+from outrider.extras.datasets import jsonl as data
 from outrider.extras.serving.check import ask
 from outrider.extras.serving.server import Server
 from outrider.plugins.registry import make
