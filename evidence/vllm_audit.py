@@ -12,6 +12,7 @@ from outrider.extras.datasets import jsonl as data
 from outrider.extras.serving.audit import plan
 from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.command import write
 from outrider.extras.serving.audit.expected import FromTarget
 from outrider.extras.serving.server import Server
 from outrider.plugins.registry import make
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
     parser.add_argument("--kinds", nargs="+", choices=[*plan.KINDS], help="default: all")
     parser.add_argument("--logs", type=Path, help="a folder for what the servers print")
+    parser.add_argument("--pages", type=Path, help="a folder for a page of each engine")
     options = parser.parse_args()
     for kind in set(plan.KINDS) - set(options.kinds or plan.KINDS):
         del plan.KINDS[kind]
@@ -64,6 +66,10 @@ def main() -> None:
                     OpenAIClient(server.url, key=server.key), prompts, FromTarget(target)
                 )
                 result = auditor.run(options.requests)
+                if options.pages:
+                    page = options.pages / name.replace(", ", "-").replace(" ", "-")
+                    page.mkdir(parents=True, exist_ok=True)
+                    write(result, page, {"engine": name})
                 print(f"{name}: {result.line}; {result.requests} requests")
                 if "failed" not in result.line:
                     print(f"    {server.drafted()}")

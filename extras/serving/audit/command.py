@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from io import StringIO
@@ -39,11 +40,7 @@ def audit(settings: Audit) -> None:
         result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
     folder = Path(HydraConfig.get().runtime.output_dir)
     sources = {"url": settings.url, "baseline": settings.baseline}
-    content = json.dumps(sources | report(result), indent=1) + "\n"
-    write_whole(folder / "audit.json", content)
-    page = Console(record=True, width=120, file=StringIO())
-    page.print(plain(result.line), _table(result))
-    write_whole(folder / "audit.html", page.export_html())
+    content = write(result, folder, sources)
     results().print(_table(result))
     print_json(content)
     remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
@@ -95,6 +92,19 @@ def _table(result: Result) -> Table:
     table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "")
     table.caption = f"greedy texts that differ at a tie: {result.ties}"
     return table
+
+
+def write(result: Result, folder: Path, sources: Mapping[str, str | None]) -> str:
+    """Writes a result's page, and its facts as JSON, which are returned.
+
+    sources: the addresses that were asked, and what else tells where the result is from.
+    """
+    content = json.dumps({**sources, **report(result)}, indent=1) + "\n"
+    write_whole(folder / "audit.json", content)
+    page = Console(record=True, width=120, file=StringIO())
+    page.print(plain(result.line), _table(result))
+    write_whole(folder / "audit.html", page.export_html())
+    return content
 
 
 def report(result: Result) -> dict[str, Any]:
