@@ -1,17 +1,13 @@
 """Built-in parts: those of the core, and where the plugins of the other folders are."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import Register, hookimpl
-
-TARGETS = {
-    "transformers": "outrider.targets.transformers:TransformersTarget",
-    "tabular": "outrider.targets.tabular:TabularTarget",
-}
 
 COMMANDS = "outrider.cli.commands"
 SETTINGS = "outrider.cli.settings"
@@ -37,37 +33,29 @@ def register_policies(register: Register) -> None:
 
 @hookimpl
 def register_targets(register: Register) -> None:
-    for name, place in TARGETS.items():
-        register(name, place)
+    register("transformers", "outrider.targets.transformers:TransformersTarget")
+    register("tabular", "outrider.targets.tabular:TabularTarget")
 
 
 @hookimpl
 def register_commands(register: Callable[[Command], None]) -> None:
-    for command in (
-        Command(
-            "generate",
-            "write a text",
-            f"{COMMANDS}.generate:generate",
-            json=True,
-            ranks=True,
-            settings=f"{SETTINGS}:Generate",
-        ),
-        Command(
-            "compare",
-            "drafters side by side",
-            f"{COMMANDS}.compare:compare",
-            json=True,
-            ranks=True,
-            settings=f"{SETTINGS}:Compare",
-            check="outrider.cli.variant_configs:check_job",
-        ),
-        Command(
-            "demo",
-            "the same, ready to run",
-            f"{COMMANDS}.demo:demo",
-            json=True,
-            settings=f"{SETTINGS}:Compare",
-            check="outrider.cli.variant_configs:check_job",
-        ),
-    ):
-        register(command)
+    generate = Command(
+        "generate",
+        "write a text",
+        f"{COMMANDS}.generate:generate",
+        json=True,
+        ranks=True,
+        settings=f"{SETTINGS}:Generate",
+    )
+    compare = Command(
+        "compare",
+        "drafters side by side",
+        f"{COMMANDS}.compare:compare",
+        json=True,
+        ranks=True,
+        settings=f"{SETTINGS}:Compare",
+        check="outrider.cli.variant_configs:check_job",
+    )
+    register(generate)
+    register(compare)
+    register(replace(compare, name="demo", help="the same, ready to run", ranks=False))

@@ -1,4 +1,5 @@
-"""One module for each command, with a function of the same name; start with `generate`.
+"""One module for each command, with a function of the same name; start with `generate`. The demo is
+`compare` with settings of its own.
 
 A command takes its settings, which Hydra composed from `conf/COMMAND.yaml`, builds the parts that
 it names, calls the library, and prints or saves the result. Nothing imports a command: what others
