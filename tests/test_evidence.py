@@ -195,7 +195,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     arguments = [
         *["--target", str(folder), "--drafter", str(folder), "--dtype", "float32"],
         *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--gammas", "2"],
-        *["--temperatures", "1"],
+        *["--temperatures", "1", "--quantize", ""],
         *["--page", str(page), "--results", "results", "--settings", "cache=false"],
     ]
     status, _, err = script(EVIDENCE / "pair.py", *arguments)
@@ -203,8 +203,8 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     by_length = [[cell.strip() for cell in row] for row in rows if len(row) == 8]
     assert [row[:3] for row in by_length[1:]] == [["1", "2", "1.00"]]
-    names = {row[0].strip() for row in rows if len(row) == 3}
-    assert names >= {"`none`", "`small_lm`", "`hybrid`", "`hierarchy`", "`quantized`"}
+    names = {row[0].strip() for row in rows if len(row) == 4}
+    assert names >= {"`none`", "`small_lm 2`", "`small_lm tree`", "`hierarchy`", "`quantized`"}
 
 
 def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
