@@ -28,7 +28,7 @@ from outrider.lab.statistics.intervals import Interval
 
 PAIR = ("Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct")
 PROMPTS = Path(__file__).parent / "pair_prompts.jsonl"
-GAMMAS = (1, 2, 3, 4, 6, 8)
+GAMMAS = (2, 4, 6)
 BEST = 4
 """The gamma of the drafters that are compared side by side."""
 
@@ -50,8 +50,13 @@ def entries(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         **{name: {"drafter": name} for name in ("prompt_lookup", "suffix", "bigram", "unigram")},
         **({"bigram table": table} if options.table else {}),
     }
-    lengths = {f"small_lm {gamma}": model | {"gamma": gamma} for gamma in options.gammas}
+    lengths = {at_length(gamma): model | {"gamma": gamma} for gamma in options.gammas}
     return lengths | {name: beside[name] for name in options.beside or beside}
+
+
+def at_length(gamma: int) -> str:
+    """Returns the name of the draft model at a gamma."""
+    return "small_lm" if gamma == BEST else f"small_lm {gamma}"
 
 
 def compared(temperature: float, options: argparse.Namespace) -> Run:
@@ -88,7 +93,7 @@ def by_length(rows: Mapping[float, Mapping[str, Row]], gammas: Sequence[int]) ->
     yield from heading(LENGTHS)
     for temperature, named in rows.items():
         for gamma in gammas:
-            row = named[f"small_lm {gamma}"]
+            row = named[at_length(gamma)]
             told, tokens = row.prediction, row.rates["block_efficiency"]
             cells = [
                 *(f"{temperature:g}", str(gamma), figure(row.rates["alpha_tested"])),
@@ -100,10 +105,12 @@ def by_length(rows: Mapping[float, Mapping[str, Row]], gammas: Sequence[int]) ->
 
 
 def side_by_side(rows: Mapping[float, Mapping[str, Row]]) -> Iterator[str]:
-    """Yields a line for each drafter: Table 3, with tokens a call and the speedup."""
+    """Yields a line for each drafter of gamma `BEST`: Table 3, with tokens a call and the speedup."""
     rates = {"alpha": "alpha_tested", "tokens a call": "block_efficiency", "speedup": "speedup"}
     yield from heading(["drafter", *(f"{rate}, T = {t:g}" for t in rows for rate in rates)])
     for name in next(iter(rows.values())):
+        if re.fullmatch(r"small_lm \d+", name):
+            continue
         cells = [
             figure(named[name].rates[rate]) for named in rows.values() for rate in rates.values()
         ]

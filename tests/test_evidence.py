@@ -194,7 +194,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     page.write_text("\n".join(f"<!-- {part} -->\n<!-- end of {part} -->" for part in parts))
     arguments = [
         *["--target", str(folder), "--drafter", str(folder), "--dtype", "float32"],
-        *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--gammas", "2"],
+        *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--gammas", "4", "2"],
         *["--temperatures", "1", "--quantize", ""],
         *["--page", str(page), "--results", "results", "--settings", "cache=false"],
     ]
@@ -202,9 +202,9 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     by_length = [[cell.strip() for cell in row] for row in rows if len(row) == 8]
-    assert [row[:3] for row in by_length[1:]] == [["1", "2", "1.00"]]
+    assert [row[:3] for row in by_length[1:]] == [["1", "4", "1.00"], ["1", "2", "1.00"]]
     names = {row[0].strip() for row in rows if len(row) == 4}
-    assert names >= {"`none`", "`small_lm 2`", "`small_lm tree`", "`hierarchy`", "`quantized`"}
+    assert names >= {"`none`", "`small_lm`", "`small_lm tree`", "`hierarchy`", "`quantized`"}
 
 
 def test_simulated_verdicts_are_rarely_false(script: Any) -> None:

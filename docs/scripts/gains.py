@@ -1,4 +1,4 @@
-"""Draws docs/gains.svg: tokens per target call of each drafter, from a table of docs/training.md.
+"""Draws docs/gains.svg: tokens per call and speed of each drafter, from the table of docs/pair.md.
 
 python docs/scripts/gains.py
 """
@@ -6,13 +6,17 @@ python docs/scripts/gains.py
 import re
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 DOCS = Path(__file__).parents[1]
-ROW = r"^\| ([^|]+) \| [^|]+ \| ([\d.]+) \[([\d.]+), ([\d.]+)\] \|[^|]*\|[^|]+\|[^|]+\|$"
-"""A row of the table: the drafter, and its tokens per call at temperature 0 with the interval."""
 
-LEFT, TOP, STEP, BAR, UNIT = 170, 62, 30, 18, 200
-"""Positions and sizes in pixels; `UNIT` is the width of one token per call."""
+LEFT, TOP, STEP, BAR, WIDTH, GAP = 180, 84, 30, 18, 190, 80
+"""Positions and sizes in pixels; `WIDTH` is that of a panel, and `GAP` holds a figure."""
+
+CAPTION = "Qwen2.5-Coder-1.5B-Instruct, 40 prompts, temperature 0, 95% intervals"
+
+LOSSLESS = "quantized"
+"""The drafter that is the target in other weights: it is no measure of a small model."""
 
 STYLE = """
     svg { --text: #1f2328; --faint: #59636e; --bar: #54aeff; --best: #1a7f37; --plain: #afb8c1 }
@@ -24,53 +28,83 @@ STYLE = """
     .title { font-weight: 600; font-size: 15px }
 """
 
-Row = tuple[str, float, float, float]
-"""A drafter, its tokens per call, and both ends of the interval."""
+
+class Figure(NamedTuple):
+    """A rate, and both ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Row(NamedTuple):
+    """A drafter's tokens per call and speedup."""
+
+    drafter: str
+    tokens: Figure
+    speedup: Figure
+
+
+def figure(cell: str) -> Figure:
+    """Returns the figure in a cell such as `1.61 [1.40, 1.85]`."""
+    value, *ends = map(float, re.findall(r"\d+\.\d+", cell))
+    return Figure(value, *(ends or (value, value)))
 
 
 def rows(page: str) -> list[Row]:
-    """Returns the table's rows, the most tokens per call first, and plain decoding as the last."""
-    cells = re.findall(ROW, page, re.MULTILINE)
-    drafters = [(name, *map(float, figures)) for name, *figures in cells]
-    return [*sorted(drafters, key=lambda row: -row[1]), ("none", 1.0, 1.0, 1.0)]
+    """Returns the rows at temperature 0, the fastest first, and plain decoding as the last."""
+    table = page.partition("<!-- drafters -->")[2].partition("<!-- end")[0]
+    lines = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
+    drafters = [
+        Row(name.strip(" `"), figure(tokens), figure(speedup))
+        for name, _, tokens, speedup, *_ in lines
+        if name.strip(" `") != "none"
+    ]
+    plain = Row("none", Figure(1.0, 1.0, 1.0), Figure(1.0, 1.0, 1.0))
+    return [*sorted(drafters, key=lambda row: -row.speedup.value), plain]
 
 
 def picture(table: list[Row]) -> str:
-    """Returns the SVG: a bar and an interval for each row."""
-    height = TOP + STEP * len(table) + 14
-    width = LEFT + round(2.1 * UNIT) + 110
-    caption = (
-        "SmolLM2-135M-Instruct, 240 prompts of Spec-Bench, temperature 0,"
-        " chains of up to 4 draft tokens, 95% intervals"
-    )
+    """Returns the SVG: two bars with intervals for each row."""
+    height = TOP + STEP * len(table) + 30
+    second = LEFT + WIDTH + GAP
+    box = f'viewBox="0 0 {second + WIDTH + GAP} {height}"'
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img">',
         f"<style>{STYLE}</style>",
-        '<text class="title" x="14" y="24">Tokens per call of the target</text>',
-        f'<text class="faint" x="14" y="44">{caption}</text>',
+        f'<text class="faint" x="14" y="24">{CAPTION}</text>',
+        f'<text class="title" x="{LEFT}" y="66">Tokens per call</text>',
+        f'<text class="title" x="{second}" y="66">Speed, plain = 1</text>',
     ]
+    best = next(row.drafter for row in table if row.drafter != LOSSLESS)
     for number, row in enumerate(table):
-        parts += bar(row, TOP + STEP * number, best=number == 0)
+        top = TOP + STEP * number
+        name = f"{row.drafter} *" if row.drafter == LOSSLESS else row.drafter
+        parts.append(
+            f'<text x="{LEFT - 10}" y="{top + 14}" text-anchor="end">{escape(name)}</text>'
+        )
+        colour = {best: "--best", "none": "--plain", LOSSLESS: "--plain"}.get(row.drafter, "--bar")
+        for left, part in ((LEFT, "tokens"), (second, "speedup")):
+            unit = WIDTH / max(getattr(other, part).high for other in table)
+            parts += bar(getattr(row, part), left, top, unit, colour)
+    note = f"* {LOSSLESS} drafts with the target's own weights in eight bits"
+    parts.append(f'<text class="faint" x="14" y="{height - 10}">{escape(note)}</text>')
     return "\n".join([*parts, "</svg>\n"])
 
 
-def bar(row: Row, top: int, *, best: bool) -> list[str]:
-    """Returns the elements of a row whose upper edge is at `top`."""
-    name, value, low, high = row
-    colour = "--best" if best else "--plain" if name == "none" else "--bar"
-    middle, base = top + BAR / 2, top + BAR - 4
-    size = f'width="{value * UNIT:.0f}" height="{BAR}"'
+def bar(shown: Figure, left: int, top: int, unit: float, colour: str) -> list[str]:
+    """Returns the elements of a bar whose upper left corner is at `left` and `top`."""
+    size = f'width="{shown.value * unit:.0f}" height="{BAR}"'
     elements = [
-        f'<text x="{LEFT - 10}" y="{base}" text-anchor="end">{escape(name)}</text>',
-        f'<rect x="{LEFT}" y="{top}" {size} rx="3" fill="var({colour})"/>',
-        f'<text x="{LEFT + high * UNIT + 10:.0f}" y="{base}">{value:.2f}</text>',
+        f'<rect x="{left}" y="{top}" {size} rx="3" fill="var({colour})"/>',
+        f'<text x="{left + shown.high * unit + 8:.0f}" y="{top + 14}">{shown.value:.2f}</text>',
     ]
-    if low < high:
-        path = f"M{LEFT + low * UNIT:.0f} {middle} H{LEFT + high * UNIT:.0f}"
+    if shown.low < shown.high:
+        path = f"M{left + shown.low * unit:.0f} {top + BAR / 2} H{left + shown.high * unit:.0f}"
         elements.append(f'<path d="{path}" stroke="var(--text)" stroke-width="2"/>')
     return elements
 
 
 if __name__ == "__main__":
-    page = (DOCS / "training.md").read_text(encoding="utf-8")
+    page = (DOCS / "pair.md").read_text(encoding="utf-8")
     (DOCS / "gains.svg").write_text(picture(rows(page)), encoding="utf-8")
