@@ -105,7 +105,7 @@ def by_length(rows: Mapping[float, Mapping[str, Row]], gammas: Sequence[int]) ->
 
 
 def side_by_side(rows: Mapping[float, Mapping[str, Row]]) -> Iterator[str]:
-    """Yields a line for each drafter of gamma `BEST`: Table 3, with tokens a call and the speedup."""
+    """Yields a line for each drafter of gamma `BEST`: Table 3, with tokens a call and speedup."""
     rates = {"alpha": "alpha_tested", "tokens a call": "block_efficiency", "speedup": "speedup"}
     yield from heading(["drafter", *(f"{rate}, T = {t:g}" for t in rows for rate in rates)])
     for name in next(iter(rows.values())):
