@@ -100,8 +100,8 @@ class HydraNetwork(StagedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        own = {"hydra_num_heads", "hydra_num_layers"}
-        require_entries(folder, config, family="hydra", own=own, expected=EXPECTED)
+        entries = {"hydra_num_heads", "hydra_num_layers"}
+        require_entries(folder, config, family="hydra", own=entries, expected=EXPECTED)
         heads, blocks = (int(config.get(f"hydra_num_{name}", 0)) for name in ("heads", "layers"))
         if heads < 1 or blocks < 1:
             raise ConfigError(

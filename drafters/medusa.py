@@ -112,8 +112,8 @@ class MedusaNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        own = {"medusa_num_heads", "medusa_num_layers", "block"}
-        require_entries(folder, config, family="medusa", own=own)
+        entries = {"medusa_num_heads", "medusa_num_layers", "block"}
+        require_entries(folder, config, family="medusa", own=entries)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         heads = int(config.get("medusa_num_heads", 0))
         blocks = int(config.get("medusa_num_layers", 0))

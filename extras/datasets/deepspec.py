@@ -7,7 +7,9 @@ from pathlib import Path
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest, require
-from outrider.data.prompts import Prompt, collect, json_lines, spaced
+from outrider.data.prompts import Prompt
+from outrider.extras.datasets.jsonl import json_lines
+from outrider.extras.datasets.reading import collect, spaced
 
 SETS: Mapping[str, int] = {
     "gsm8k": 500,

@@ -87,7 +87,7 @@ def write_rows(folder: Path, texts: Sequence[Text]) -> None:
     ):
         stream.write_table(table)
     write_whole(folder / INFO, "{}\n")
-    state = {
+    state: dict[str, Any] = {
         "_data_files": [{"filename": ARROW}],
         "_fingerprint": "outrider",
         "_format_columns": None,
