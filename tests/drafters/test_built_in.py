@@ -1,6 +1,7 @@
 """The weights that come with the package: small, with cards, and not trained on its prompts."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from outrider import Context, Sampling, Tokens, decode
 from outrider.drafters.parts.networks.weights import built_in, is_smollm2
 from outrider.extras.datasets.jsonl import demo
 from outrider.extras.training.contamination import FILE, fingerprint
-from outrider.plugins.registry import make
+from outrider.plugins.registry import installed, make
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
@@ -25,6 +26,14 @@ def plain(smollm2: Any) -> list[int]:
     ids = smollm2.encode(PROMPT, chat=True)
     rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=32)
     return [token for round in rounds for token in round.tokens]
+
+
+def test_every_drafter_has_conformance_tests() -> None:
+    tests = Path(__file__).parents[1]
+    for name, entry in installed().of("drafter").items():
+        module = str(entry.path).split(".")[-2]
+        files = [*tests.rglob(f"test_{module}.py")]
+        assert files and "def test_conformance(" in files[0].read_text(), name
 
 
 def test_built_in_drafters_are_small_and_tested() -> None:
