@@ -8,7 +8,7 @@ from outrider.lab.runs.export import comparison
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS, columns_of, pair_table, table, task_table
+from outrider.lab.runs.table import COLUMNS, columns_of, pair_table, table, task_tables
 from outrider.lab.statistics.pairs import is_control
 from outrider.plugins.registry import installed
 
@@ -40,7 +40,7 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
         shown = columns_of(summary.rows)
         for rate in (*BY_TASK, *summary.scores):
             if rate in shown:
-                console.print(task_table(summary.rows, rate))
+                console.print(*task_tables(summary.rows, rate))
     for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
         console.print(plain(line), soft_wrap=True)
 

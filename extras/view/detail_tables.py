@@ -48,6 +48,10 @@ def depth_table(rows: Rows) -> Table:
     "conditional" and "marginal" are the field's rates, of rounds as they are counted.
     """
     result = _table("acceptance by position in the draft", rows)
+    result.caption = (
+        "accepted: of the n draft tokens tested there, with its 95% interval over prompts, without"
+        " the rounds that a text's end cut; conditional and marginal: of all rounds, as counted"
+    )
     for heading in ("position", "accepted", "n", "conditional", "marginal"):
         result.add_column(heading, justify="right")
     for names, row in _named(rows):

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,16 @@ from outrider.extras.view.plotting import (
     Rows,
     beside,
     finish,
+    named,
     style_of,
     use_integer_ticks,
 )
-from outrider.extras.view.report import differing
+from outrider.extras.view.report import differing, labels
+from outrider.extras.view.table_formats import marks, star_notes
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run, flatten
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import cell
+from outrider.lab.runs.table import caveats, cell, task_table
 from outrider.lab.statistics.intervals import Interval
 
 if TYPE_CHECKING:
@@ -55,6 +58,46 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
     for name, cells in lines.items():
         result.add_row(plain(name), *(cell(cells.get(value), rate) for value in columns))
     return result
+
+
+def by_run(summaries: Sequence[Summary], rate: str) -> Table:
+    """Returns a rate by drafter, with a column for each run and the stars of each run's tests."""
+    rows = [row for summary in summaries for row in summary.rows]
+    notes = [*star_notes(summaries), *(caveats(rows) if rate in TIMED else [])]
+    result = Table(
+        title=rate.replace("_", " "),
+        caption=plain("\n".join(notes)),
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+    )
+    result.add_column("drafter", no_wrap=True)
+    for name in labels([summary.run for summary in summaries]):
+        heading = name.replace("temperature ", "T = ").replace(", ", "\n") or rate
+        result.add_column(plain(heading), justify="right")
+    columns = [
+        {row.drafter: _marked(row, rate, marks(summary)) for row in summary.rows}
+        for summary in summaries
+    ]
+    for drafter in dict.fromkeys(name for column in columns for name in column):
+        result.add_row(plain(drafter), *(column.get(drafter, "-") for column in columns))
+    return result
+
+
+def _marked(row: Row, rate: str, stars: Mapping[tuple[str, str], str]) -> str:
+    doubt = " !" * (rate in TIMED and bool(row.doubts))
+    return cell(row.rates.get(rate), rate, mark=doubt + stars.get((row.drafter, rate), ""))
+
+
+def spec_bench(summaries: Sequence[Summary]) -> Table:
+    """Returns Spec-Bench's leaderboard: the speedup by task, the tokens a call and the speedup."""
+    names = labels([summary.run for summary in summaries])
+    rows = [
+        replace(row, drafter=named(row.drafter, name))
+        for summary, name in zip(summaries, names, strict=True)
+        for row in summary.rows
+        if row.rates["speedup"] is not None
+    ]
+    return task_table(rows)
 
 
 def chen_table1(summaries: Sequence[Summary]) -> Table:
@@ -104,6 +147,12 @@ def chen_figure1(summaries: Sequence[Summary]) -> "Figure":
     ]
     return beside(plots, rows, 3.4)
 
+
+BY_RUN = ("alpha", "alpha_tested", "block_efficiency", "tokens_per_second", "speedup")
+"""The rates that can be shown with a column for each run."""
+
+TIMED = ("tokens_per_second", "speedup")
+"""Those that a doubtful clock makes doubtful."""
 
 Point = tuple[float, float]
 """A figure with its standard deviation, which is 0 where there is none."""
@@ -203,8 +252,11 @@ TABLES: Mapping[str, Callable[[Sequence[Summary]], Table]] = {
     "leviathan_table3": partial(pivot, rate="alpha", setting="sampling.temperature"),
     "leviathan_table5": partial(pivot, rate="alpha_rule", setting="verifier.lenience"),
     "chen_table1": chen_table1,
+    "spec_bench": spec_bench,
+    **{rate: partial(by_run, rate=rate) for rate in BY_RUN},
 }
-"""By name, the papers' tables (Leviathan et al. 2211.17192, Chen et al. 2302.01318)."""
+"""By name, the papers' tables (Leviathan et al. 2211.17192, Chen et al. 2302.01318, Xia et al.
+2401.07851), and the rates that may have a column for each run."""
 
 FIGURES: Mapping[str, Callable[[Sequence[Summary]], "Figure"]] = {"chen_figure1": chen_figure1}
 """By name, the papers' figures."""

@@ -6,10 +6,11 @@ from typing import Annotated, Any, final
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
+from rich.table import Table
 
 from outrider.base.bounds import OneOf, check
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, results
+from outrider.base.terminal import plain, remarks, results
 from outrider.extras.view.across import gather
 from outrider.extras.view.layouts import FIGURES, TABLES
 from outrider.extras.view.plotting import as_png
@@ -31,7 +32,17 @@ class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
 
 
 def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
-    """Prints a table, or the path of the figure that it writes to `folder`.
+    """Prints a table, or writes a figure to `folder` and prints its path.
+
+    Raises:
+        ConfigError: there is no such layout.
+    """
+    for table in layout(name, summaries, folder):
+        results().print(table)
+
+
+def layout(name: str, summaries: Sequence[Summary], folder: Path) -> list[Table]:
+    """Returns the tables of a layout; a figure has none, and is written as `print_layout` does.
 
     Raises:
         ConfigError: there is no such layout.
@@ -39,8 +50,8 @@ def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
     check({"layout": Annotated[str, OneOf(NAMES)]}, {"layout": name})
     measured = [summary for summary in summaries if summary.rows]
     if name in TABLES:
-        results().print(TABLES[name](measured))
-    else:
-        path = folder / f"{name}.png"
-        write_whole(path, as_png(FIGURES[name](measured)))
-        results().print(plain(path), soft_wrap=True)
+        return [TABLES[name](measured)]
+    path = folder / f"{name}.png"
+    write_whole(path, as_png(FIGURES[name](measured)))
+    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return []

@@ -1,11 +1,13 @@
 """`outrider report`: any number of runs, in one table and one page."""
 
 import json
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
@@ -16,7 +18,7 @@ from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
 from outrider.extras.view.detail_tables import detail_tables
 from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.pooling import pooled
-from outrider.extras.view.print_layouts import NAMES, print_layout
+from outrider.extras.view.print_layouts import NAMES, layout
 from outrider.extras.view.report import labels
 from outrider.extras.view.table_formats import FORMATS, rates_table
 from outrider.lab.runs.store import Run
@@ -42,7 +44,7 @@ def report(arguments: Sequence[str]) -> None:
     parser.add_argument(
         "--layout",
         metavar="NAME",
-        help=f"print them in the layout of a paper: {', '.join(NAMES)}",
+        help=f"print them in the layout of a paper, or a rate by run: {', '.join(NAMES)}",
     )
     parser.add_argument(
         "--format",
@@ -65,7 +67,6 @@ def report(arguments: Sequence[str]) -> None:
     folder: Path = options.out or options.folders[0]
     folder.mkdir(parents=True, exist_ok=True)
     written = chosen_reports().end(summaries, folder)
-    rows = {label: summary.rows for label, summary in summaries.items()}
     pairs = pairs_across(summaries) if options.pairs else []
     content = {
         "rows": plain_rows(summaries),
@@ -76,21 +77,15 @@ def report(arguments: Sequence[str]) -> None:
     write_whole(folder / "report.json", as_json)
     print_json(as_json)
     console = results()
-    title = f"{len(runs)} run{'s' if len(runs) > 1 else ''}"
+    tables = _tables(options, summaries, pairs, folder)
     if options.format is not None:
-        families = [*(summary.pairs for summary in summaries.values()), pairs]
-        tables = [rates_table(summaries, title), *map(pair_table, filter(None, families))]
-        tables += detail_tables(rows) if options.details else []
         text = "\n".join(FORMATS[options.format](each) for each in tables)
         console.print(plain(text), end="", soft_wrap=True)
         return
-    console.print(table(rows, title))
+    for each in tables:
+        console.print(each)
     for line in best_gamma_lines(best_gammas(list(summaries.values()))):
         console.print(plain(line), soft_wrap=True)
-    for each in detail_tables(rows) if options.details else ():
-        console.print(each)
-    if options.layout is not None:
-        print_layout(options.layout, list(summaries.values()), folder)
     if options.pairs:
         _print_pairs(console, summaries, pairs)
     for summary in summaries.values():
@@ -102,6 +97,23 @@ def report(arguments: Sequence[str]) -> None:
         console.print(plain(f"left out: {line}"))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _tables(
+    options: Namespace, summaries: Mapping[str, Summary], pairs: Sequence[Pair], folder: Path
+) -> list[Table]:
+    """Returns the tables to show; a layout takes the place of the rates and the differences."""
+    rows = {label: summary.rows for label, summary in summaries.items()}
+    details = detail_tables(rows) if options.details else []
+    if options.layout is not None:
+        return [*layout(options.layout, list(summaries.values()), folder), *details]
+    title = f"{len(rows)} run{'s' if len(rows) > 1 else ''}"
+    if options.format is None:
+        return [table(rows, title), *details]
+    families = [*(summary.pairs for summary in summaries.values()), pairs]
+    differences = [pair_table(family, narrow=False) for family in families if family]
+    settings = _settings(summaries) if options.pairs else []
+    return [rates_table(summaries, title), *differences, *details, *settings]
 
 
 def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:
@@ -120,10 +132,14 @@ def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run]
 
 
 def _print_pairs(console: Console, summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> None:
-    differences = config_differences({label: run.run for label, run in summaries.items()})
-    if differences:
-        console.print(settings_table(differences))
+    console.print(*_settings(summaries))
     if pairs:
         console.print(pair_table(pairs))
     else:
         console.print("no pairs: it takes two runs with a drafter and finished prompts in common")
+
+
+def _settings(summaries: Mapping[str, Summary]) -> list[Table]:
+    """Returns the table of the settings that differ, if any do."""
+    differences = config_differences({label: run.run for label, run in summaries.items()})
+    return [settings_table(differences)] if differences else []

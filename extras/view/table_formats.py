@@ -2,14 +2,14 @@
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 
 from rich.table import Table
 from rich.text import Text
 
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import table
+from outrider.lab.runs.table import out_of_reach, table
 from outrider.lab.statistics.pairs import LEVEL
 
 STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}
@@ -69,8 +69,22 @@ def rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
     """Returns the rates of one or more runs, by label, with the stars of each run's tests."""
     rows = {label: summary.rows for label, summary in summaries.items()}
     starred = {label: marks(summary) for label, summary in summaries.items()}
-    notes = dict.fromkeys(marks_note(summaries[label]) for label, mark in starred.items() if mark)
-    return table(rows, title, starred, list(notes))
+    return table(rows, title, starred, star_notes(summaries.values()))
+
+
+def star_notes(summaries: Iterable[Summary]) -> list[str]:
+    """Returns what stars in a table of some runs mean, or why there are none."""
+    compared = [summary for summary in summaries if summary.pairs]
+    if notes := dict.fromkeys(marks_note(summary) for summary in compared if marks(summary)):
+        return list(notes)
+    few = [
+        line
+        for summary in compared
+        for line in out_of_reach(
+            min(pair.prompts for pair in summary.pairs), max(pair.family for pair in summary.pairs)
+        )
+    ]
+    return list(dict.fromkeys(few)) or ["no stars: no test tells these apart"] * bool(compared)
 
 
 def as_markdown(content: Table) -> str:
@@ -135,7 +149,12 @@ def _text(content: object) -> str:
 
 def _heading(content: object) -> str:
     """Returns a heading in one line; words that were divided to save room are joined."""
-    return re.sub(r"-\n", "", _text(content)).replace("\n", " ").replace("expect. ", "expected ")
+    return (
+        re.sub(r"-\n", "", _text(content))
+        .replace("\n", " ")
+        .replace("expect. ", "expected ")
+        .replace("accept. ", "acceptance ")
+    )
 
 
 def _cell(content: object) -> str:

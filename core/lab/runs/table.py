@@ -47,6 +47,9 @@ SPARE = (
 )
 """The rates that a narrow terminal leaves out, the first first, so that names stay whole."""
 
+NAME_WIDTH = 20
+"""Names of several words are broken where they are longer, to leave room for tasks."""
+
 FIRST = "* ranks first in speedup"
 
 WITH_INTERVAL = ("alpha", "alpha_rule", "alpha_tested", "speedup", "speedup_median")
@@ -66,12 +69,12 @@ def table(
 
     rows: by the run's label, which is empty if there is only one run.
     stars: by the run's label, what stands behind the figure of a drafter in a rate. Then no
-        drafter is marked as first. notes: first in the caption.
+        drafter is marked as first, and no rate is left out. notes: first in the caption.
     """
     columns = _columns_shown([row for run in rows.values() for row in run])
     result, left_out = _with_columns(columns, rows, title, stars, notes), list[str]()
     for name in (name for name in SPARE if name in columns):
-        if fits(result):
+        if stars is not None or fits(result):
             break
         columns.remove(name)
         left_out.append(name.replace("_", " "))
@@ -171,31 +174,48 @@ def caveats(rows: Sequence[Row]) -> list[str]:
     if fewest < FEWEST:
         count = f"{fewest} prompt{'s' if fewest > 1 else ''}"
         lines.append(f"no intervals: {count}, and below {FEWEST} the spread is not known")
-    reasons: dict[str, list[str]] = {}
+    doubted: dict[str, list[str]] = {}
     for row in rows:
         for reason in row.doubts:
-            reasons.setdefault(reason, []).append(row.drafter)
-    lines += [f"! {', '.join(dict.fromkeys(names))}: {why}" for why, names in reasons.items()]
+            doubted.setdefault(reason, []).append(row.drafter)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for reason, names in doubted.items():
+        what, _, detail = reason.partition(": ")
+        reasons.setdefault((", ".join(dict.fromkeys(names)), what), []).append(detail)
+    for (drafters, what), details in reasons.items():
+        lines.append(f"! {drafters}: {': '.join(filter(None, (what, ', '.join(details))))}")
     return lines
 
 
-def pair_table(pairs: Sequence[Pair]) -> Table:
-    """Returns the table of the differences between drafters, a row for each two of them."""
+def pair_table(pairs: Sequence[Pair], *, narrow: bool = True) -> Table:
+    """Returns the table of the differences between drafters, a row for each two of them.
+
+    narrow: whether one name is put below the other where the terminal has no room for both.
+    """
     rates = list(dict.fromkeys(pair.rate for pair in pairs))
     by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
     for pair in pairs:
         by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
-    result = Table(
-        title="differences on the same prompts",
-        caption="\n".join(family(pairs)),
-        box=SIMPLE_HEAD,
-        collapse_padding=True,
-    )
-    for heading in ("drafter", "less"):
-        result.add_column(heading, no_wrap=len(rates) < 3, overflow="fold")
+    result = _pair_table(["drafter", "less"], rates, by_pair, family(pairs))
+    if not narrow or fits(result, whole=True):
+        return result
+    below = {(f"{one}\nless {other}",): cells for (one, other), cells in by_pair.items()}
+    return _pair_table(["drafter\nless another"], rates, below, family(pairs))
+
+
+def _pair_table(
+    headings: Sequence[str],
+    rates: Sequence[str],
+    rows: Mapping[tuple[str, ...], Mapping[str, Pair]],
+    notes: Sequence[str],
+) -> Table:
+    title, caption = "differences on the same prompts", "\n".join(notes)
+    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
+    for heading in headings:
+        result.add_column(heading, no_wrap=len(headings) > 1)
     for rate in rates:
-        result.add_column(rate.replace("_", " "), justify="right", no_wrap=True)
-    for names, by_rate in by_pair.items():
+        result.add_column(rate.replace("_", "\n"), justify="right", no_wrap=True)
+    for names, by_rate in rows.items():
         cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
         result.add_row(*map(plain, names), *cells)
     return result
@@ -232,30 +252,44 @@ def _signed(gap: Interval) -> str:
     return f"{gap.value:+.3f}{interval}"
 
 
-def task_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
+def task_tables(rows: Sequence[Row], rate: str = "speedup") -> list[Table]:
+    """Returns the tables of a rate by task: more than one where the terminal has no room for it."""
+    tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
+    tables: list[Table] = []
+    for count in range(len(tasks), 0, -1):
+        parts = (tasks[first : first + count] for first in range(0, len(tasks), count))
+        tables = [task_table(rows, rate, part) for part in parts]
+        if all(fits(each, whole=True) for each in tables):
+            break
+    return tables
+
+
+def task_table(
+    rows: Sequence[Row], rate: str = "speedup", tasks: Sequence[str] | None = None
+) -> Table:
     """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
 
     The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
     accepted tokens, and the rate. Below each figure is how far its interval reaches to either side.
+
+    tasks: those to show. Defaults to all.
     """
-    title = f"{rate.replace('_', ' ')} by task"
+    if tasks is None:
+        tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
     figures = [rates[rate] for row in rows for rates in row.tasks.values()]
     notes = []
     if any(figure is not None and figure.low is None for figure in figures):
         notes.append(f"without ±: fewer than {FEWEST} prompts, or all of them agree")
-    caption = _caption(rows, *notes)
+    title, caption = f"{rate.replace('_', ' ')} by task", _caption(rows, *notes)
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
-    result.add_column("drafter", no_wrap=True)
-    for task in dict.fromkeys(task for row in rows for task in row.tasks):
-        heading = plain(task.replace("_", "\n"))
-        result.add_column(heading, justify="right", overflow="fold")
-    result.add_column("tokens\na call", justify="right")
-    result.add_column("overall", justify="right")
+    words = " ".join(row.drafter for row in rows).split()
+    result.add_column("drafter", max_width=max(NAME_WIDTH, *map(len, words)))
+    for heading in (*(task.replace("_", "\n") for task in tasks), "tokens\na call", "overall"):
+        result.add_column(plain(heading), justify="right", no_wrap=True)
     for row in rows:
-        tasks = (rates[rate] for rates in row.tasks.values())
+        shown = (row.tasks.get(task, {}).get(rate) for task in tasks)
         overall = row.rates["block_efficiency"], row.rates[rate]
-        cells = map(_plus_minus, (*tasks, *overall))
-        result.add_row(plain(row.drafter), *cells)
+        result.add_row(plain(row.drafter), *map(_plus_minus, (*shown, *overall)))
     return result
 
 

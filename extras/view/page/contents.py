@@ -35,9 +35,13 @@ CAPTIONS = {
     "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
     "speedup": "Speedup over plain decoding, all prompts together.",
     "tokens_over_gamma": "Tokens per target call over the draft length.",
-    "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost.",
+    "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost"
+    " without the reading of the prompt. Marks are measured, with it.",
     "time_over_gamma": "Time of a whole round over the draft length.",
-    "acceptance_by_depth": "Acceptance by the position in the draft.",
+    "acceptance_by_depth": "Acceptance by the position in the draft, among the drafts that got"
+    " there. With an interval: counted in decoding, 95% over prompts, where five draft tokens or"
+    " more were tested (the details have n). Without: expected from the distributions on text that"
+    " the target wrote.",
     "predicted_against_measured": "Predicted against measured speedup; the line is equality.",
     "tokens_against_cost": "Tokens a target call against the cost of a round. Lines join equal"
     " speedups, up and left is better, and no drafter beats those on the front in both.",

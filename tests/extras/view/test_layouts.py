@@ -1,6 +1,7 @@
 """Runs are shown as in the papers, with the figures of the runs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from outrider import theory
 from outrider.base.errors import ConfigError
 from outrider.extras.view.layouts import TABLES, TOKENS, chen_figure1
 from outrider.extras.view.report_command import report
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import cell
 from outrider.verifiers.lenient import Lenient
@@ -46,6 +48,34 @@ def test_leviathans_table_3_has_a_column_for_each_temperature(
         [name, *(value(run, name, "alpha") for run in runs)]
         for name in ("none", "lookup", "bigram")
     ]
+
+
+def test_a_rate_has_a_column_for_each_run_with_stars_and_doubts(whole_run: Run) -> None:
+    runs = []
+    for temperature in (0, 1):
+        settings = {**whole_run.facts["settings"], "sampling": {"temperature": temperature}}
+        facts = {**whole_run.facts, "settings": settings, "reference": "bigram"}
+        runs.append(Summary(replace(whole_run, facts=facts)))
+    first, other = runs
+    first.rows = [replace(row, doubts=("the clock is wrong",)) for row in first.rows]
+    first.pairs = [replace(pair, p_holm=0.004) for pair in first.pairs]
+    table = TABLES["speedup"](runs)
+    assert [str(column.header) for column in table.columns[1:]] == ["T = 0", "T = 1"]
+    name, *figures = cells(table)[1]
+    assert figures[0].startswith(value(first, name, "speedup") + " !**")
+    assert figures[1].split("\n")[0] == value(other, name, "speedup")
+    assert "differs from bigram" in str(table.caption) and "the clock is wrong" in str(
+        table.caption
+    )
+    first.pairs, other.pairs = other.pairs, other.pairs
+    assert "4 prompts can't show a difference" in str(TABLES["alpha"](runs).caption)
+
+
+def test_spec_bench_has_a_column_for_each_task(whole_run: Run) -> None:
+    table = TABLES["spec_bench"]([Summary(whole_run)])
+    assert [str(column.header) for column in table.columns] == [
+        "drafter", "chat", "code", "tokens\na call", "overall",
+    ]  # fmt: skip
 
 
 def test_leviathans_table_5_shows_the_acceptance_of_the_lenient_rule(

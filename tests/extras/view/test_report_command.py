@@ -50,6 +50,8 @@ def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_pa
     tables = printed.split(r"\begin{table}")
     assert len(tables) == 3 and r"\toprule" in tables[1]  # the rates, and the pairs
     assert "bigram & prompt" in tables[2]
+    status, printed, _ = run("report", folder, "--layout", "alpha", "--format", "csv")
+    assert status == 0 and printed.splitlines()[0] == "drafter,alpha"
     status, _, complaint = run("report", folder, "--format", "latex", "--reference", "bigrm")
     assert status == 1 and "did you mean 'bigram'" in complaint
 

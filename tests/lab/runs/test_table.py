@@ -16,7 +16,7 @@ from outrider.drafters.suffix import Suffix
 from outrider.extras.view.report import write_report
 from outrider.lab.runs.row import Row, by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import cell, pair_table, table, task_table
+from outrider.lab.runs.table import cell, pair_table, table, task_tables
 from outrider.lab.statistics.intervals import Interval
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
@@ -118,7 +118,7 @@ def test_pairs_are_shown_in_every_rate_with_the_family_named(
     pairs = Summary(run_in(tmp_path).run).pairs
     text = printed(pair_table(pairs))
     assert "…" not in text
-    for words in ("alpha", "block efficiency", "speedup", "4 prompts can't show a difference"):
+    for words in ("alpha", "efficiency", "speedup", "4 prompts can't show a difference"):
         assert words in text
     assert "Holm's correction for the tests of one rate: 1" in " ".join(text.split())
     assert "below 0.12; 6 prompts could" in " ".join(text.split())
@@ -126,6 +126,12 @@ def test_pairs_are_shown_in_every_rate_with_the_family_named(
     wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012)) for pair in pairs]
     text = printed(pair_table(wide))
     assert text.count("-0.234 +0.012") == 3
+    long = [replace(pair, one="lookahead_decoding", other="token_recycling") for pair in wide]
+    text = printed(pair_table(long))
+    assert "less token_recycling  -0.234 +0.012" in text and "lookahead_decoding  " in text
+    assert [column.header for column in pair_table(long, narrow=False).columns[:2]] == [
+        "drafter", "less",
+    ]  # fmt: skip
 
 
 def with_intervals(rows: list[Row]) -> list[Row]:
@@ -197,6 +203,18 @@ def test_a_doubtful_speedup_is_marked(run_in: Callable[..., Any], tmp_path: Path
     assert "! lookup, bigram: plain decoding drifts by 25%" in " ".join(text.split())
 
 
+def test_drafters_are_named_once_for_the_same_doubt_in_several_runs(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    rows = Summary(run_in(tmp_path).run).rows
+    runs = {
+        f"run {load}": [replace(row, doubts=(f"the machine is busy: load {load}",)) for row in rows]
+        for load in (3, 4)
+    }
+    text = " ".join(printed(table(runs, "4 prompts")).split())
+    assert "! none, lookup, bigram: the machine is busy: load 3, load 4" in text
+
+
 def test_tasks_are_columns_as_on_the_leaderboard(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -205,13 +223,13 @@ def test_tasks_are_columns_as_on_the_leaderboard(
     names = ["mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag"]
     rates = dict.fromkeys(("speedup", "block_efficiency"), Interval(1.52, 1.41, 1.65))
     wide = [replace(row, tasks=dict.fromkeys(names, rates)) for row in with_intervals(rows)]
-    text = printed(task_table(wide))
+    text = "".join(map(printed, task_tables(wide)))
     assert "…" not in text
     for word in ("mt", "bench", "qa", "math", "rag", "overall", "tokens", "1.52", "±0.13"):
         assert word in text
     assert "without ±" not in text
-    assert "without ±: fewer than 5 prompts" in printed(task_table(rows))
-    assert "block efficiency by task" in printed(task_table(wide, "block_efficiency"))
+    assert "without ±: fewer than 5 prompts" in printed(task_tables(rows)[0])
+    assert "block efficiency by task" in printed(task_tables(wide, "block_efficiency")[0])
 
 
 def test_figures_with_their_intervals() -> None:
