@@ -5,10 +5,12 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
+from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS, columns_of, pair_table, table, task_tables
+from outrider.lab.runs.table import COLUMNS, columns_of, table
+from outrider.lab.runs.task_table import task_tables
 from outrider.lab.statistics.pairs import is_control
 from outrider.plugins.registry import installed
 

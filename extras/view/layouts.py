@@ -25,7 +25,8 @@ from outrider.extras.view.table_formats import marks, star_notes
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run, flatten
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import caveats, cell, task_table
+from outrider.lab.runs.table import caveats, cell
+from outrider.lab.runs.task_table import task_table
 from outrider.lab.statistics.intervals import Interval
 
 if TYPE_CHECKING:

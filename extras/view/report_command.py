@@ -21,9 +21,10 @@ from outrider.extras.view.pooling import pooled
 from outrider.extras.view.print_layouts import NAMES, layout
 from outrider.extras.view.report import labels
 from outrider.extras.view.table_formats import FORMATS, rates_table
+from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import pair_table, table
+from outrider.lab.runs.table import table
 from outrider.lab.statistics.pairs import Pair, check_reference
 
 

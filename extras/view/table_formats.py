@@ -8,8 +8,9 @@ from io import StringIO
 from rich.table import Table
 from rich.text import Text
 
+from outrider.lab.runs.pair_table import out_of_reach
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import out_of_reach, table
+from outrider.lab.runs.table import table
 from outrider.lab.statistics.pairs import LEVEL
 
 STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}

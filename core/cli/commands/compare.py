@@ -24,9 +24,9 @@ from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.identity import load
+from outrider.lab.runs.pair_table import out_of_reach
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import out_of_reach
 from outrider.lab.statistics.pairs import comparable
 
 

@@ -9,8 +9,6 @@ from rich.text import Text
 from outrider.base.terminal import fits, plain
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.statistics.pairs import LEVEL, Pair
-from outrider.lab.statistics.permutation_test import prompts_to_reach, smallest_p
 
 COLUMNS = {
     "alpha": ("alpha", 3),
@@ -46,9 +44,6 @@ SPARE = (
     *("tokens_per_second", "overshoot", "alpha_rule"),
 )
 """The rates that a narrow terminal leaves out, the first first, so that names stay whole."""
-
-NAME_WIDTH = 20
-"""Names of several words are broken where they are longer, to leave room for tasks."""
 
 FIRST = "* ranks first in speedup"
 
@@ -108,7 +103,7 @@ def _with_columns(
     all_rows = [row for run in rows.values() for row in run]
     some_are_lossless = any(row.lossless for row in all_rows)
     first = _first(all_rows) if len(rows) == 1 and stars is None else None
-    caption = _caption(all_rows, *notes, *([FIRST] if first is not None else []))
+    caption = caption_of(all_rows, *notes, *([FIRST] if first is not None else []))
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
     if len(rows) > 1:
         result.add_column("run", overflow="fold")
@@ -155,7 +150,8 @@ def columns_of(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _caption(rows: Sequence[Row], *notes: str) -> Text | None:
+def caption_of(rows: Sequence[Row], *notes: str) -> Text | None:
+    """Returns the caption of a table of some rows, the notes first; None if there is nothing."""
     lines = [*notes, *caveats(rows)]
     return plain("\n".join(lines)) if lines else None
 
@@ -187,119 +183,10 @@ def caveats(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def pair_table(pairs: Sequence[Pair], *, narrow: bool = True) -> Table:
-    """Returns the table of the differences between drafters, a row for each two of them.
-
-    narrow: whether one name is put below the other where the terminal has no room for both.
-    """
-    rates = list(dict.fromkeys(pair.rate for pair in pairs))
-    by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
-    for pair in pairs:
-        by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
-    result = _pair_table(["drafter", "less"], rates, by_pair, family(pairs))
-    if not narrow or fits(result, whole=True):
-        return result
-    below = {(f"{one}\nless {other}",): cells for (one, other), cells in by_pair.items()}
-    return _pair_table(["drafter\nless another"], rates, below, family(pairs))
-
-
-def _pair_table(
-    headings: Sequence[str],
-    rates: Sequence[str],
-    rows: Mapping[tuple[str, ...], Mapping[str, Pair]],
-    notes: Sequence[str],
-) -> Table:
-    title, caption = "differences on the same prompts", "\n".join(notes)
-    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
-    for heading in headings:
-        result.add_column(heading, no_wrap=len(headings) > 1)
-    for rate in rates:
-        result.add_column(rate.replace("_", "\n"), justify="right", no_wrap=True)
-    for names, by_rate in rows.items():
-        cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
-        result.add_row(*map(plain, names), *cells)
-    return result
-
-
-def family(pairs: Sequence[Pair]) -> list[str]:
-    """Returns notes on the p-values: what they are corrected for, and how small they can be."""
-    sizes = dict.fromkeys(pair.family for pair in pairs)
-    tests = " or ".join(str(size) for size in sizes)
-    lines = [f"* p below {LEVEL:g} by Holm's correction for the tests of one rate: {tests}"]
-    return [*lines, *out_of_reach(min(pair.prompts for pair in pairs), max(sizes))]
-
-
-def out_of_reach(prompts: int, tests: int) -> list[str]:
-    """Returns a note if so few prompts can't show any of so many differences; else nothing."""
-    enough = prompts_to_reach(LEVEL, tests)
-    if prompts >= enough:
-        return []
-    least = min(1.0, tests * smallest_p(prompts))
-    few = f"{prompts} prompt{'s' * (prompts > 1)}"
-    what = f"any of {tests} differences" if tests > 1 else "a difference"
-    return [f"{few} can't show {what}: no p by Holm is below {least:.2g}; {enough} prompts could"]
-
-
-def _difference(pair: Pair) -> str:
-    """Returns a difference as a cell of the table, with its interval and p below."""
-    mark = " *" * pair.significant
-    return "\n".join([_signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]{mark}"])
-
-
-def _signed(gap: Interval) -> str:
+def signed(gap: Interval) -> str:
     """Returns a difference with its sign, and its interval below."""
     interval = "" if gap.low is None else f"\n[dim]{gap.low:+.3f} {gap.high:+.3f}[/]"
     return f"{gap.value:+.3f}{interval}"
-
-
-def task_tables(rows: Sequence[Row], rate: str = "speedup") -> list[Table]:
-    """Returns the tables of a rate by task: more than one where the terminal has no room for it."""
-    tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
-    tables: list[Table] = []
-    for count in range(len(tasks), 0, -1):
-        parts = (tasks[first : first + count] for first in range(0, len(tasks), count))
-        tables = [task_table(rows, rate, part) for part in parts]
-        if all(fits(each, whole=True) for each in tables):
-            break
-    return tables
-
-
-def task_table(
-    rows: Sequence[Row], rate: str = "speedup", tasks: Sequence[str] | None = None
-) -> Table:
-    """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
-
-    The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
-    accepted tokens, and the rate. Below each figure is how far its interval reaches to either side.
-
-    tasks: those to show. Defaults to all.
-    """
-    if tasks is None:
-        tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
-    figures = [rates[rate] for row in rows for rates in row.tasks.values()]
-    notes = []
-    if any(figure is not None and figure.low is None for figure in figures):
-        notes.append(f"without ±: fewer than {FEWEST} prompts, or all of them agree")
-    title, caption = f"{rate.replace('_', ' ')} by task", _caption(rows, *notes)
-    result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
-    words = " ".join(row.drafter for row in rows).split()
-    result.add_column("drafter", max_width=max(NAME_WIDTH, *map(len, words)))
-    for heading in (*(task.replace("_", "\n") for task in tasks), "tokens\na call", "overall"):
-        result.add_column(plain(heading), justify="right", no_wrap=True)
-    for row in rows:
-        shown = (row.tasks.get(task, {}).get(rate) for task in tasks)
-        overall = row.rates["block_efficiency"], row.rates[rate]
-        result.add_row(plain(row.drafter), *map(_plus_minus, (*shown, *overall)))
-    return result
-
-
-def _plus_minus(figure: Interval | None) -> str:
-    if figure is None:
-        return "-"
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f}"
-    reach = max(figure.value - figure.low, figure.high - figure.value)
-    return f"{figure.value:.2f}\n[dim]±{reach:.2f}[/]"
 
 
 def cell(figure: Interval | None, name: str, *, mark: str = "") -> str:
@@ -310,7 +197,7 @@ def cell(figure: Interval | None, name: str, *, mark: str = "") -> str:
     if figure is None:
         return "-"
     if name.endswith("_difference"):
-        return _signed(figure)
+        return signed(figure)
     value = f"{figure.value:.{digits_of(name)}f}{mark}"
     if (name in COLUMNS and name not in WITH_INTERVAL) or figure.low is None:
         return value

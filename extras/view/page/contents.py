@@ -18,8 +18,9 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import as_svg, named
 from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.runs.conclusion import conclusion, conclusion_of
+from outrider.lab.runs.pair_table import family
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import MEMORY, caveats, family
+from outrider.lab.runs.table import MEMORY, caveats
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
 

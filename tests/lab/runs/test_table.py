@@ -14,9 +14,11 @@ from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.suffix import Suffix
 from outrider.extras.view.report import write_report
+from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.row import Row, by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import cell, pair_table, table, task_tables
+from outrider.lab.runs.table import cell, table
+from outrider.lab.runs.task_table import task_tables
 from outrider.lab.statistics.intervals import Interval
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
