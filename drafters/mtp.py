@@ -111,7 +111,7 @@ class MtpNetwork(FeatureNetwork):
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as DeepSeek-V3 names it, in half precision."""
         layers = int(target.model.config.get_text_config().num_hidden_layers)
-        tensors = mtp_tensors.published(self.state_dict(), layers)
+        tensors = mtp_tensors.published(self.state_dict(), mtp_tensors.deepseek(layers))
         tensors |= self.vocabulary.tensors()
         sizes = weights.target_sizes(target)
         checkpoint.write_checkpoint(folder, tensors, sizes, torch.float16)

@@ -14,11 +14,15 @@ from outrider.contract.target import Target
 from outrider.drafters import medusa
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
+from outrider.drafters.mtp import Mtp, MtpNetwork
+from outrider.drafters.pard import Pard
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, located
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.serving.stitched import write_stitched
+from outrider.extras.serving.whole_models import write_parallel_model, write_small_model
 
 
 def exported(
@@ -40,9 +44,22 @@ def exported(
         _write_medusa(MedusaNetwork.load(settings["path"], target()), gamma, folder)
         method, model = "medusa", str(folder)
     elif isinstance(drafter, SmallLM) and (name := _small_name(settings, target)) is not None:
-        method, model = "draft_model", _small_model(name, target, folder)
+        method, model = "draft_model", _whole(name, target, folder, write_small_model)
+    elif isinstance(drafter, Pard) and isinstance(name := settings["model"], str):
+        method, model = "draft_model", _whole(name, target, folder, write_parallel_model)
+        return _config(method, model, gamma) | {"parallel_drafting": True}
+    elif isinstance(drafter, Mtp) and settings["path"] is None:  # the target has a layer
+        return {"method": "mtp", "num_speculative_tokens": gamma}
+    elif isinstance(drafter, Mtp):
+        made = target()
+        write_stitched(MtpNetwork.load(settings["path"], made), made, folder)
+        method, model = "mtp", str(folder)
     else:
         return None
+    return _config(method, model, gamma)
+
+
+def _config(method: str, model: str, gamma: int) -> dict[str, Any]:
     return {"method": method, "model": model, "num_speculative_tokens": gamma}
 
 
@@ -55,13 +72,16 @@ def _small_name(settings: Mapping[str, Any], target: Callable[[], Target]) -> st
     return settings["model"] if isinstance(settings["model"], str) else None
 
 
-def _small_model(name: str, target: Callable[[], Target], folder: Path) -> str:
-    """Returns a small model's folder or hub id; writes out a student with its borrowed tables."""
+def _whole(
+    name: str,
+    target: Callable[[], Target],
+    folder: Path,
+    write: Callable[[Path, Target, Path], None],
+) -> str:
+    """Returns a small model's folder or hub id; has a student that borrows tables written out."""
     path = located(name)
     if student.borrows(path):  # its embedding and head are the target's
-        model: Any = student.read_student(path, target())
-        model.set_output_embeddings(target().model.get_output_embeddings())  # all rows, for vLLM
-        model.save_pretrained(folder)
+        write(path, target(), folder)
         path = folder
     return str(path) if path.is_dir() else name
 

@@ -64,7 +64,7 @@ def vllm_settings(
     if drafter.needs - OFFERED_NEEDS or drafter.observes:
         raise ConfigError(
             f"drafter {name} can't go into vLLM: expected one that needs only tokens, or eagle3,"
-            " medusa or a small_lm with its own model, which vLLM runs itself"
+            " medusa, mtp, pard or a small_lm with its own model, which vLLM runs itself"
         )
     speculative = {
         "method": "custom_class",

@@ -21,10 +21,23 @@ QWEN = {"pre_fc_norm_embedding.": "enorm.", "pre_fc_norm_hidden.": "hnorm.", "fc
 QWEN |= {"norm.": "norm.", "layers.0.": "block."}
 """Prefixes that follow `mtp.` in Qwen3-Next, and those of the network."""
 
+Layout = tuple[str, dict[str, str]]
+"""What all names begin with, and the prefixes that follow."""
+
 SHARED = ("embed_tokens.weight", "shared_head.head.weight")
 """Copies of the target's embeddings and head."""
 
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
+
+
+def deepseek(layers: int) -> Layout:
+    """Returns DeepSeek-V3's and GLM-4.5's names, for a target of that many layers."""
+    return f"model.layers.{layers}.", DEEPSEEK
+
+
+def qwen() -> Layout:
+    """Returns the names of Qwen3-Next and later ones."""
+    return "mtp.", QWEN
 
 
 def target_folder(target: Target) -> Path:
@@ -53,8 +66,8 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
     Raises:
         ConfigError: there are none, or a file can't be read.
     """
-    files = _files(folder)
-    for prefix, names in ((f"model.layers.{layers}.", DEEPSEEK), ("mtp.", QWEN)):
+    files = tensor_files(folder)
+    for prefix, names in (deepseek(layers), qwen()):
         own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
         if own:
             known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
@@ -69,12 +82,9 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
     )
 
 
-def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
-    """Returns the network's tensors by DeepSeek-V3's names, with separate tensors for each expert.
-
-    layers: as for `read`.
-    """
-    names = {new: f"model.layers.{layers}.{old}" for old, new in DEEPSEEK.items()}
+def published(tensors: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
+    """Returns the network's tensors by published names, with separate tensors for each expert."""
+    names = {new: layout[0] + old for old, new in layout[1].items()}
     named: dict[str, Tensor] = {}
     for name, tensor in checkpoint.replace_prefixes(tensors, names).items():
         experts, _, part = name.rpartition(".")
@@ -91,7 +101,7 @@ def published(tensors: Mapping[str, Tensor], layers: int) -> dict[str, Tensor]:
     return named
 
 
-def _files(folder: Path) -> dict[str, Path]:
+def tensor_files(folder: Path) -> dict[str, Path]:
     """Returns the file of each tensor of a checkpoint, by name."""
     index, weights = folder / checkpoint.INDEX, folder / checkpoint.WEIGHTS
     if index.is_file():

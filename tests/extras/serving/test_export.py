@@ -13,6 +13,8 @@ from transformers import AutoModelForCausalLM
 from outrider import ConfigError
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
+from outrider.drafters.mtp import Mtp
+from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.prompt_lookup import PromptLookup
@@ -151,3 +153,27 @@ def test_drafters_that_vllm_does_not_have(target: TransformersTarget, tmp_path: 
     foreign = {"model": "some/model", "layers": None, "vocabulary": "shared"}
     drafter = SmallLM("some/model", vocabulary="shared")
     assert exported(drafter, {"drafter": foreign, "gamma": 4}, no_target, tmp_path) is None
+
+
+def test_parallel_models_are_draft_models_that_vllm_runs_in_one_pass(
+    words: Any, llama: Any, tmp_path: Path
+) -> None:
+    target = TransformersTarget(llama(vocab_size=40), words)
+    student.save_student(llama(seed=1, vocab_size=40), tmp_path / "trained", mask=torch.ones(16))
+    folder = tmp_path / "exported"
+    parallel = {"method": "draft_model", "num_speculative_tokens": 3, "parallel_drafting": True}
+    for name, model in ((str(tmp_path / "trained"), str(folder)), ("amd/PARD-1B", "amd/PARD-1B")):
+        config = {"drafter": {"model": name}, "gamma": 3}
+        assert exported(Pard(name), config, lambda: target, folder) == parallel | {"model": model}
+    assert json.loads((folder / "config.json").read_text())["pard_token"] == len(words)
+
+
+def test_a_layer_for_prediction_is_the_targets_own_or_stitched_to_it(
+    llama: Any, tmp_path: Path
+) -> None:
+    config = {"drafter": {"path": None}, "gamma": 2}
+    own = exported(Mtp(), config, no_target, tmp_path / "exported")
+    assert own == {"method": "mtp", "num_speculative_tokens": 2}
+    config["drafter"] = {"path": "untrained"}
+    with pytest.raises(ConfigError, match=r"engines have no layer .* of llama: expected deep"):
+        exported(Mtp("untrained"), config, lambda: TransformersTarget(llama()), tmp_path / "x")

@@ -1,0 +1,91 @@
+"""A layer for multi-token prediction in the checkpoint of its target, where engines read it."""
+
+import json
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from outrider.base.errors import ConfigError
+from outrider.base.folders import write_whole
+from outrider.contract.target import Target
+from outrider.drafters.mtp import MtpNetwork
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import mtp_tensors, weights
+
+LAYER, REST = "mtp.safetensors", "target.safetensors"
+"""The file of the layer, and that of a target whose weights were in one file."""
+
+NEXTN = "num_nextn_predict_layers"
+COUNTS = {"deepseek_v3": NEXTN, "glm4_moe": NEXTN, "qwen3_next": NEXTN}
+COUNTS |= dict.fromkeys(("qwen3_5_text", "qwen3_5_moe_text"), "mtp_num_hidden_layers")
+"""The kinds of targets whose layers engines read, and the config's entry for their number."""
+
+
+def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
+    """Writes a target's checkpoint with a layer that was trained for it, in place of its own.
+
+    The layer has the names that the target's kind is published with, so that transformers, vLLM and
+    SGLang read it with the target. All other tensors are copied as they are.
+
+    Raises:
+        ConfigError: the engines have no such layer for this kind of target, or its checkpoint is
+            not in safetensors.
+    """
+    kind = target.model.config.get_text_config().model_type
+    if kind not in COUNTS:
+        known = ", ".join(COUNTS)
+        raise ConfigError(
+            f"target: engines have no layer for multi-token prediction of {kind}: expected {known}"
+        )
+    source = mtp_tensors.target_folder(target)
+    files = mtp_tensors.tensor_files(source)
+    tensors = _named(network, target, kind)
+    old = _layer_names(files, next(iter(tensors)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
+        if path.is_file() and path.suffix not in {".safetensors", ".bin", ".pth"}:
+            shutil.copyfile(path, folder / path.name)
+    placed = dict.fromkeys(tensors, LAYER)
+    for path in sorted(set(files.values())):
+        name = REST if path.name == checkpoint.WEIGHTS else path.name
+        inside = [key for key, file in files.items() if file == path]
+        _copy(path, folder / name, drop=old & set(inside))
+        placed |= dict.fromkeys([key for key in inside if key not in old], name)
+    save_file(tensors, folder / LAYER, metadata={"format": "pt"})
+    index = {"metadata": {}, checkpoint.MAP: placed}
+    write_whole(folder / checkpoint.INDEX, json.dumps(index, indent=1) + "\n")
+    config = checkpoint.read_config(folder)
+    config.get("text_config", config)[COUNTS[kind]] = 1
+    write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
+
+
+def _named(network: MtpNetwork, target: Target, kind: str) -> dict[str, Tensor]:
+    """Returns the layer's tensors by the names of a kind of targets."""
+    layers = int(target.model.config.get_text_config().num_hidden_layers)
+    is_qwen = kind.startswith("qwen")
+    layout = mtp_tensors.qwen() if is_qwen else mtp_tensors.deepseek(layers)
+    tensors: dict[str, Any] = mtp_tensors.published(network.state_dict(), layout)
+    if not is_qwen:  # as they are published, with copies of the target's tables
+        words, head = (layout[0] + name for name in mtp_tensors.SHARED)
+        tensors |= {words: weights.embedding(target), head: weights.head(target)}
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+
+
+def _layer_names(names: Collection[str], one: str) -> set[str]:
+    """Returns the names of a target's own layers for prediction. one: a name of the new one's."""
+    parts = one.split(".")
+    prefix = ".".join(parts[: 3 if parts[0] == "model" else 1]) + "."
+    return {name for name in names if name.startswith(prefix)}
+
+
+def _copy(source: Path, goal: Path, drop: Collection[str]) -> None:
+    """Copies a file of tensors without some of them."""
+    if not drop:
+        shutil.copyfile(source, goal)
+        return
+    kept = {name: tensor for name, tensor in load_file(source).items() if name not in drop}
+    save_file(kept, goal, metadata={"format": "pt"})
