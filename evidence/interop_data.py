@@ -1,8 +1,8 @@
-"""Training data as the speculators library reads and writes them.
+"""Training data and checkpoints as the speculators library reads and writes them.
 
 Run by evidence/interop.py in an environment that has the speculators library, and not Outrider:
 
-.venv-interop/bin/python evidence/interop_data.py write|read FOLDER
+.venv-interop/bin/python evidence/interop_data.py write|read|exports FOLDER
 """
 
 import json
@@ -14,12 +14,14 @@ from typing import Any
 import torch
 from datasets import Dataset
 from hs_connectors.fp8_utils import SCALES_KEY, quantize_tensor_to_fp8
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from speculators import SpeculatorsConfig, VerifierConfig
+from speculators.convert.mtp import MTPConverter
 from speculators.data_generation.preprocessing import build_speculator_training_dataset
 from speculators.losses import resolve_loss_config
 from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
 from speculators.models.eagle3.data import shift_batch
+from speculators.models.mtp import MTPDraftModel
 from speculators.proposals.greedy import GreedyTokenProposalConfig
 from speculators.train.data import ArrowDataset, CollateFn
 from speculators.train.vocab_mapping import (
@@ -121,10 +123,23 @@ def _drafter(root: Path) -> Any:
     return Eagle3DraftModel(config=config)
 
 
+@torch.no_grad()
+def exports(root: Path, _: Any) -> None:
+    """Reads checkpoints of ours, and saves what the library and transformers make of them."""
+    given = load_file(root / "given.safetensors")
+    MTPConverter().convert(root / "stitched", root / "converted", str(root / "stitched"), 1)
+    layer = MTPDraftModel.from_pretrained(root / "converted").eval()
+    (logits,), *_ = layer(input_ids=given["tokens"], hidden_states=given["states"])
+    whole = AutoModelForCausalLM.from_pretrained(root / "pard", dtype=torch.float32).eval()
+    masks = torch.full((1, 3), whole.config.pard_token)
+    rows = whole(torch.cat([given["tokens"], masks], dim=1)).logits
+    save_file({"mtp": logits, "pard": rows}, root / "made.safetensors")
+
+
 def main(action: str, root: Path) -> None:
     torch.manual_seed(0)
     target = AutoModelForCausalLM.from_pretrained(root / "target-llama", dtype=torch.float32)
-    {"write": write, "read": read}[action](root, target.eval())
+    {"write": write, "read": read, "exports": exports}[action](root, target.eval())
 
 
 if __name__ == "__main__":

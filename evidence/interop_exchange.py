@@ -4,27 +4,39 @@ evidence/interop.py prints it below its table of layouts.
 """
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import tokenizers
 import torch
 from rich.console import Console
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
+from tiny.models import build, entries
+from transformers import PreTrainedTokenizerFast
 
-from outrider.drafters.parts.networks.vocabulary import frequent
+from outrider.drafters.mtp import MtpNetwork
+from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.student import read_student, save_student
+from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
+from outrider.extras.serving.stitched import write_stitched
+from outrider.extras.serving.whole_models import write_parallel_model
 from outrider.extras.training.rows import read_rows
-from outrider.extras.training.speculators_data import (
-    FREQUENCIES,
-    read_frequencies,
-    write_data,
-)
+from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies, write_data
 from outrider.extras.training.state_files import find_state_files, read_state_files
 from outrider.extras.training.states import states_of
 from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.transformers import TransformersTarget
 
 LAYERS, KNOWN, CLOSE = (2, 4, 5), 128, 1e-5
 NAMES = (HIDDEN, *(f"{HIDDEN}.{layer}" for layer in LAYERS))
+STITCHED = "qwen3_5_text"
+"""A kind of targets that speculators fine-tunes the layer of."""
+
 DATA = Path(__file__).with_name("interop_data.py")
 
 
@@ -39,6 +51,7 @@ class Line(NamedTuple):
 def exchanged(root: Path, target: Any, python: str) -> Iterator[Line]:
     """Yields the lines of the table. python: of an environment that has the library."""
     yield from data(root, target, python)
+    yield from checkpoints(root, target, python)
 
 
 @torch.no_grad()
@@ -88,6 +101,47 @@ def _read_there(read: dict[str, torch.Tensor], root: Path, target: Any) -> Itera
     before, after = read["losses"].tolist()
     line = f"loss {before:.4f}, then {after:.4f}"
     yield Line("our-data: a step of EAGLE-3 there", line, after < before)
+
+
+@torch.no_grad()
+def checkpoints(root: Path, target: Any, python: str) -> Iterator[Line]:
+    """Yields whether checkpoints of ours have the same logits there."""
+    model = build(next(entry for entry in entries() if entry.name == STITCHED))
+    model.save_pretrained(root / "target-mtp")
+    reader = TransformersTarget(type(model).from_pretrained(root / "target-mtp"))
+    vocabulary = Vocabulary(reader.vocab_size)
+    layer = MtpNetwork.untrained(reader, vocabulary, seed=3)
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    write_stitched(layer, reader, root / "stitched")
+    width = model.config.hidden_size
+    tokens, states = torch.randint(4, vocabulary.size, (1, 12)), torch.randn(1, 12, width)
+    save_file({"tokens": tokens, "states": states}, root / "given.safetensors")
+    student = first_layers(target.model, 2)
+    save_student(student, root / "pard-trained", mask=torch.randn(target.model.config.hidden_size))
+    target.tokenizer = _words(target.vocab_size - 1)  # one token is to spare
+    write_parallel_model(root / "pard-trained", target, root / "pard")
+    _run(python, "exports", root)
+    found = load_file(root / "made.safetensors")
+    known = found["mtp"].shape[1]  # each predicts the token after the next one
+    positions = torch.arange(known)[None]
+    inputs = states[:, :known], tokens[:, 1 : known + 1]
+    right = layer.logits(layer(*inputs, positions, None, KeysAndValues()))
+    yield _logits("mtp, stitched: converted and run there", found["mtp"], right)
+    small = read_student(root / "pard-trained", target)
+    masked = torch.cat([tokens, torch.full((1, 3), small.config.pard_token)], dim=1)
+    yield _logits("pard: a model of transformers there", found["pard"], small(masked).logits)
+
+
+def _words(count: int) -> PreTrainedTokenizerFast:
+    vocabulary = {f"word{number}": number for number in range(count)}
+    model = tokenizers.models.WordLevel(vocabulary, unk_token="word0")
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizers.Tokenizer(model))
+
+
+def _logits(what: str, found: torch.Tensor, right: torch.Tensor) -> Line:
+    gap = _gap(found, right)
+    return Line(what, f"logits within {gap:.1e}", gap <= CLOSE)
 
 
 def _run(python: str, action: str, root: Path) -> None:
