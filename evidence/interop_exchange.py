@@ -34,6 +34,9 @@ from outrider.targets.transformers import TransformersTarget
 
 LAYERS, KNOWN, CLOSE = (2, 4, 5), 128, 1e-5
 NAMES = (HIDDEN, *(f"{HIDDEN}.{layer}" for layer in LAYERS))
+THEIRS = {"their-data": ("", CLOSE), "their-data-fp8": (" of eight bits", 0.1)}
+"""The library's data, by folder: what is special about their states, and how close these are."""
+
 STITCHED = "qwen3_5_text"
 """A kind of targets that speculators fine-tunes the layer of."""
 
@@ -59,7 +62,7 @@ def data(root: Path, target: Any, python: str) -> Iterator[Line]:
     """Yields what becomes of training data: theirs here, and ours there."""
     _run(python, "write", root)
     texts = read_rows(str(root / "rows.jsonl"), target, 99)
-    for name, close in {"their-data": CLOSE, "their-data-fp8": 0.1}.items():
+    for name, (bits, close) in THEIRS.items():
         own = read_rows(str(root / name), target, 99)
         files = find_state_files([str(root / name)])
         assert files is not None
@@ -70,12 +73,10 @@ def data(root: Path, target: Any, python: str) -> Iterator[Line]:
         ]
         gap = max(_gap(read[state], right[state]) for read, right in pairs for state in NAMES)
         is_right = own == texts and gap <= close
-        yield Line(f"{name}: rows and states, read here", f"states within {gap:.1e}", is_right)
+        yield Line(f"its rows and states{bits}, read here", f"states within {gap:.1e}", is_right)
     counts = read_frequencies(root / "their-data" / FREQUENCIES, target.vocab_size)
     total = sum(len(run) for text in texts for run in text.written)
-    yield Line(
-        "their token_freq.pt, read here", f"{counts.sum()} tokens", int(counts.sum()) == total
-    )
+    yield Line("its token_freq.pt, read here", f"{counts.sum()} tokens", int(counts.sum()) == total)
     write_data(root / "our-data", target, texts, LAYERS, Console(quiet=True))
     _run(python, "read", root)
     yield from _read_there(load_file(root / "read.safetensors"), root, target)
@@ -92,7 +93,7 @@ def _read_there(read: dict[str, torch.Tensor], root: Path, target: Any) -> Itera
         same = same and read[f"{number}.input_ids"].tolist() == text.ids
         same = same and read[f"{number}.loss_mask"].tolist() == [int(own) for own in text.own]
     same = same and gap <= CLOSE
-    yield Line("our-data: rows and states, read there", f"states within {gap:.1e}", same)
+    yield Line("our rows and states, read there", f"states within {gap:.1e}", same)
     vocabulary = frequent(read_frequencies(root / "our-data" / FREQUENCIES, 256), KNOWN)
     chosen = read["known"].nonzero()[:, 0].tolist()
     assert vocabulary.ids is not None
@@ -100,7 +101,7 @@ def _read_there(read: dict[str, torch.Tensor], root: Path, target: Any) -> Itera
     yield Line("our token_freq.pt: the tokens chosen there", f"{len(chosen)} tokens", same)
     before, after = read["losses"].tolist()
     line = f"loss {before:.4f}, then {after:.4f}"
-    yield Line("our-data: a step of EAGLE-3 there", line, after < before)
+    yield Line("a step of EAGLE-3 there, on our data", line, after < before)
 
 
 @torch.no_grad()
