@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from numpy import ndarray
+from numpy.typing import NDArray
 from rich.progress import track
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -28,6 +27,10 @@ from outrider.plugins.recipe import Job
 FILE = "calibration.json"
 """What was measured, beside the weights."""
 
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,12 @@ class Outcomes:
     before it. logit: what the confidence head said. accepted: whether the target accepted it.
     """
 
-    half: Int[ndarray, "tokens"]
-    place: Int[ndarray, "tokens"]
-    logit: Float[ndarray, "tokens"]
-    accepted: Bool[ndarray, "tokens"]
+    half: Ints
+    place: Ints
+    logit: Floats
+    accepted: Bools
 
-    def only(self, kept: Bool[ndarray, "tokens"]) -> "Outcomes":
+    def only(self, kept: Bools) -> "Outcomes":
         """Returns some of the tokens."""
         return Outcomes(self.half[kept], self.place[kept], self.logit[kept], self.accepted[kept])
 
@@ -146,43 +149,41 @@ def outcomes(job: Job, drafter: DFlash) -> Outcomes:
     return Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
 
 
-def fitted(tokens: Outcomes, places: int, weight: float) -> Float[ndarray, "places pair"]:
-    """Returns the factor and the summand of each place that make what was accepted likeliest.
+def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:
+    """Returns a factor and a summand by place, [places, 2], which make the outcomes likeliest.
 
     weight: as for `CalibrationRecipe`.
     """
 
-    def pair_at(place: int) -> ndarray:
+    def pair_at(place: int) -> Floats:
         here = tokens.only(tokens.place == place)
         sign = np.where(here.accepted, -1.0, 1.0)
 
-        def loss(pair: ndarray) -> float:
+        def loss(pair: Floats) -> float:
             terms = np.logaddexp(0, sign * (pair[0] * here.logit + pair[1]))
             return float(terms.sum() + weight * ((pair - (1, 0)) ** 2).sum())
 
-        pair: ndarray = minimize(loss, np.array([1.0, 0.0])).x
-        return pair
+        best: Floats = minimize(loss, np.array([1.0, 0.0])).x
+        return best
 
     return np.stack([pair_at(place) for place in range(places)])
 
 
-def calibrated(pairs: Float[ndarray, "places pair"], tokens: Outcomes) -> Float[ndarray, "tokens"]:
+def calibrated(pairs: Floats, tokens: Outcomes) -> Floats:
     """Returns how likely each token is to be accepted."""
     factor, added = pairs[tokens.place].T
-    probabilities: ndarray = expit(factor * tokens.logit + added)
+    probabilities: Floats = expit(factor * tokens.logit + added)
     return probabilities
 
 
-def calibration_error(
-    foreseen: Float[ndarray, "tokens"], accepted: Bool[ndarray, "tokens"], bins: int
-) -> float:
+def calibration_error(foreseen: Floats, accepted: Bools, bins: int) -> float:
     """Returns the expected calibration error (1706.04599, Equation 3), in groups of equal size."""
     groups = np.array_split(np.argsort(foreseen, kind="stable"), min(bins, len(foreseen)))
     gaps = [len(g) * abs(foreseen[g].mean() - accepted[g].mean()) for g in groups]
     return float(sum(gaps) / len(foreseen))
 
 
-def cross_entropy(foreseen: Float[ndarray, "tokens"], accepted: Bool[ndarray, "tokens"]) -> float:
+def cross_entropy(foreseen: Floats, accepted: Bools) -> float:
     """Returns the mean of the negative log-probability of what came, in nats."""
     came = np.where(accepted, foreseen, 1 - foreseen)
     return float(-np.log(np.maximum(came, 1e-12)).mean())
