@@ -4,16 +4,21 @@
 
 Runs `outrider train` for the backbone, and then once for each network, which begins with it, all on
 one file of texts for as many steps; then `outrider compare` on the same prefixes at temperature 0
-and 1. With `--timed`, some prompts are decoded too, which needs an idle machine. What is already in
-`--results` is not done again; an unfinished training or comparison continues.
+and 1. With `--timed`, some prompts are decoded too, which needs an idle machine, or one thread and
+`--processor-time`. What is already in `--results` is not done again; an unfinished training or
+comparison continues.
 """
 
 import argparse
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+PROCESSOR_TIME = "--processor-time"
+if PROCESSOR_TIME in sys.argv:  # before Outrider's modules take their clock
+    time.perf_counter = time.process_time
 
 from tiny.page_parts import write_page
 
@@ -154,6 +159,8 @@ def main() -> None:
     parser.add_argument("--prompts", help="a JSONL file; the demo prompts by default")
     parser.add_argument("--limit", type=int, default=24, help="prompts, evenly spaced")
     parser.add_argument("--timed", type=int, default=0, help="prompts that are decoded and timed")
+    more = "count the processor's time, on a machine that is not idle; with one thread alone"
+    parser.add_argument(PROCESSOR_TIME, action="store_true", help=more)
     parser.add_argument("--tokens", type=int, default=32, help="of each answer")
     parser.add_argument("--gamma", type=int, default=7)
     parser.add_argument("--tree", type=int, default=8, help="the width of DFlash's tree")
