@@ -5,6 +5,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,11 +17,13 @@ from outrider.cli.usage import argument_parser
 from outrider.extras.view.across import config_differences, gather, pairs_across, settings_table
 from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
 from outrider.extras.view.detail_tables import detail_tables
+from outrider.extras.view.harness_samples import harness_content, harness_runs, harness_tables
 from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.pooling import pooled
 from outrider.extras.view.print_layouts import NAMES, layout
 from outrider.extras.view.report import labels
 from outrider.extras.view.table_formats import FORMATS, rates_table
+from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
@@ -33,7 +36,7 @@ def report(arguments: Sequence[str]) -> None:
     parser = argument_parser(
         "report",
         description="Gathers runs of `outrider compare`, unfinished ones included, into one table"
-        " and one page.",
+        " and one page. Samples of lm-evaluation-harness are compared beside them.",
     )
     parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a run, or a sweep")
     parser.add_argument("--out", type=Path, help="the folder to write to (default: the first DIR)")
@@ -63,9 +66,17 @@ def report(arguments: Sequence[str]) -> None:
         help="test this drafter against the others (default: as the run was started)",
     )
     options = parser.parse_args(arguments)
-    runs, damaged = _gathered(options.folders, options.reference)
-    summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+    scored = harness_runs(options.folders)
+    folders = [each for each in options.folders if str(each) not in scored or run_folders([each])]
     folder: Path = options.out or options.folders[0]
+    harness = harness_tables(scored)
+    if not folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder, harness_content(scored))
+        _print(results(), harness, options.format)
+        return
+    runs, damaged = _gathered(folders, options.reference)
+    summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
     folder.mkdir(parents=True, exist_ok=True)
     written = chosen_reports().end(summaries, folder)
     pairs = pairs_across(summaries) if options.pairs else []
@@ -74,30 +85,43 @@ def report(arguments: Sequence[str]) -> None:
         "pairs": [asdict(pair) for pair in pairs],
         "damaged": damaged,
     }
-    as_json = json.dumps(content, indent=1)
-    write_whole(folder / "report.json", as_json)
-    print_json(as_json)
+    _write(folder, content | harness_content(scored))
     console = results()
-    tables = _tables(options, summaries, pairs, folder)
+    _print(console, [*_tables(options, summaries, pairs, folder), *harness], options.format)
     if options.format is not None:
-        text = "\n".join(FORMATS[options.format](each) for each in tables)
-        console.print(plain(text), end="", soft_wrap=True)
         return
-    for each in tables:
-        console.print(each)
     for line in best_gamma_lines(best_gammas(list(summaries.values()))):
         console.print(plain(line), soft_wrap=True)
     if options.pairs:
         _print_pairs(console, summaries, pairs)
-    for summary in summaries.values():
-        if not summary.run.finished:
-            finished, prompts = len(summary.prompts), summary.run.prompts
-            line = f"unfinished, {finished} of {len(prompts)} prompts: {summary.run.folder}"
-            console.print(plain(line))
-    for line in damaged:
-        console.print(plain(f"left out: {line}"))
+    for line in [*_unfinished(summaries), *(f"left out: {line}" for line in damaged)]:
+        console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> None:
+    as_json = json.dumps(content, indent=1)
+    write_whole(folder / "report.json", as_json)
+    print_json(as_json)
+
+
+def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
+    if form is not None:
+        text = "\n".join(FORMATS[form](each) for each in tables)
+        console.print(plain(text), end="", soft_wrap=True)
+        return
+    for each in tables:
+        console.print(each)
+
+
+def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
+    return [
+        f"unfinished, {len(summary.prompts)} of {len(summary.run.prompts)} prompts:"
+        f" {summary.run.folder}"
+        for summary in summaries.values()
+        if not summary.run.finished
+    ]
 
 
 def _tables(

@@ -1,0 +1,150 @@
+"""Samples that lm-evaluation-harness logged, compared by task on the documents that runs share."""
+
+import itertools
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from outrider.base.errors import ConfigError
+from outrider.base.terminal import plain
+from outrider.lab.runs.pair_table import pair_table
+from outrider.lab.statistics.intervals import Interval, Statistic, interval, ratio
+from outrider.lab.statistics.pairs import Comparison, Pair, tested
+
+FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
+"""How the harness names the file of a task's samples."""
+
+HASHES = ("doc_hash", "prompt_hash", "target_hash")
+"""What two samples of the same document, asked in the same way, have in common."""
+
+Document = tuple[Any, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """The scores of a run of lm-evaluation-harness.
+
+    folder: where its samples are.
+    scores: by task and metric, the score of each document. The metric's name has that of a filter
+        of answers in it, if it is not the harness's default. Only metrics that are one number for
+        each document are here.
+    """
+
+    folder: Path
+    scores: Mapping[tuple[str, str], Mapping[Document, float]]
+
+    def statistic(self, task: str, metric: str, documents: Iterable[Document]) -> Statistic:
+        """Returns the mean score over some documents."""
+        scores = self.scores[task, metric]
+        values = [scores[document] for document in documents]
+        return ratio(values, [1.0] * len(values))
+
+
+def load(folder: Path) -> Harness:
+    """Returns the newest samples of each task in a folder and below it.
+
+    Raises:
+        ConfigError: a file is not as the harness writes it.
+    """
+    newest: dict[str, tuple[str, Path]] = {}
+    for path in folder.rglob("samples_*.jsonl"):
+        if named := FILE.fullmatch(path.name):
+            found = (named["date"], path)
+            newest[named["task"]] = max(found, newest.get(named["task"], found))
+    scores: dict[tuple[str, str], dict[Document, float]] = {}
+    for task, (_, path) in sorted(newest.items()):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            try:
+                sample = json.loads(line)
+                document = (sample["doc_id"], *(sample[name] for name in HASHES))
+                used = sample.get("filter", "none")
+                for metric in sample["metrics"]:
+                    if isinstance(score := sample[metric], int | float):
+                        name = metric if used == "none" else f"{metric}, {used}"
+                        scores.setdefault((task, name), {})[document] = float(score)
+            except (ValueError, KeyError, TypeError) as error:
+                found = f"{type(error).__name__}: {error}"
+                what = f"{path}, line {number}: expected a sample of lm-evaluation-harness, {found}"
+                raise ConfigError(what) from error
+    return Harness(folder, scores)
+
+
+def harness_runs(folders: Sequence[Path]) -> dict[str, Harness]:
+    """Returns those of the folders that have samples in or below them, by name.
+
+    Raises:
+        ConfigError: a file is not as the harness writes it.
+    """
+    found = {str(folder): load(folder) for folder in folders}
+    return {name: run for name, run in found.items() if run.scores}
+
+
+def harness_content(runs: Mapping[str, Harness]) -> dict[str, Any]:
+    """Returns means and pairs as plain values, for JSON; nothing if there are no runs."""
+    if not runs:
+        return {}
+    scores = {
+        name: {rate: None if mean is None else asdict(mean) for rate, mean in found.items()}
+        for name, found in means(runs).items()
+    }
+    pairs = [asdict(pair) for pair in harness_pairs(runs)]
+    return {"harness": scores, "harness_pairs": pairs}
+
+
+def harness_tables(runs: Mapping[str, Harness]) -> list[Table]:
+    """Returns the table of the means and that of the differences, if there are any."""
+    pairs = harness_pairs(runs)
+    tables = [_means_table(means(runs))] if runs else []
+    return [*tables, pair_table(pairs)] if pairs else tables
+
+
+def means(runs: Mapping[str, Harness]) -> dict[str, dict[str, Interval | None]]:
+    """Returns the mean of each task and metric with its interval, by the run's name."""
+    return {
+        label: {
+            f"{task}: {metric}": interval(run.statistic(task, metric, documents), "linear")
+            for (task, metric), documents in run.scores.items()
+        }
+        for label, run in runs.items()
+    }
+
+
+def harness_pairs(runs: Mapping[str, Harness]) -> list[Pair]:
+    """Returns the differences between runs on the documents that both have.
+
+    A Holm family is a task's metric, over all pairs of runs.
+    """
+    comparisons = []
+    for (one, first), (other, second) in itertools.combinations(runs.items(), 2):
+        for task, metric in sorted(first.scores.keys() & second.scores.keys()):
+            theirs = second.scores[task, metric]
+            shared = [document for document in first.scores[task, metric] if document in theirs]
+            if shared:
+                samples = [run.statistic(task, metric, shared) for run in (first, second)]
+                comparisons.append(Comparison(f"{task}: {metric}", one, other, *samples))
+    return tested(comparisons)
+
+
+def _means_table(found: Mapping[str, Mapping[str, Interval | None]]) -> Table:
+    names = list(dict.fromkeys(name for scores in found.values() for name in scores))
+    result = Table(title="lm-evaluation-harness", box=SIMPLE_HEAD, collapse_padding=True)
+    result.add_column("")
+    for name in names:
+        result.add_column(plain(name), justify="right")
+    for label, scores in found.items():
+        result.add_row(plain(label), *(_cell(scores.get(name)) for name in names))
+    return result
+
+
+def _cell(score: Interval | None) -> str:
+    if score is None:
+        return "-"
+    ends = "" if score.low is None else f"\n[dim]{score.low:.3f} {score.high:.3f}[/]"
+    return f"{score.value:.3f}{ends}"
