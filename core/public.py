@@ -66,7 +66,7 @@ from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
-from outrider.decoding.batch_target import BatchTarget
+from outrider.decoding.batching import batching
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command
@@ -75,12 +75,15 @@ from outrider.plugins.hookspecs import hookimpl
 from outrider.plugins.registry import builtin
 
 if TYPE_CHECKING:
+    from outrider.extras.batches.batch_target import BatchTarget
     from outrider.extras.constraints.guidance import grammar, json_schema, regex
     from outrider.extras.constraints.penalties import Penalties
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a constraint that comes with the package, as a plugin of it."""
+    """Returns what comes with the package as a plugin of it: constraints, and `BatchTarget`."""
+    if name == "BatchTarget":
+        return batching().target
     entry = builtin().of("constraint").get(name.lower())
     if entry is None or name not in __all__:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")

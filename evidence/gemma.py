@@ -16,6 +16,7 @@ from typing import Any
 
 from outrider import Sampling, Target, decode_together
 from outrider.contract.chance import SampledChance
+from outrider.extras.batches.batched import batched
 from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import make
 
@@ -79,7 +80,7 @@ def one_by_one(write: Callable[[Texts], Written], texts: Texts) -> Written:
 
 def written(target: Target, length: int, texts: Texts) -> Written:
     chances = [SampledChance.seeded(0) for _ in texts]
-    continuations = target.write(texts, Sampling(), chances, length)
+    continuations = batched(target).write(texts, Sampling(), chances, length)
     return continuations, max(map(len, continuations))
 
 

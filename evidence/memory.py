@@ -84,17 +84,19 @@ def _score(sizes: list[int], prompt: int, texts: int, width: int) -> None:
     """
     # Imported here, so that the process that measures the others stays small.
     from outrider import Draft, Verdict
+    from outrider.extras.batches.batched import batched
     from outrider.extras.models.smollm2 import smollm2
 
     target = smollm2()
+    serving = batched(target)
     prompts = [[100 + (7 * token + text) % 900 for token in range(prompt)] for text in range(texts)]
     batch = texts > 1
-    sessions = target.open_together(prompts) if batch else [target.open(prompts[0])]
+    sessions = serving.open_together(prompts) if batch else [target.open(prompts[0])]
     for size in sizes:
         parents = tuple((node - 1) // width if node else -1 for node in range(size))
         draft = Draft(tuple(range(200, 200 + size)), parents, (None,) * size)
         if batch:
-            target.score_together(sessions, [draft] * texts)
+            serving.score_together(sessions, [draft] * texts)
         else:
             sessions[0].score(draft)
         for session in sessions:

@@ -25,6 +25,7 @@ import outrider
 from outrider import Sampling, Target, decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.data.prompts import Prompt
+from outrider.extras.batches.batched import batched
 from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import make
 
@@ -92,7 +93,7 @@ def decoded_together(target: Target, drafter: Any, rule: Any, prompts: Texts, le
 
 def written(target: Target, prompts: Texts, length: int) -> Texts:
     chances = [SampledChance.seeded(0) for _ in prompts]
-    return target.write(prompts, Sampling(), chances, length)
+    return batched(target).write(prompts, Sampling(), chances, length)
 
 
 def writers(plain: Target, packed: Target, modes: Sequence[str]) -> dict[str, Writer]:

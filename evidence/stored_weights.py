@@ -20,6 +20,7 @@ from rich.progress import track
 
 from outrider import Sampling, Target
 from outrider.contract.chance import SampledChance
+from outrider.extras.batches.batched import batched
 from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import make
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -74,7 +75,7 @@ def surprise(target: Target, text: Sequence[int]) -> float:
 def written(target: Target, prompts: Sequence[Sequence[int]], length: int) -> list[list[int]]:
     chances = [SampledChance.seeded(0) for _ in prompts]
     with target.computing():
-        return target.write(prompts, Sampling(), chances, length)
+        return batched(target).write(prompts, Sampling(), chances, length)
 
 
 def print_times(times: Mapping[tuple[str, int], float]) -> bool:

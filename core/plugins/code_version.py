@@ -19,6 +19,7 @@ DECIDING = (
     "contract",
     "decoding",
     "drafters",
+    "extras.batches",
     "extras.cpu",
     "extras.policies",
     "extras.ranks",

@@ -18,11 +18,13 @@ NAME = re.compile(r"[\w.-]+")
 class Registry:
     """All registered parts and commands, and the Hydra search paths of all plugins.
 
+    batching: where the class is that writes several texts at once, if a plugin has one.
     faults: what is wrong with plugins that are left out, one line each.
     """
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: list[str] = field(default_factory=list)
+    batching: str | None = None
     faults: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:

@@ -101,13 +101,11 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
         call(about.hook, role)
     call("register_commands", "command")
     for impl in manager.hook.config_search_paths.get_hookimpls():
-        owner = owners.get(impl.plugin_name, impl.plugin_name)
         with guarded(impl.plugin_name):
-            paths = _call(impl, owner)
-            if isinstance(paths, str) or not isinstance(paths, Iterable):
-                line = f"plugin {impl.plugin_name!r} of {owner} returned search paths {paths!r:.60}"
-                raise PluginError(f"{line}: expected a list")
-            registry.search_paths += [str(path) for path in paths]
+            registry.search_paths += map(str, _returned(impl, owners, (list, tuple), "a list"))
+    for impl in manager.hook.batching.get_hookimpls():
+        with guarded(impl.plugin_name):
+            registry.batching = _returned(impl, owners, str, '"module:name"')
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
@@ -232,6 +230,16 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
             f"plugin {impl.plugin_name!r} of {owner} failed in {impl.function.__name__}:"
             f" {described(error)}"
         ) from error
+
+
+def _returned(impl: pluggy.HookImpl, owners: Mapping[str, str], kind: Any, expected: str) -> Any:
+    """Returns what a hook returns; raises `PluginError` if it is of another kind."""
+    owner, hook = owners.get(impl.plugin_name, impl.plugin_name), impl.function.__name__
+    value = _call(impl, owner)
+    if not isinstance(value, kind):
+        line = f"plugin {impl.plugin_name!r} of {owner}: {hook}() returned {value!r:.60}"
+        raise PluginError(f"{line}: expected {expected}")
+    return value
 
 
 def _is_path(name: str) -> bool:

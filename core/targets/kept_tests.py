@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from outrider.base.folders import write_whole
+from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.plain_parts import plain_parts
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 CODE = ("outrider.contract", "outrider.targets")
-"""The folders of Outrider whose code decides the result, beside the engine's."""
+"""The folders of Outrider whose code decides the result, beside those of engine and batching."""
 
 WORD = 8
 """The bytes of the integers that a checksum adds up."""
@@ -84,9 +85,9 @@ def _versions() -> list[str]:
 
 
 def _code(model: "PreTrainedModel") -> str:
-    """Returns a hash of sources, which change under an editable install: ours and the engine's."""
-    module = type(engine_of(model)).__module__
-    return source_hash(*CODE, module.rpartition(".")[0] or module)
+    """Returns a hash of sources, which change under an editable install: ours and the plugins'."""
+    modules = [type(part).__module__ for part in (engine_of(model), batching())]
+    return source_hash(*CODE, *(module.rpartition(".")[0] or module for module in modules))
 
 
 def _checksum(model: "PreTrainedModel") -> str:

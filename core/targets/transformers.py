@@ -1,27 +1,18 @@
 """Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
-
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
 from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import waiting
-from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
-from outrider.contract.draft import Draft
-from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session
-from outrider.decoding.batch_target import BatchTarget, PathScorer, score_one_by_one
-from outrider.decoding.turns import Turn
-from outrider.targets.batch import write, write_encoded, write_turns
+from outrider.contract.target import Session, Target
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, load, unpacked
@@ -38,11 +29,9 @@ from outrider.targets.passes.engine import (
 )
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
-from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
-from outrider.targets.together import TogetherSession, join_sessions, open_sessions, score_sessions
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 if TYPE_CHECKING:
@@ -50,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @final
-class TransformersTarget(BatchTarget):
+class TransformersTarget(Target):
     """A transformers model that writes text: a decoder, or an encoder-decoder such as T5.
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
@@ -176,56 +165,8 @@ class TransformersTarget(BatchTarget):
         text, source = self.begin(tokens)
         return CachedSession(CachedModel(self.model, needs, source), text)
 
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        if CACHE in needs or self.tested.batches:  # these need a cache for each text
-            return [self.open(prompt, needs) for prompt in prompts]
-        return [*open_sessions(self.model, prompts, needs)]
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session | None:
-        batch = [session for session in sessions if isinstance(session, TogetherSession)]
-        return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
-
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-        batch = [session for session in sessions if isinstance(session, TogetherSession)]
-        if len(batch) < len(sessions):
-            return score_one_by_one(sessions, drafts)
-        return score_sessions(batch, drafts)
-
-    def read_ahead(self, session: Session, limit: int) -> int:
-        return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0
-
     def computing(self) -> AbstractContextManager[None]:
         return engine_of(self.model).threads(self.model)
-
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        return TextTree(CachedModel(self.model), prompt).logits
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> list[list[int]]:
-        one_by_one = self.tested.sources if self._start else self.tested.batches
-        if one_by_one or self.defaults.in_force:
-            return super().write(prompts, sampling, chances, max_new_tokens)
-        how = write_encoded if self._start else write
-        return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
-
-    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
-        if self._start or self.tested.batches or self.defaults.in_force:
-            return super().write_turns(texts)
-        return write_turns(self.model, self.eos, texts)
 
     def fingerprint(self) -> str | None:
         if engine_of(self.model).spreads:  # no rank has all of the weights

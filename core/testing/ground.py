@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outrider.plugins.code_version import source_hash
 
-FOLDERS = ("base", "contract", "decoding", "testing")
+FOLDERS = ("base", "contract", "decoding", "extras.batches", "testing")
 
 
 def ground() -> str:
@@ -39,7 +39,8 @@ def check_the_ground_is_that_of_the_release(_: object) -> str | None:
 def _installed_files() -> Iterator[PackagePath]:
     """Yields the sources that an installation has copied and hashed; those of a checkout aren't."""
     for file in distribution("outrider").files or ():
-        if file.suffix == ".py" and file.parts[:1] == ("outrider",) and file.parts[1] in FOLDERS:
+        package, _, folder = ".".join(file.parts[:-1]).partition(".")
+        if file.suffix == ".py" and package == "outrider" and folder in FOLDERS:
             yield file
 
 

@@ -12,6 +12,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.decoding.batching import batching
 from outrider.testing import (
     constraints,
     decisions,
@@ -70,7 +71,7 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     if isinstance(part, Policy):
         return GROUND + policies.CHECKS + (policies.THOROUGH if thorough else ())
     if isinstance(part, Target):
-        return targets.CHECKS
+        return target_checks()
     if isinstance(part, Constraint):
         return constraints.CHECKS
     if isinstance(part, list):
@@ -84,6 +85,12 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         "expected a callable that makes a Drafter, Verifier, Policy, Target, Constraint, Report or"
         f" recipe, or returns prompts, got {type(part).__name__}"
     )
+
+
+def target_checks() -> tuple[Check, ...]:
+    """Returns the checks of a target, those of several texts at once included."""
+    of_texts: tuple[Check, ...] = resolve_name(batching().checks)
+    return targets.CHECKS + of_texts
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
@@ -106,7 +113,7 @@ def check_target(target: Target) -> None:
 
     Unlike the other parts, a target is handed over itself: its sessions are independent.
     """
-    _run(targets.CHECKS, lambda: target)
+    _run(target_checks(), lambda: target)
 
 
 def _run(checks: Sequence[Check], make: Make) -> None:

@@ -1,9 +1,8 @@
 """Checks of what a target says of itself: its distributions, its own texts, and its offers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
-import torch
 from torch import Tensor
 
 from outrider.base.errors import ConfigError
@@ -11,24 +10,17 @@ from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.batch_target import batched
 from outrider.decoding.decode import decode
-from outrider.decoding.turns import Turn, without_end
 from outrider.testing.generators import global_generators
 from outrider.testing.target_texts import (
     PLAIN,
-    WRITTEN,
-    WatchedChance,
     accept,
-    assert_near,
     assert_same,
     next_tokens,
     others,
     prompts_for,
     tolerance,
-    written_rows,
 )
 from outrider.verifiers.token import Token
 
@@ -65,56 +57,6 @@ def check_scores_are_the_same_each_time(make: Make) -> None:
             scores.append(target.open(prompt).score(draft))
     assert_same(scores[1], scores[0], "the same draft, scored again")
     assert target.fingerprint() == target.fingerprint(), "the fingerprint changes"
-
-
-def check_write_equals_plain_decoding(make: Make) -> None:
-    """`write` gives each prompt the text of plain decoding: the likeliest token at temperature 0,
-    and otherwise tokens drawn from the distributions that sessions give.
-    """
-    target = make()
-    prompts = prompts_for(target)
-    for sampling in (Sampling(), Sampling(temperature=0.8)):
-        chances = [WatchedChance(seed) for seed in range(len(prompts))]
-        texts = batched(target).write(prompts, sampling, chances, WRITTEN)
-        assert len(texts) == len(prompts), f"{len(texts)} texts for {len(prompts)} prompts"
-        for prompt, text, chance in zip(prompts, texts, chances, strict=True):
-            case = f"a prompt of {len(prompt)} tokens, {sampling}"
-            ends = [position for position, token in enumerate(text) if token in target.eos]
-            assert ends == [len(text) - 1] or (not ends and len(text) == WRITTEN), (
-                f"{len(text)} tokens: expected {WRITTEN}, or the first of eos at the end ({case})"
-            )
-            rows = written_rows(target, prompt, text[:-1])
-            if sampling.greedy:
-                _assert_likeliest(rows, text, case)
-                continue
-            assert len(chance.drawn) == len(text), (
-                f"{len(chance.drawn)} draws for {len(text)} tokens ({case})"
-            )
-            wanted = sampling.probs(rows).double().cpu()
-            assert_near(torch.stack(chance.drawn), wanted, rows.dtype, case)
-
-
-def check_turns_go_on_where_the_last_ended(make: Make) -> None:
-    """`write_turns` gives each turn the text that follows everything before it."""
-    target = make()
-    prompts, sampling = prompts_for(target), Sampling()
-    chances = [WatchedChance(seed) for seed in range(len(prompts))]
-    after = next_tokens(target)[:2]
-    texts = [
-        [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
-        for prompt, chance in zip(prompts, chances, strict=True)
-    ]
-    written = list(batched(target).write_turns(texts))
-    assert len(written) == len(texts), f"{len(written)} texts for {len(texts)}"
-    for turns, parts in zip(texts, written, strict=True):
-        assert len(parts) == len(turns), f"{len(parts)} turns of {len(turns)} were written"
-        head: list[int] = []
-        for number, (turn, text) in enumerate(zip(turns, parts, strict=True)):
-            head = [*without_end(head, turn, target.eos), *turn.ids]
-            case = f"turn {number} after {len(head)} tokens"
-            assert 0 < len(text) <= turn.max_new_tokens, f"{len(text)} tokens ({case})"
-            _assert_likeliest(written_rows(target, head, text[:-1]), text, case)
-            head += text
 
 
 def check_offers_work(make: Make) -> None:
@@ -169,17 +111,6 @@ class _Needy(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         raise AssertionError("asked to draft without what it needs")
-
-
-def _assert_likeliest(rows: Tensor, text: Sequence[int], case: str) -> None:
-    """Raises AssertionError if a token is less likely than another by more than rounding."""
-    probs = rows.double().softmax(-1).cpu()
-    chosen = probs[torch.arange(len(text)), torch.tensor(text)]
-    gap = float((probs.amax(-1) - chosen).max())
-    worst = int((probs.amax(-1) - chosen).argmax())
-    assert gap <= tolerance(rows.dtype), (
-        f"token {worst + 1} is {gap:.1e} less likely than the likeliest ({case})"
-    )
 
 
 def _assert_same_features(features: Tensor, wanted: Tensor, name: str) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import constrained
-from outrider.contract.draft import Draft
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
@@ -27,6 +27,10 @@ APART = {torch.float64: 1e-6, torch.float16: 0.1, torch.bfloat16: 0.2}
 """How far apart two distributions may be that differ by rounding alone; 1e-3 in float32."""
 
 PLAIN = Sampling(temperature=1.0)
+
+
+TREE = (ROOT, ROOT, 0, 1, 1, 3)
+"""The parents of a tree's nodes. The nodes 1, 3 and 5 are a path, and not the first of the tree."""
 
 
 def ordinary_ids(target: Target, count: int) -> list[int]:
@@ -62,6 +66,18 @@ def others(target: Target, tokens: Sequence[int]) -> list[int]:
     """Returns another id for each token, if the vocabulary has one that ends no text."""
     ids = ordinary_ids(target, 3)
     return [next((other for other in ids if other != token), token) for token in tokens]
+
+
+def tree(tokens: Sequence[int]) -> Draft:
+    """Returns a draft with several branches."""
+    return Draft(tuple(tokens[: len(TREE)]), TREE, (None,) * len(TREE))
+
+
+def refusal(target: Target) -> str:
+    """Returns why a target has no trees; raises AssertionError unless it is said in a line."""
+    reason = target.no_trees
+    assert reason.strip() and "\n" not in reason, f"no_trees={reason!r}: expected a line"
+    return reason
 
 
 def accept(session: Session, count: int, token: int) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from outrider.extras.batches.batch_cache import BatchEngine
 from outrider.extras.cpu import fused_decoder
 from outrider.extras.cpu.cpu_features import cpu_features
 from outrider.extras.cpu.library import has_tiles, missing
@@ -22,7 +23,7 @@ from outrider.extras.cpu.packed_linear import (
 )
 from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.threads import one_thread
-from outrider.targets.passes.engine import Engine, note_engine
+from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ NO_KERNEL = "this processor has no packed kernels for a model of its precision a
 
 
 @final
-class PackedWeights(Engine):
+class PackedWeights(BatchEngine):
     """Runs models on a CPU with weights in the memory layout of the processor's kernels.
 
     A decoder of Llama's kind runs as one loop, in the native library where there is a C compiler;

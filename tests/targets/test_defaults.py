@@ -13,6 +13,7 @@ from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.drafters.early_exit import EarlyExit
+from outrider.extras.batches.batched import batched
 from outrider.extras.beams.speculation import beam_search
 from outrider.lab.measuring.reference import reference
 from outrider.targets.defaults import own_defaults
@@ -70,10 +71,10 @@ def test_greedy_texts_are_those_of_generate(llama: Any, words: Any, settings: An
         assert alone.tokens == expected[0], drafter
         assert [text.tokens for text in together] == expected, drafter
     chances = [SampledChance.seeded(0) for _ in PROMPTS]
-    assert target.write(PROMPTS, Sampling(), chances, LENGTH) == expected
+    assert batched(target).write(PROMPTS, Sampling(), chances, LENGTH) == expected
     if settings.keys() != {"eos_token_id"}:  # or the case would show nothing
         ignored = TransformersTarget(model, words, generation_config="ignore")
-        assert ignored.write(PROMPTS, Sampling(), chances, LENGTH) != expected
+        assert batched(ignored).write(PROMPTS, Sampling(), chances, LENGTH) != expected
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_stop_strings_end_texts_as_those_of_a_run_do(llama: Any, words: Any) -> 
     together = outrider.generate_together(target, PROMPTS)
     assert [text.tokens for text in together] == expected
     chances = [SampledChance.seeded(0) for _ in PROMPTS]
-    assert target.write(PROMPTS, Sampling(), chances, LENGTH) == expected
+    assert batched(target).write(PROMPTS, Sampling(), chances, LENGTH) == expected
     assert reference(target, PROMPTS[0], expected[0]).ended
 
 

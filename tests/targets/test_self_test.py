@@ -37,6 +37,7 @@ from outrider.contract.chance import SampledChance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.extras.batches.batched import batched
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
@@ -108,7 +109,7 @@ def test_windows_and_chunks_are_kept_in_trees_and_batches(make: Any) -> None:
         together[number] += round.tokens
     assert together == texts
     chances: list[Chance] = [SampledChance.seeded(0) for _ in PROMPTS]
-    assert target.write(PROMPTS, Sampling(), chances, 30) == texts
+    assert batched(target).write(PROMPTS, Sampling(), chances, 30) == texts
 
 
 def test_a_long_window_is_tested_too_and_left_unchanged() -> None:
@@ -263,7 +264,7 @@ def test_masks_and_positions_that_are_ignored_leave_chains_one_by_one(model_clas
         list(decode(target, NGram(tree="top:2x2"), Candidates(), PROMPTS[0], max_new_tokens=5))
     texts = [greedy(model, prompt, 12) for prompt in PROMPTS]
     chances: list[Chance] = [SampledChance.seeded(0) for _ in PROMPTS]
-    assert target.write(PROMPTS, Sampling(), chances, 12) == texts
+    assert batched(target).write(PROMPTS, Sampling(), chances, 12) == texts
     together: list[list[int]] = [[], []]
     options: dict[str, Any] = {"max_new_tokens": 12}
     for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
@@ -308,7 +309,7 @@ def test_positions_of_other_kinds_give_chains_and_right_texts(make: Any) -> None
     assert not target.trees
     texts = [greedy(model, prompt, 20) for prompt in PROMPTS]
     chances: list[Chance] = [SampledChance.seeded(0) for _ in PROMPTS]
-    assert target.write(PROMPTS, Sampling(), chances, 20) == texts
+    assert batched(target).write(PROMPTS, Sampling(), chances, 20) == texts
 
 
 def test_positions_with_an_offset_take_chains_only() -> None:
@@ -336,7 +337,7 @@ def test_longrope_ends_at_its_original_window() -> None:
     rounds = decode(target, PromptLookup(), Token(), PROMPTS[0], max_new_tokens=30)
     assert [token for round in rounds for token in round.tokens] == text
     chances: list[Chance] = [SampledChance.seeded(0)]
-    assert target.write(PROMPTS[:1], Sampling(), chances, 30) == [text]
+    assert batched(target).write(PROMPTS[:1], Sampling(), chances, 30) == [text]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

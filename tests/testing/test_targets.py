@@ -1,17 +1,17 @@
 """Each check of a target catches the wrong target that was made for it."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from tiny.toy_target import VOCABULARY, Plain, PlainBatch, PlainSession, Seen
 from torch import Tensor
 
-from outrider import Chance, ConfigError, Draft, Sampling, Verdict
+from outrider import ConfigError, Draft, Verdict
 from outrider.contract.target import Session, Target
-from outrider.decoding.batch_target import BatchTarget, PathScorer, score_one_by_one
-from outrider.decoding.turns import Turn
+from outrider.extras.batches import checks
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets
@@ -19,63 +19,8 @@ from outrider.testing.target_claims import (
     check_offers_work,
     check_scores_are_distributions,
     check_scores_are_the_same_each_time,
-    check_turns_go_on_where_the_last_ended,
     check_what_is_not_offered_is_refused,
-    check_write_equals_plain_decoding,
 )
-
-VOCABULARY, POSITIONS = 7, 64
-TABLE = torch.randn(POSITIONS, VOCABULARY, VOCABULARY, generator=torch.Generator().manual_seed(0))
-Seen = list[tuple[int, int]]
-
-
-class Plain(Target):
-    """A toy with all that attention has: a token sees those before it, each at its position.
-
-    The logits are the mean of a row for each token that is seen, and for its position.
-    """
-
-    vocab_size, max_length, eos = VOCABULARY, POSITIONS, frozenset({0})
-    offers = frozenset({"states"})
-
-    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        return PlainSession(list(tokens), needs)
-
-
-class PlainSession(Session):
-    def __init__(self, tokens: list[int], needs: frozenset[str]) -> None:
-        self.cache: Seen = []
-        self.pending, self.draft, self.needs = tokens, Draft(), needs
-
-    def positions(self) -> list[int]:
-        """Returns where the draft's nodes stand, counted from the last token of the text."""
-        return [len(self.draft.path(node)) for node in range(len(self.draft))]
-
-    def seen(self, node: int) -> list[int]:
-        """Returns the nodes that a node sees."""
-        return list(self.draft.path(node))
-
-    def score(self, draft: Draft) -> Tensor:
-        self.draft, known = draft, len(self.cache)
-        self.cache += [(token, known + i) for i, token in enumerate(self.pending)]
-        last = len(self.cache) - 1
-        nodes = [(t, last + p) for t, p in zip(draft.tokens, self.positions(), strict=True)]
-        rows = [self.cache] + [
-            self.cache + [nodes[at] for at in self.seen(node)] for node in range(len(draft))
-        ]
-        self.nodes = nodes
-        return torch.stack([self.row(row) for row in rows])
-
-    def row(self, seen: Seen) -> Tensor:
-        table = TABLE.double()
-        return 4 * torch.stack([table[position, token] for token, position in seen]).mean(0)
-
-    def commit(self, verdict: Verdict) -> None:
-        self.cache += [self.nodes[node] for node in verdict.accepted]
-        self.pending = [verdict.next_token]
-
-    def features(self) -> dict[str, Tensor]:
-        return {name: torch.tensor(self.cache).double() for name in self.needs}
 
 
 def with_session(session_class: Any) -> Callable[[], Target]:
@@ -180,136 +125,6 @@ class SharedCache(PlainSession):
         super().commit(verdict)
 
 
-class PlainBatch(Plain, BatchTarget):
-    """Serves batches, and passes."""
-
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        return [self.open(prompt, needs) for prompt in prompts]
-
-    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Tensor]:
-        return score_one_by_one(sessions, drafts)
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session | None:
-        return self.open(prompt, needs)
-
-
-class RowsMixed(PlainBatch):
-    """Scores the texts of a batch in the order of their drafts' lengths."""
-
-    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Tensor]:
-        rows = super().score_together(sessions, drafts)
-        return [rows[-1][: len(rows[0])].clone(), *rows[1:]] if len(rows) == 3 else rows
-
-
-class BatchShifted(PlainBatch):
-    """In a batch, every text but the first stands one position late, as if it were padded."""
-
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        first, *rest = prompts
-        return [self.open(first), *(self.open([1, *prompt]) for prompt in rest)]
-
-
-class JoinsBehindTheEnded(PlainBatch):
-    """A text that joins goes on in the cache of one that has ended."""
-
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        self.opened = [self.open(prompt, needs) for prompt in prompts]
-        return self.opened
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session:
-        session: Any = self.open(prompt, needs)
-        ended: Any = next(other for other in self.opened if other not in sessions)
-        session.cache = ended.cache
-        return session
-
-
-class ReadsTooFarAhead(PlainBatch):
-    def read_ahead(self, session: Session, limit: int) -> int:
-        return limit + 1
-
-
-class PathsWithoutPrompt(PlainBatch):
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        return super().path_scorer(prompt[-1:])
-
-
-Texts = list[list[int]]
-
-
-class WritesShifted(PlainBatch):
-    """Writes as if the shorter prompts began with their padding."""
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
-        width = max(map(len, prompts))
-        padded = [[1] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-        return super().write(padded, sampling, chances, max_new_tokens)
-
-
-class WritesUnwarped(PlainBatch):
-    """Forgets the temperature, unless it is 0."""
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
-        plain = sampling if sampling.greedy else Sampling(temperature=1.0)
-        return super().write(prompts, plain, chances, max_new_tokens)
-
-
-class WritesPastTheEnd(PlainBatch):
-    eos = frozenset({5})
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
-        return super().write(prompts, sampling, chances, max_new_tokens + 1)
-
-
-class ForgetsTurns(PlainBatch):
-    """Writes each turn as if it were a text."""
-
-    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
-        for turns in texts:
-            yield [
-                self.write([turn.ids], turn.sampling, [turn.chance], turn.max_new_tokens)[0]
-                for turn in turns
-            ]
-
-
-class AnswersOnce(PlainBatch):
-    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[Texts]:
-        return super().write_turns(turns[:1] for turns in texts)
-
-
 class OffersWhatItLacks(Plain):
     offers = frozenset({"tokenizer"})
 
@@ -346,16 +161,6 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
     (with_session(KeepsTheFirstPath), targets.check_a_tree_equals_its_paths),
     (NoReason, targets.check_a_tree_equals_its_paths),
     (with_session(SharedCache), targets.check_sessions_are_independent),
-    (RowsMixed, targets.check_a_batch_equals_its_texts),
-    (BatchShifted, targets.check_a_batch_equals_its_texts),
-    (JoinsBehindTheEnded, targets.check_texts_that_join_equal_those_alone),
-    (ReadsTooFarAhead, targets.check_texts_that_join_equal_those_alone),
-    (PathsWithoutPrompt, targets.check_paths_are_scored_as_texts),
-    (WritesShifted, check_write_equals_plain_decoding),
-    (WritesUnwarped, check_write_equals_plain_decoding),
-    (WritesPastTheEnd, check_write_equals_plain_decoding),
-    (ForgetsTurns, check_turns_go_on_where_the_last_ended),
-    (AnswersOnce, check_turns_go_on_where_the_last_ended),
     (OffersWhatItLacks, check_offers_work),
     (with_session(NewFeatures), check_offers_work),
     (with_session(ShowsMore), check_what_is_not_offered_is_refused),
@@ -408,14 +213,6 @@ def test_a_target_without_trees_refuses_them_and_passes() -> None:
     assert outcomes["a_tree_equals_its_paths"].refused == "the toy takes only chains"
 
 
-def test_a_target_that_lets_no_text_join_says_so() -> None:
-    class Grouped(PlainBatch):
-        join = BatchTarget.join
-
-    outcome = targets.check_texts_that_join_equal_those_alone(Grouped)
-    assert outcome == "texts wait until the others have ended"
-
-
 def test_texts_that_are_too_short_to_check_say_so() -> None:
     class Short(Plain):
         max_length = 20
@@ -425,4 +222,4 @@ def test_texts_that_are_too_short_to_check_say_so() -> None:
 
 
 def test_a_target_has_the_checks_of_its_role() -> None:
-    assert checks_of(Plain) == targets.CHECKS
+    assert checks_of(Plain) == (*targets.CHECKS, *checks.CHECKS)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from outrider import Draft, Target, Verdict
+from outrider.extras.batches.batched import batched
 from tiny.subject import Subject
 
 ROOT = -1
@@ -51,12 +52,13 @@ def _together(
     subject: Subject, target: Target, shapes: Sequence[Shape], accepted: tuple[int, ...]
 ) -> float:
     """Returns the same over the texts of a batch, one of which accepts and the others don't."""
-    sessions = target.open_together(subject.prompts)
+    serving = batched(target)
+    sessions = serving.open_together(subject.prompts)
     texts = [_start(subject, prompt) for prompt in subject.prompts]
     worst = 0.0
     for shape in shapes:
         draft = _draft(shape)
-        scores = target.score_together(sessions, [draft] * len(sessions))
+        scores = serving.score_together(sessions, [draft] * len(sessions))
         for number, (session, logits) in enumerate(zip(sessions, scores, strict=True)):
             prompt = subject.prompts[number]
             worst = max(worst, _off(subject, prompt, texts[number], draft, logits))

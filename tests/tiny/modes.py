@@ -24,6 +24,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.batches.batched import batched
 from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.passes.first_layers import first_layers
@@ -207,7 +208,9 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
     def texts(numbers: Sequence[int]) -> Result:
         chances = [SampledChance.seeded(number) for number in numbers]
         target = TransformersTarget(subject.model)
-        result = target.write([subject.prompts[n] for n in numbers], Sampling(), chances, NEW)
+        result = batched(target).write(
+            [subject.prompts[n] for n in numbers], Sampling(), chances, NEW
+        )
         return Result(dict(zip(numbers, result, strict=True)))
 
     yield "alone", lambda: texts([0])

@@ -15,7 +15,7 @@ from outrider.base.folders import write_whole
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.batch_target import batched
+from outrider.decoding.batching import batching
 from outrider.plugins.code_version import code_version
 from outrider.targets.passes.engine import engine_of
 
@@ -67,7 +67,7 @@ def written(
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
         batch_prompts = [prompts[index] for index in missing]
         with target.computing():
-            new_texts = batched(target).write(batch_prompts, sampling, chances, max_new_tokens)
+            new_texts = batching().write(target, batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
             _write(paths[index], text)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
     from transformers.cache_utils import Cache
 
-    from outrider.targets.passes.batch_cache import BatchCache
-
 AUTO, NONE = "auto", "none"
 """The settings that name no engine: the first that takes the model by itself, and none at all."""
 
@@ -95,15 +93,6 @@ class Engine(ABC):
     def new_cache(self, model: "PreTrainedModel") -> "GrowingCache | PassCache":
         """Returns an empty cache for one sequence."""
         return GrowingCache()
-
-    def new_batch(
-        self, model: "PreTrainedModel", sequences: int, capacity: int
-    ) -> "BatchCache | None":
-        """Returns an empty cache for a batch of sequences; None for one that pads them.
-
-        capacity: how many tokens of each to make room for at first.
-        """
-        return None
 
     def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
         """Returns a model's input or output embeddings, as a whole."""

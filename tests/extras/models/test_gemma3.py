@@ -16,6 +16,7 @@ import torch
 from outrider import decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
+from outrider.extras.batches.batched import batched
 from outrider.extras.models import gemma3, packaged
 from outrider.plugins.registry import make
 from outrider.targets.gguf import convert
@@ -198,4 +199,4 @@ def test_past_the_window_every_mode_writes_the_text_of_transformers(
             together[number] += round.tokens
         assert together == texts
     chances = [SampledChance.seeded(0)] * 2
-    assert target.write(prompts, Sampling(), chances, options["max_new_tokens"]) == texts
+    assert batched(target).write(prompts, Sampling(), chances, options["max_new_tokens"]) == texts

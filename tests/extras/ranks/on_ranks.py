@@ -22,6 +22,7 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.extras.batches.batched import batched
 from outrider.extras.policies.goodput import Goodput
 from outrider.lab.measuring.compare import fit, measure
 from outrider.lab.measuring.variants import Question, Settings, Variant
@@ -60,7 +61,7 @@ def texts(target: TransformersTarget) -> dict[str, Any]:
     # The depths depend on the clock; the text does not.
     rounds = decode(target, PromptLookup(), Token(), PROMPT, policy=Goodput(), max_new_tokens=8)
     report["goodput"] = [token for round in rounds for token in round.tokens]
-    (report["written"],) = target.write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
+    (report["written"],) = batched(target).write([PROMPT], Sampling(), [SampledChance.seeded(0)], 6)
     question = Question("1", 1, "chat", PROMPT, report["written"])
     variants = {"small": Variant(SmallLM(layers=2), Token())}
     fit(target, variants)

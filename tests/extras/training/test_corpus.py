@@ -10,6 +10,7 @@ from transformers import AutoTokenizer
 
 from outrider import ConfigError, SampledChance, Sampling
 from outrider.data.prompts import Prompt
+from outrider.extras.batches.batched import batched
 from outrider.extras.training.corpus import collect_texts
 from outrider.extras.training.generated_texts import Text, Writing, template_around_user
 
@@ -46,7 +47,9 @@ def test_the_target_writes_question_and_answer(chatty: Any, tmp_path: Path, cons
         answer = text.ids[text.answer :]
         assert 1 <= len(answer) <= 8
         if number % 2 == 0:  # greedy, so its neighbours make no difference
-            right = chatty.write([text.ids[: text.answer]], GREEDY, [SampledChance.seeded(0)], 8)
+            right = batched(chatty).write(
+                [text.ids[: text.answer]], GREEDY, [SampledChance.seeded(0)], 8
+            )
             assert answer == right[0]
 
 
@@ -66,13 +69,13 @@ def test_texts_that_were_written_before_an_interruption_are_kept(
     chatty: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
-    write_turns = chatty.write_turns
+    write_turns = batched(chatty).write_turns
 
     def interrupted(texts: Any) -> Any:
         yield from islice(write_turns(texts), 5)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(chatty, "write_turns", interrupted)
+    monkeypatch.setattr(type(batched(chatty)), "write_turns", lambda _, texts: interrupted(texts))
     with pytest.raises(KeyboardInterrupt):
         collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
     monkeypatch.undo()

@@ -12,6 +12,7 @@ from tiny.parts import held
 from outrider import ConfigError, SampledChance, Sampling, decode
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
+from outrider.extras.batches.batched import batched
 from outrider.extras.training import learner
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
@@ -62,7 +63,7 @@ def writer(deep_llama: Any, words: Any) -> TransformersTarget:
 def greedy(writer: Any) -> list[Text]:
     """Returns greedy texts of the target, which repeat themselves after a while."""
     starts = [[first] for first in range(2, 31)]
-    texts = writer.write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
+    texts = batched(writer).write(starts, Sampling(), [SampledChance.seeded(0)] * len(starts), 20)
     return [Text([*start, *text], 1, 1) for start, text in zip(starts, texts, strict=True)]
 
 

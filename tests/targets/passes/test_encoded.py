@@ -23,8 +23,9 @@ from outrider import (
     Verdict,
     decode,
 )
-from outrider.decoding.batch_target import BatchTarget
 from outrider.drafters.ngram import NGram
+from outrider.extras.batches.batch_target import BatchTarget
+from outrider.extras.batches.batched import batched
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.encoded import decoder_start
@@ -121,11 +122,12 @@ def test_the_encoder_reads_the_source_once(model: Any, scripted: Any) -> None:
 def test_many_texts_at_once_are_those_one_by_one(model: Any) -> None:
     target = TransformersTarget(model)
     target.eos = frozenset(range(0, 31, 6))  # so that texts end one after another
+    serving = batched(target)
     prompts = [SOURCE, SOURCE[:4], SOURCE[3:], [8]]
     for sampling in (Sampling(), Sampling(temperature=1.0)):
         written = [
             write(prompts, sampling, [SampledChance.seeded(seed) for seed in range(4)], 25)
-            for write in (target.write, lambda *given: BatchTarget.write(target, *given))
+            for write in (serving.write, lambda *given: BatchTarget.write(serving, *given))
         ]
         assert written[0] == written[1]
     assert len({len(text) for text in written[0]}) > 1

@@ -10,11 +10,11 @@ from torch import Tensor
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
-from outrider.targets.passes.batch_cache import BatchCache
+from outrider.extras.batches.batch_cache import BatchCache, BatchEngine
+from outrider.extras.batches.padded_batch import PaddedBatch
 from outrider.targets.passes.cached_model import HIDDEN, state_number
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
-from outrider.targets.passes.padded_batch import PaddedBatch
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -93,7 +93,9 @@ def open_sessions(
     capacity: how many tokens of each text to make room for at first, if not only for the prompts.
     """
     count, capacity = len(prompts), max([capacity, *map(len, prompts)])
-    group = engine_of(model).new_batch(model, count, capacity)
+    group, engine = None, engine_of(model)
+    if isinstance(engine, BatchEngine):
+        group = engine.new_batch(model, count, capacity)
     group = group or PaddedBatch(model, count, capacity)
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from outrider.decoding.batch_target import batched
+from outrider.extras.batches.batched import batched
 from outrider.targets.tabular import TabularTarget
 
 

@@ -7,8 +7,8 @@ from typing import Any, final
 from transformers.cache_utils import Cache
 
 from outrider.contract.draft import Draft
-from outrider.targets.passes.batch_cache import NewTokens
-from outrider.targets.passes.ragged_layer import RaggedLayer, RowLayer, Slots
+from outrider.extras.batches.batch_cache import NewTokens
+from outrider.extras.batches.ragged_layer import RaggedLayer, RowLayer, Slots
 
 
 @final

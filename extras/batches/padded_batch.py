@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import Draft
-from outrider.targets.passes.batch_cache import BatchCache, NewTokens, part_of
-from outrider.targets.passes.batch_rows import BatchRows
+from outrider.extras.batches.batch_cache import BatchCache, NewTokens, part_of
+from outrider.extras.batches.batch_rows import BatchRows
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask

@@ -1,6 +1,7 @@
 """Texts written at once are those written one by one."""
 
 import itertools
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -9,10 +10,11 @@ import torch
 
 from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
-from outrider.decoding.batch_target import BatchTarget, batched
-from outrider.decoding.turns import Turn
-from outrider.targets import batch
-from outrider.targets.passes.padded_batch import PaddedBatch
+from outrider.extras.batches import writing
+from outrider.extras.batches.batch_target import BatchTarget
+from outrider.extras.batches.batched import batched
+from outrider.extras.batches.padded_batch import PaddedBatch
+from outrider.extras.batches.turns import Turn
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -27,8 +29,8 @@ def chances() -> list[Chance]:
 @pytest.mark.parametrize("sampling", SETTINGS)
 def test_a_batch_writes_the_texts_of_one_by_one(llama: Any, sampling: Sampling) -> None:
     target = TransformersTarget(llama().double())
-    texts = target.write(PROMPTS, sampling, chances(), 25)
-    assert texts == BatchTarget.write(target, PROMPTS, sampling, chances(), 25)
+    texts = batched(target).write(PROMPTS, sampling, chances(), 25)
+    assert texts == BatchTarget.write(batched(target), PROMPTS, sampling, chances(), 25)
     assert any(text[-1] == 1 for text in texts) or all(len(text) == 25 for text in texts)
 
 
@@ -39,21 +41,21 @@ def test_texts_join_as_others_end(width: int, llama: Any, monkeypatch: pytest.Mo
     prompts = [*PROMPTS, [9, 8] * 9, [12], [20, 10, 15]]
     chances: list[Chance] = [SampledChance.seeded(seed) for seed in range(len(prompts))]
     sampling = Sampling(temperature=1.0)
-    widths, known = [], batch.score_sessions
+    widths, known = [], writing.score_sessions
 
     def score_sessions(sessions: Any, drafts: Any) -> Any:
         widths.append(len(sessions))
         return known(sessions, drafts)
 
-    monkeypatch.setattr(batch, "score_sessions", score_sessions)
-    monkeypatch.setattr(batch, "WIDTH", width)
-    texts = target.write(prompts, sampling, chances, 12)
+    monkeypatch.setattr(writing, "score_sessions", score_sessions)
+    monkeypatch.setattr(writing, "WIDTH", width)
+    texts = batched(target).write(prompts, sampling, chances, 12)
     lengths = [len(text) for text in texts]
     assert len(set(lengths)) > 2
     assert max(widths) == width and sum(widths) == sum(lengths)
     assert widths == sorted(widths, reverse=True)  # a place is empty only when no prompt waits
     chances = [SampledChance.seeded(seed) for seed in range(len(prompts))]
-    assert texts == BatchTarget.write(target, prompts, sampling, chances, 12)
+    assert texts == BatchTarget.write(batched(target), prompts, sampling, chances, 12)
 
 
 def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
@@ -70,18 +72,19 @@ def test_a_text_continues_at_the_end_of_its_last_turn(
 ) -> None:
     target = TransformersTarget(llama().double())
     target.eos = frozenset({2, 4})
-    written = list(target.write_turns(conversations(sampling, after)))
-    assert written == list(BatchTarget.write_turns(target, conversations(sampling, after)))
+    written = list(batched(target).write_turns(conversations(sampling, after)))
+    assert written == list(BatchTarget.write_turns(batched(target), conversations(sampling, after)))
     assert any(question[-1] in target.eos for question, _ in written)
     assert any(question[-1] not in target.eos for question, _ in written)
 
 
-@pytest.mark.parametrize("whose", [TransformersTarget, BatchTarget])
-def test_texts_are_yielded_before_the_last_is_asked_for(whose: Any, llama: Any) -> None:
-    target = TransformersTarget(llama().double())
+@pytest.mark.parametrize("side_by_side", [True, False])
+def test_texts_are_yielded_before_the_last_is_asked_for(side_by_side: bool, llama: Any) -> None:
+    target = batched(TransformersTarget(llama().double()))
     endless = (text for _ in itertools.count() for text in conversations(Sampling(), [6, 7, 8]))
     wanted = list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
-    assert list(islice(whose.write_turns(target, endless), 100)) == wanted * 25
+    write_turns = target.write_turns if side_by_side else partial(BatchTarget.write_turns, target)
+    assert list(islice(write_turns(endless), 100)) == wanted * 25
 
 
 def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,14 +98,14 @@ def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> N
         return feed(self, numbers, pending, drafts, states)
 
     monkeypatch.setattr(PaddedBatch, "feed", counted)
-    list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
+    list(batched(target).write_turns(conversations(Sampling(), [6, 7, 8])))
     assert counts == [sum(map(len, PROMPTS)), *[4] * 5, 4 + 4 * 3, *[4] * 8]
 
 
 def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=12).double())
     target.eos = frozenset()
-    written = list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
+    written = list(batched(target).write_turns(conversations(Sampling(), [6, 7, 8])))
     assert [len(text) for text, _ in written] == [6, 6, 5, 6]
     assert [len(text) for _, text in written] == [0, 2, 0, 1]
 
@@ -110,9 +113,9 @@ def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
 def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:
     target = TransformersTarget(llama().double())
     target.eos = frozenset()
-    free = target.write(PROMPTS, Sampling(), chances(), 20)
+    free = batched(target).write(PROMPTS, Sampling(), chances(), 20)
     target.eos = frozenset({free[2][4]})
-    ended = target.write(PROMPTS, Sampling(), chances(), 20)
+    ended = batched(target).write(PROMPTS, Sampling(), chances(), 20)
     for text, before in zip(ended, free, strict=True):
         end = next((i + 1 for i, token in enumerate(before) if token in target.eos), 20)
         assert text == before[:end]
@@ -122,11 +125,14 @@ def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:
 def test_no_text_outgrows_the_context_window(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=10).double())
     target.eos = frozenset()
-    texts = target.write(PROMPTS, Sampling(temperature=1.0), chances(), 25)
+    sampling = Sampling(temperature=1.0)
+    texts = batched(target).write(PROMPTS, sampling, chances(), 25)
     assert [len(prompt) + len(text) for prompt, text in zip(PROMPTS, texts, strict=True)] == [
         10
     ] * 4
-    assert texts == BatchTarget.write(target, PROMPTS, Sampling(temperature=1.0), chances(), 25)
+    assert texts == BatchTarget.write(
+        batched(target), PROMPTS, Sampling(temperature=1.0), chances(), 25
+    )
 
 
 def test_a_table_writes_too() -> None:
@@ -141,7 +147,7 @@ def test_logits_that_are_no_numbers_are_an_error(llama: Any) -> None:
     with torch.no_grad():
         model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(TargetError, match="NaN"):
-        TransformersTarget(model).write(PROMPTS, Sampling(), chances(), 3)
+        batched(TransformersTarget(model)).write(PROMPTS, Sampling(), chances(), 3)
 
 
 def test_the_fingerprint_is_that_of_the_weights(llama: Any) -> None:

@@ -10,8 +10,6 @@ from tiny.drafters import InTurn
 
 from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
 from outrider.contract.policy import Fixed
-from outrider.decoding import batch
-from outrider.decoding.batch_target import BatchTarget, score_one_by_one
 from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -21,6 +19,9 @@ from outrider.drafters.random import Random
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.token_recycling import TokenRecycling
+from outrider.extras.batches import continuous_batch
+from outrider.extras.batches.batch_target import BatchTarget, score_one_by_one
+from outrider.extras.batches.batched import batched
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -83,7 +84,7 @@ LONGER = [*PROMPTS, [8, 9] * 13, [12, 3, 4] * 5, [30], [5, 4, 3, 2] * 7]
 def test_texts_that_join_others_are_those_written_alone(
     size: int, name: str, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "READ", 7)  # so that prompts are read in parts
+    monkeypatch.setattr(continuous_batch, "READ", 7)  # so that prompts are read in parts
     make, rule = DRAFTERS[name]
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
     texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
@@ -109,9 +110,9 @@ def test_texts_that_join_others_are_those_written_alone(
 def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
     target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch, "READ", 10)
+    monkeypatch.setattr(continuous_batch, "READ", 10)
     parts: list[int] = []
-    kind = type(target.open_together([[3]])[0].group)
+    kind = type(batched(target).open_together([[3]])[0].group)  # type: ignore[attr-defined]
     read = kind.read
 
     def watched(self: Any, number: int, tokens: Any, states: Any) -> Any:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import Draft
+from outrider.targets.passes.engine import Engine
 from outrider.targets.passes.pass_input import Pass
 
 if TYPE_CHECKING:
@@ -56,6 +57,19 @@ class BatchCache(ABC):
     @abstractmethod
     def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
         """Of a sequence's last `count` tokens, keeps those at `rows`, in that order."""
+
+
+class BatchEngine(Engine):
+    """An engine that reads sequences side by side in its own way; all others have them padded."""
+
+    @abstractmethod
+    def new_batch(
+        self, model: "PreTrainedModel", sequences: int, capacity: int
+    ) -> BatchCache | None:
+        """Returns an empty cache for a batch of sequences; None for one that pads them.
+
+        capacity: how many tokens of each to make room for at first.
+        """
 
 
 @final

@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.targets.passes import cached_model, text_tree
+from outrider.drafters.parts.networks import text_tree
+from outrider.drafters.parts.networks.text_tree import TextTree
+from outrider.targets.passes import cached_model
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import use_engine
-from outrider.targets.passes.text_tree import TextTree
 
 
 def alone(model: Any, text: list[int]) -> torch.Tensor:

@@ -13,17 +13,17 @@ from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Verdict
-from outrider.decoding.turns import Turn, without_end
-from outrider.targets.passes.encoded import EncodedCache, decoder_start
-from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
-from outrider.targets.passes.windows import context_window
-from outrider.targets.together import (
+from outrider.extras.batches.sessions import (
     TogetherSession,
     join_sessions,
     open_sessions,
     score_sessions,
 )
+from outrider.extras.batches.turns import Turn, without_end
+from outrider.targets.passes.encoded import EncodedCache, decoder_start
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.run_pass import run_pass
+from outrider.targets.passes.windows import context_window
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
-from outrider.decoding.batch_target import batched
 from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import Lap, now
 from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, propose, remember
 from outrider.decoding.run import ActiveText, Run
+from outrider.extras.batches.batched import batched
 
 READ = 256
 """The most tokens of prompts that are read between two rounds of the texts in progress."""

@@ -2,20 +2,17 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import TARGET, Chance
-from outrider.contract.constraint import Constraint
-from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
-from outrider.decoding.turns import Turn, write_turn_by_turn
+from outrider.extras.batches.turns import Turn, write_turn_by_turn
 
 Path = tuple[int, ...]
 """Ids that continue a prompt."""
@@ -120,50 +117,6 @@ class BatchTarget(Target):
         where a turn ended, without reading the text again.
         """
         return write_turn_by_turn(self.write, texts, self.eos)
-
-
-def batched(target: Target) -> BatchTarget:
-    """Returns a target that serves batches: itself, or one that takes its texts one by one."""
-    return target if isinstance(target, BatchTarget) else _OneByOne(target)
-
-
-@final
-class _OneByOne(BatchTarget):
-    """Serves the texts of a target one after the other."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self.vocab_size = target.vocab_size
-        self.max_length, self.eos = target.max_length, target.eos
-
-    def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
-        return self._target.begin(prompt)
-
-    def constraint(
-        self, ids: Sequence[int], source: Tokens | None, limit: int | None = None
-    ) -> Constraint | None:
-        return self._target.constraint(ids, source, limit)
-
-    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        return self._target.open(tokens, needs)
-
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        return [self.open(prompt, needs) for prompt in prompts]
-
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
-        return score_one_by_one(sessions, drafts)
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session:
-        return self.open(prompt, needs)
 
 
 def score_one_by_one(
