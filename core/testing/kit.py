@@ -19,7 +19,6 @@ from outrider.testing import (
     drafters,
     ground,
     policies,
-    recipes,
     sources,
     targets,
     verifiers,
@@ -79,11 +78,9 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     if isinstance(place := getattr(part, "checks", None), str):
         own: tuple[Check, ...] = resolve_name(place)
         return own
-    if callable(part):
-        return recipes.CHECKS
     raise TypeError(
-        "expected a callable that makes a Drafter, Verifier, Policy, Target, Constraint, Report or"
-        f" recipe, or returns prompts, got {type(part).__name__}"
+        "expected a callable that makes a Drafter, Verifier, Policy, Target or Constraint, or"
+        f" another part with `checks`, or returns prompts, got {type(part).__name__}"
     )
 
 

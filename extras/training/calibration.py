@@ -21,8 +21,8 @@ from outrider.drafters.dflash import DFlash
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
+from outrider.extras.training.recipe import Job, Recipe
 from outrider.lab.measuring.texts import seeded
-from outrider.plugins.recipe import Job
 
 FILE = "calibration.json"
 """What was measured, beside the weights."""
@@ -54,7 +54,7 @@ class Outcomes:
 @final
 @checked("recipe")
 @dataclass(frozen=True, kw_only=True)
-class CalibrationRecipe:
+class CalibrationRecipe(Recipe):
     """Calibrates the confidence head of `dflash` on prompts that it has not learned from.
 
     The prompts are decoded with whole drafts. For each place, a factor on the head's logit and a

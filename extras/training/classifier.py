@@ -21,8 +21,8 @@ from outrider.data.prompts import Prompt
 from outrider.decoding.decode import decode
 from outrider.extras.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.extras.policies.nodes import NodeValues, tested_nodes
+from outrider.extras.training.recipe import Job, Recipe
 from outrider.lab.measuring.texts import seeded
-from outrider.plugins.recipe import Job
 
 HELD_OUT = 5
 """One in this many prompts is held out, to choose the best step."""
@@ -60,7 +60,7 @@ class Recorder(Policy):
 @final
 @checked("recipe")
 @dataclass(frozen=True, kw_only=True)
-class ClassifierRecipe:
+class ClassifierRecipe(Recipe):
     """Decodes the prompts with the drafter, and fits the classifier to what was accepted.
 
     steps: of the optimizer; the weights that predict held-out prompts best are kept.

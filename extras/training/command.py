@@ -14,9 +14,9 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
+from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.settings import Train
 from outrider.plugins.config import build, set_arguments
-from outrider.plugins.recipe import Job, Recipe
 from outrider.plugins.registry import installed
 from outrider.plugins.schema import plain_settings
 

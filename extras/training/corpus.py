@@ -2,11 +2,10 @@
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from rich.console import Console
 from rich.progress import track
@@ -20,8 +19,8 @@ from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.generated_texts import Text, Writing, write_texts
 from outrider.extras.training.identity import check_same, identity
+from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.rows import read_rows
-from outrider.plugins.recipe import Job
 from outrider.targets.passes.cached_model import refuse_encoder
 
 WRITTEN = ("ids", "start", "answer")
@@ -50,7 +49,7 @@ class Split:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextRecipe(ABC):
+class TextRecipe(Recipe):
     """A recipe that learns from texts of the target.
 
     texts, held_out: the number of texts to learn from, and of those held out to judge the drafter.
@@ -65,14 +64,6 @@ class TextRecipe(ABC):
     temperatures: Sequence[float]
     file: str | None = None
     rows: str | None = None
-
-    @abstractmethod
-    def __call__(self, job: Job) -> Mapping[str, Any]:
-        """Trains, writes what it trained, and returns the part, as any `Recipe` does.
-
-        Raises:
-            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
-        """
 
     def split(self, job: Job) -> Split:
         """Returns a job's texts, which the target writes where the file lacks them.

@@ -22,13 +22,13 @@ from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.learner import Setup, make_learner
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Figures
+from outrider.extras.training.recipe import Job
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies
 from outrider.extras.training.state_files import find_state_files, read_state_files
 from outrider.extras.training.states import Examples, compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
-from outrider.plugins.recipe import Job
 from outrider.plugins.registry import installed, make
 from outrider.verifiers.token import Token
 

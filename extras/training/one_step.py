@@ -10,7 +10,7 @@ from outrider.extras.training.card import write_card
 from outrider.extras.training.contamination import write_fingerprints
 from outrider.extras.training.corpus import Split
 from outrider.extras.training.drafters import measure_drafter
-from outrider.plugins.recipe import Job
+from outrider.extras.training.recipe import Job
 
 
 def write_fitted(

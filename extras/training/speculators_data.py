@@ -20,9 +20,9 @@ from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.vocabulary import count_tokens
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.generated_texts import Text
+from outrider.extras.training.recipe import Job
 from outrider.extras.training.rows import SAVED
 from outrider.extras.training.state_files import FOLDER, state_path, write_state_file
-from outrider.plugins.recipe import Job
 
 ARROW = "data-00000-of-00001.arrow"
 INFO = "dataset_info.json"

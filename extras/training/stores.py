@@ -12,7 +12,7 @@ from outrider.drafters.rest import Rest
 from outrider.extras.training.corpus import Split, TextRecipe
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.one_step import write_fitted
-from outrider.plugins.recipe import Job
+from outrider.extras.training.recipe import Job
 
 
 @final

@@ -11,7 +11,7 @@ from outrider.drafters.parts.checkpoint import WEIGHTS
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.one_step import write_fitted
-from outrider.plugins.recipe import Job
+from outrider.extras.training.recipe import Job
 
 
 @final

@@ -37,7 +37,7 @@ def test_a_part_has_the_checks_of_its_role() -> None:
     assert checks_of(Token) == GROUND + verifiers.CHECKS
     for make, module in ((NoDraft, drafters), (Token, verifiers), (Fixed, policies)):
         assert checks_of(make, thorough=True) == (GROUND + module.CHECKS + module.THOROUGH)
-    with pytest.raises(TypeError, match="recipe, or returns prompts, got int"):
+    with pytest.raises(TypeError, match="with `checks`, or returns prompts, got int"):
         checks_of(int)
 
 

@@ -1,6 +1,6 @@
-"""The kit finds the faults of constraints, data sources, recipes, reports and scores."""
+"""The kit finds the faults of constraints, data sources, reports and scores."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,8 @@ import torch
 from outrider import Constraint
 from outrider.data.prompts import Prompt
 from outrider.data.score import Judge, Score
-from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.datasets.jsonl import demo, own
-from outrider.extras.training.classifier import ClassifierRecipe
-from outrider.extras.training.tables import TableRecipe
 from outrider.lab.runs.report import Report
-from outrider.plugins.recipe import Job
 from outrider.testing import run_checks
 
 
@@ -92,29 +88,6 @@ def test_faulty_data_sources_are_caught() -> None:
     numbers = iter(range(9))
     other = lambda: [Prompt(str(next(numbers)), "x", ("a",))]
     assert faults(other) == ["prompts_are_the_same_again"]
-
-
-class Lost:
-    """A recipe that names a file that it has not written."""
-
-    def __call__(self, job: Job) -> Mapping[str, Any]:
-        return {"drafter": "bigram", "counts": str(job.out / "gone.safetensors")}
-
-
-class Silent:
-    """A recipe that does not say what it made."""
-
-    def __call__(self, job: Job) -> Mapping[str, Any]:
-        NGramTable.fit([[0, 1, 2]], 2, job.target.vocab_size)
-        return {}
-
-
-def test_faulty_recipes_are_caught() -> None:
-    counts = {"texts": 4, "held_out": 1, "temperatures": [1.0], "file": None}
-    assert not faults(partial(TableRecipe, order=2, **counts))
-    assert not faults(partial(ClassifierRecipe, steps=5))
-    for recipe in (Lost, Silent):
-        assert faults(recipe) == ["a_part_is_made_that_loads"]
 
 
 class Liar(Report):

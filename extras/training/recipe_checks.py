@@ -11,7 +11,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
 from outrider.drafters.ngram import bigram
-from outrider.plugins.recipe import Job, Recipe
+from outrider.extras.training.recipe import Job, Recipe
 from outrider.plugins.registry import make as make_part
 from outrider.plugins.roles import ROLES
 from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, draft_after, tiny_target

@@ -1,9 +1,10 @@
 """Trains a part with what `outrider train` hands to it, a job."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from rich.console import Console
 
@@ -48,9 +49,22 @@ class Job:
     console: Console
 
 
-Recipe = Callable[[Job], Mapping[str, Any]]
-"""Trains, writes what it trained, and reports how well that does.
+class Recipe(ABC):
+    """Trains a part with what a job hands to it.
 
-Returns the part that it made, as `outrider.plugins.registry.make` takes it: its role and name, and
-the settings that load it, such as {"drafter": "bigram", "counts": "trained/model.safetensors"}.
-"""
+    checks: where the kit finds the checks of its kind.
+    """
+
+    checks: ClassVar[str] = "outrider.extras.training.recipe_checks:CHECKS"
+
+    @abstractmethod
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        """Trains, writes what it trained, and reports how well that does.
+
+        Returns the part that it made, as `outrider.plugins.registry.make` takes it: its role and
+        name, and the settings that load it, such as
+        {"drafter": "bigram", "counts": "trained/model.safetensors"}.
+
+        Raises:
+            ConfigError: a setting makes no sense, or what is on disk belongs to other settings.
+        """

@@ -1,0 +1,39 @@
+"""The kit finds the faults of recipes."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.extras.training.classifier import ClassifierRecipe
+from outrider.extras.training.recipe import Job, Recipe
+from outrider.extras.training.tables import TableRecipe
+from outrider.testing import run_checks
+
+
+def faults(make: Callable[[], Any]) -> list[str]:
+    """Returns the names of the checks that fail."""
+    return [outcome.check for outcome in run_checks(make) if outcome.fault]
+
+
+class Lost(Recipe):
+    """A recipe that names a file that it has not written."""
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        return {"drafter": "bigram", "counts": str(job.out / "gone.safetensors")}
+
+
+class Silent(Recipe):
+    """A recipe that does not say what it made."""
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        NGramTable.fit([[0, 1, 2]], 2, job.target.vocab_size)
+        return {}
+
+
+def test_faulty_recipes_are_caught() -> None:
+    counts = {"texts": 4, "held_out": 1, "temperatures": [1.0], "file": None}
+    assert not faults(partial(TableRecipe, order=2, **counts))
+    assert not faults(partial(ClassifierRecipe, steps=5))
+    for recipe in (Lost, Silent):
+        assert faults(recipe) == ["a_part_is_made_that_loads"]
