@@ -1,0 +1,1 @@
+"""Loggers: the figures of a run where experiments are kept."""

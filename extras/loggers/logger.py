@@ -1,0 +1,104 @@
+"""What all loggers tell of a run: its settings, how it goes on, and its rates at the end."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from outrider.contract.round import Counts
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.report import Report
+from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.summary import Summary
+
+Figures = Mapping[str, float]
+"""By name, such as "eagle/speedup"."""
+
+
+class Logger(Report):
+    """Logs the figures of the run that it follows; `outrider report` has it log nothing.
+
+    After each text: the tokens a call and the speedup of its drafter over all texts so far. At the
+    end: every rate, with the ends of its interval as `_low` and `_high`.
+    """
+
+    def __init__(self) -> None:
+        self._run: Run | None = None
+        self._step = 0
+        self._sums: dict[str, tuple[Counts, float, float]] = {}
+
+    def begin(self, run: Run) -> None:
+        self._run = run
+        self.open(run, {name: str(value) for name, value in flatten(run.facts["settings"])})
+        for measurement in run.measurements:  # of a run that is resumed
+            self._add(measurement)
+
+    def add(self, measurement: Measurement) -> None:
+        self._add(measurement)
+        if figures := self._so_far(measurement.drafter):
+            self.log(figures, self._step)
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> Sequence[Path]:
+        if self._run is None:
+            return ()
+        for summary in summaries.values():
+            self.log(final_figures(summary), self._step)
+        self.close()
+        return ()
+
+    @abstractmethod
+    def open(self, run: Run, settings: Mapping[str, str]) -> None:
+        """Begins to log a run. settings: by dotted name."""
+
+    @abstractmethod
+    def log(self, figures: Figures, step: int) -> None:
+        """Logs figures. step: how many measurements there are."""
+
+    def close(self) -> None:
+        """Ends the log."""
+
+    def _add(self, measurement: Measurement) -> None:
+        self._step += 1
+        text = measurement.decoding
+        if text is None:
+            return
+        before = self._sums.get(measurement.drafter, (Counts(), 0.0, 0.0))
+        plain = text.plain_seconds * text.counts.emitted
+        self._sums[measurement.drafter] = (
+            before[0] + text.counts,
+            before[1] + text.seconds,
+            before[2] + plain,
+        )
+
+    def _so_far(self, drafter: str) -> Figures:
+        """Returns the figures of a drafter so far; none before its first text."""
+        if drafter not in self._sums:
+            return {}
+        counts, seconds, plain = self._sums[drafter]
+        return {
+            f"{drafter}/so_far/tokens_a_call": counts.emitted / max(1, counts.rounds),
+            f"{drafter}/so_far/speedup": plain / seconds,
+        }
+
+
+def name_of(run: Run) -> str:
+    """Returns the last two parts of a run's folder: a job of a sweep is only called by its number.
+
+    >>> name_of(Run(Path("multirun/sweep/0"), {}, ()))
+    'sweep/0'
+    """
+    return "/".join(run.folder.parts[-2:])
+
+
+def final_figures(summary: Summary) -> Figures:
+    """Returns the rates of a run, by drafter and name."""
+    figures = {}
+    for row in summary.rows:
+        for name, rate in row.rates.items():
+            if rate is not None:
+                ends = {"": rate.value, "_low": rate.low, "_high": rate.high}
+                figures |= {
+                    f"{row.drafter}/{name}{end}": value
+                    for end, value in ends.items()
+                    if value is not None
+                }
+    return figures
