@@ -82,6 +82,7 @@ def drafting_of(item: Any, target: Shape) -> Drafting:
         layers=int(settings.get("layers", 1)),
         vocabulary=int(settings.get("vocabulary", target.vocabulary)),
         extra=int(settings.get("joined", 0)) * target.hidden**2,
+        experts=0,
         bits=float(settings.get("bits", target.bits)),
     )
     return Drafting(name, settings["kind"], shape)

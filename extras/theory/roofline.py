@@ -15,6 +15,9 @@ LAYER_KERNELS = 9
 """Kernels of a layer: two norms, the products of attention (two, q k v being one) and of the
 feed-forward part (two, gate and up being one), rotation, attention itself, and activation."""
 
+EXPERT_KERNELS = 4
+"""Those that a mixture's layer has more: the router, its choice, and moving rows there and back."""
+
 OTHER_KERNELS = 3
 """The kernels of embedding, the last norm and the output table."""
 
@@ -42,16 +45,22 @@ def pass_seconds(shape: Shape, place: Place, rows: int) -> float:
     """
     hardware, all_rows = place.hardware, rows * place.batch
     share = 1 / place.devices
-    weights = shape.layers * shape.layer_weights + shape.extra
+    parts = (
+        (shape.read_weights(all_rows) + shape.extra, shape.used_weights + shape.extra),
+        (shape.table_weights, shape.table_weights),
+    )
     seconds = sum(
-        hardware.seconds(some * shape.bits / 8 * share, 2 * all_rows * some * share, shape.dtype)
-        for some in (weights, shape.table_weights)
+        hardware.seconds(read * shape.bits / 8 * share, 2 * all_rows * used * share, shape.dtype)
+        for read, used in parts
     )
     seen = place.context + rows
     cached = place.batch * seen * shape.cache_bytes
     products = 4 * all_rows * seen * shape.layers * shape.heads * shape.head_size
     seconds += hardware.seconds(cached * share, products * share, shape.dtype)
-    seconds += (LAYER_KERNELS * shape.layers + OTHER_KERNELS) * hardware.launch
+    kernels = LAYER_KERNELS * shape.layers + OTHER_KERNELS
+    if shape.experts:
+        kernels += EXPERT_KERNELS * (shape.layers - shape.dense_layers)
+    seconds += kernels * hardware.launch
     return seconds + 2 * shape.layers * _sum_seconds(shape, place, all_rows)
 
 

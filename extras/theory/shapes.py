@@ -17,6 +17,9 @@ BITS = {"float32": 32, "float16": 16, "bfloat16": 16, "float8": 8}
 METHODS = {"fp8": 8.0, "mxfp4": 4.25, "compressed-tensors": 8.0}
 """By quantization method, the bits of a weight with its scales, where the config has no `bits`."""
 
+OTHER_KINDS = ("kv_lora_rank", "interleave_moe_layer_step", "layers_block_type")
+"""Entries of configs whose layers have weights of other shapes than are counted here."""
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,9 @@ class Shape:
     head_size: numbers of an attention head. bits: of a weight in memory, scales included.
     dtype: the type that is computed in, which keys and values have too.
     extra: weights that a pass reads besides its layers and the output table.
+    experts, chosen, expert_size: of a mixture's layer, its experts, how many each token takes, and
+        the intermediate size of one. shared: that of what every token takes besides.
+    dense_layers: how many layers of a mixture have no experts.
     """
 
     layers: int
@@ -39,12 +45,47 @@ class Shape:
     dtype: str
     matrices: int = 3
     extra: int = 0
+    experts: int = 0
+    chosen: int = 0
+    expert_size: int = 0
+    shared: int = 0
+    dense_layers: int = 0
 
     @property
     def layer_weights(self) -> int:
-        """Returns the weights of the matrices of one layer."""
-        attention = 2 * self.hidden * self.head_size * (self.heads + self.key_heads)
-        return attention + self.matrices * self.hidden * self.intermediate
+        """Returns the weights of the matrices of one layer without experts."""
+        return self._attention + self.matrices * self.hidden * self.intermediate
+
+    @property
+    def _attention(self) -> int:
+        return 2 * self.hidden * self.head_size * (self.heads + self.key_heads)
+
+    @property
+    def used_weights(self) -> float:
+        """Returns the weights of the layers that one token is multiplied with."""
+        return self._layers(self.chosen)
+
+    def read_weights(self, tokens: int) -> float:
+        """Returns the weights of the layers that a pass over some tokens reads."""
+        return self._layers(self.touched(tokens))
+
+    def touched(self, tokens: int) -> float:
+        """Returns how many experts of a layer are taken by at least one of some tokens, on average.
+
+        Each token takes `chosen` of them, any as likely as the others and whatever the others take
+        (Huang et al. 2025, MoESD, arXiv 2505.19645): E (1 - (1 - K / E)^tokens). The tokens of one
+        text take more of the same experts, so that fewer are read.
+        """
+        if not self.experts:
+            return 0.0
+        return self.experts * (1 - (1 - self.chosen / self.experts) ** tokens)
+
+    def _layers(self, experts: float) -> float:
+        """Returns the weights of all layers, with so many experts in each that has some."""
+        mixtures = self.layers - self.dense_layers if self.experts else 0
+        wide = self.shared + experts * self.expert_size
+        mixture = self._attention + self.hidden * (self.experts + self.matrices * wide)
+        return (self.layers - mixtures) * self.layer_weights + mixtures * mixture
 
     @property
     def table_weights(self) -> int:
@@ -64,7 +105,7 @@ def read_shape(model: str, bits: float | None = None, dtype: str | None = None) 
     dtype: that it computes in; None for the config's.
 
     Raises:
-        ConfigError: there is no such config, or it is not that of a dense decoder.
+        ConfigError: there is no such config, or it is not that of a decoder with plain attention.
     """
     return shape_of(_config(model), model, bits, dtype)
 
@@ -81,10 +122,11 @@ def shape_of(
         "num_attention_heads": "n_head",
     }
     found = [config.get(name, config.get(other.get(name, ""))) for name in names]
-    experts = config.get("num_experts", config.get("num_local_experts"))
-    if None in found or experts:
-        what = "experts" if experts else f"no {names[found.index(None)]}"
-        raise ConfigError(f"model={model!r}: expected a dense decoder, its config has {what}")
+    other_kind = next((name for name in OTHER_KINDS if config.get(name)), None)
+    if None in found or other_kind:
+        what = other_kind or f"no {names[found.index(None)]}"
+        expected = "a decoder with plain attention, all layers alike"
+        raise ConfigError(f"model={model!r}: expected {expected}, its config has {what}")
     layers, hidden, heads, vocabulary = map(int, found)
     computed = dtype or str(config.get("dtype") or config.get("torch_dtype") or "bfloat16")
     if computed not in BITS:
@@ -100,7 +142,27 @@ def shape_of(
         bits=bits or _stored_bits(config) or BITS[computed],
         dtype=computed,
         matrices=2 if config.get("model_type") in UNGATED else 3,
+        **_mixture(config),
     )
+
+
+def _mixture(config: Mapping[str, Any]) -> dict[str, int]:
+    """Returns what a config says of experts; nothing if there are none."""
+
+    def number(*names: str) -> int:
+        return int(next((config[name] for name in names if config.get(name)), 0))
+
+    experts = number("num_experts", "num_local_experts", "n_routed_experts")
+    if not experts:
+        return {}
+    size = number("moe_intermediate_size", "intermediate_size")
+    return {
+        "experts": experts,
+        "chosen": number("num_experts_per_tok", "experts_per_token", "moe_topk"),
+        "expert_size": size,
+        "shared": number("shared_expert_intermediate_size") or size * number("n_shared_experts"),
+        "dense_layers": number("first_k_dense_replace") + len(config.get("mlp_only_layers") or ()),
+    }
 
 
 def _stored_bits(config: Mapping[str, Any]) -> float | None:

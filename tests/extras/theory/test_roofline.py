@@ -90,3 +90,15 @@ def test_a_type_without_a_peak_is_refused() -> None:
 def test_impossible_machines_are_refused(settings: dict[str, float], line: str) -> None:
     with pytest.raises(ConfigError, match=f"^{line}"):
         machine(**settings)
+
+
+def test_a_mixture_reads_the_experts_that_its_rows_touch() -> None:
+    """A layer: 192 of attention, 8 x 4 of the router, 3 x 8 x 2 for each of four experts."""
+    mixture = replace(TINY, experts=4, chosen=1, expert_size=2, dense_layers=1)
+    place = Place(machine(), context=10)
+    for rows, touched in ((1, 1), (2, 1.75), (3, 2.3125)):
+        weights = 576 + 192 + 32 + touched * 48 + 400
+        assert pass_seconds(mixture, place, rows) == 2 * weights + 32 * (10 + rows)
+    computing = Place(machine(bandwidth=1e30, peak=1.0), context=10)
+    used = 576 + 192 + 32 + 48 + 400
+    assert pass_seconds(mixture, computing, 3) == 3 * 2 * used + 3 * 13 * 4 * 8 * 2

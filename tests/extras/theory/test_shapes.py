@@ -1,10 +1,12 @@
 """Shapes of models, from their config.json."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.models import build, entries
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from outrider import ConfigError
@@ -12,6 +14,9 @@ from outrider.extras.theory.shapes import read_shape, shape_of
 
 LLAMA: dict[str, Any] = json.loads((Path(__file__).parent / "config.json").read_text())
 """Llama 3.1 8B, which has 8,030,261,248 weights."""
+
+QWEN: dict[str, Any] = json.loads((Path(__file__).parent / "qwen3_30b_a3b.json").read_text())
+"""Qwen3-30B-A3B, a mixture."""
 
 
 def test_a_shape_has_the_weights_of_the_model(folder: Path) -> None:
@@ -32,6 +37,40 @@ def test_a_published_model_has_its_published_size() -> None:
     norms = (2 * 32 + 1) * 4096
     assert 32 * shape.layer_weights + 2 * shape.table_weights + norms == 8_030_261_248
     assert (shape.bits, shape.dtype, shape.head_size) == (16, "bfloat16", 128)
+
+
+def test_a_mixture_has_its_published_weights_in_all_and_for_a_token() -> None:
+    """Qwen3-30B-A3B: 30.5 billion, of which a token takes 3.3, with both tables."""
+    shape = shape_of(QWEN, "it")
+    everything = shape.read_weights(10_000) + 2 * shape.table_weights
+    assert everything == pytest.approx(30.53e9, rel=1e-3)
+    assert shape.used_weights + 2 * shape.table_weights == pytest.approx(3.35e9, rel=1e-2)
+    assert shape.read_weights(1) == pytest.approx(shape.used_weights)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 3])
+def test_tokens_touch_the_experts_that_chance_gives_them(tokens: int) -> None:
+    """Every choice of two of five experts by each token, counted."""
+    shape = shape_of({**QWEN, "num_experts": 5, "num_experts_per_tok": 2}, "it")
+    choices = list(itertools.combinations(range(5), 2))
+    unions = [set().union(*each) for each in itertools.product(choices, repeat=tokens)]
+    mean = sum(map(len, unions)) / len(unions)
+    assert shape.touched(tokens) == pytest.approx(mean, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "entry"),
+    [("qwen2_moe", "qwen2_moe"), ("mixtral", "mixtral"), ("qwen3_moe", "qwen3_moe")],
+)
+def test_the_experts_of_a_config_are_those_of_its_model(model_type: str, entry: str) -> None:
+    model = build(next(it for it in entries() if it.name == entry))
+    shape = shape_of({**model.config.to_dict(), "dtype": "float32"}, model_type)
+    counted = sum(
+        weight.numel()
+        for name, weight in model.model.layers.named_parameters()
+        if weight.dim() >= 2 and "shared_expert_gate" not in name
+    )
+    assert shape.read_weights(10_000) == pytest.approx(counted)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +98,8 @@ def test_gpt2_has_other_names_and_two_matrices() -> None:
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        ({**LLAMA, "num_local_experts": 8}, "expected a dense decoder, its config has experts"),
-        ({"vocab_size": 5}, "expected a dense decoder, its config has no num_hidden_layers"),
+        ({**LLAMA, "kv_lora_rank": 8}, "all layers alike, its config has kv_lora_rank"),
+        ({"vocab_size": 5}, "all layers alike, its config has no num_hidden_layers"),
     ],
 )
 def test_other_models_are_refused(config: dict[str, Any], line: str, tmp_path: Path) -> None:
