@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
@@ -112,3 +112,12 @@ def accelerator(*, with_float64: bool = True) -> Iterator[torch.device]:
     with _Constructors(), _Operations(with_float64=with_float64):
         yield FAR
     widest.cache_clear()
+
+
+def moved(model: nn.Module, device: torch.device | str) -> None:
+    """Moves a model as `model.to` does, which takes no tensors of a make-believe device."""
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            setattr(module, name, nn.Parameter(weight.detach().to(device), requires_grad=False))
+        for name, buffer in module.named_buffers(recurse=False):
+            setattr(module, name, buffer.to(device))

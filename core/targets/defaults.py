@@ -10,6 +10,7 @@ from torch import Tensor
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.decoding.text_stream import TextStream
+from outrider.targets.passes.placement import home
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -83,7 +84,7 @@ class OwnDefaults:
             left_out.discard("forced_bos_token_id")
         self.in_force = {name: value for name, value in found.items() if name not in left_out}
         self.not_in_force = {name: value for name, value in found.items() if name in left_out}
-        self._device, self._eos = model.device, sorted(eos)
+        self._device, self._eos = home(model), sorted(eos)
         self._tokenizer = tokenizer
 
     def lines(self) -> list[str]:

@@ -18,6 +18,7 @@ from outrider.base.folders import write_whole
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.placement import is_offloaded
 from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
@@ -44,12 +45,12 @@ def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfT
     """Returns what `self_test` does, from the disk if the same model was tested before.
 
     Use it for models of transformers' own classes: the code of other classes is not in the key.
-    Neither refusals nor results of models that are spread over ranks are kept. With a damaged file,
-    or a folder that can't be written, the test simply runs again.
+    Neither refusals nor results of models whose weights are partly elsewhere are kept. With a
+    damaged file, or a folder that can't be written, the test simply runs again.
 
     start: as for `self_test`, which raises the same errors.
     """
-    if is_exempt(model) or engine_of(model).spreads:
+    if is_exempt(model) or engine_of(model).spreads or is_offloaded(model):
         return self_test(model, start)
     path = kept_folder() / f"{_key(model, start)}.json"
     kept = _read(path)

@@ -29,7 +29,11 @@ GGUF = ".gguf"
 
 @checked()
 def load(
-    name: str, dtype: Dtype, device: str, spread: Engine | None = None
+    name: str,
+    dtype: Dtype,
+    device: str,
+    spread: Engine | None = None,
+    options: Mapping[str, Any] | None = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """Returns the model and tokenizer of a hub id, a folder or a GGUF file, ready to run.
 
@@ -37,6 +41,7 @@ def load(
     model's; a line says so.
 
     spread: the engine that loads only this process's part of the weights, if there is one.
+    options: further ones of transformers' `from_pretrained`; a `device_map` replaces `device`.
 
     Raises:
         ConfigError: there is no such model, `dtype` or `device` is unknown, or the number of ranks
@@ -59,7 +64,10 @@ def load(
         require(folder.is_dir() or spread is None, "model", name, "a folder to be spread")
     try:
         with _quiet(downloads=not is_local and not is_quiet()):
-            model, tokenizer, report = _from_pretrained(name, dtype, spread)
+            placed = {} if spread else {"device_map": {"": torch_device}}
+            model, tokenizer, report = _from_pretrained(
+                name, dtype, spread, placed | dict(options or {})
+            )
     except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
@@ -73,7 +81,7 @@ def load(
                 f"model={name!r}: {len(names)} {fault.replace('_', ' ')} in its weights,"
                 f" such as {names[0]}"
             )
-    return (model if spread else model.to(torch_device)).eval(), tokenizer
+    return model.eval(), tokenizer
 
 
 def unpacked(
@@ -103,7 +111,9 @@ def unpacked(
     return model, tokenizer
 
 
-def _from_pretrained(name: str, dtype: str, spread: Engine | None) -> tuple[Any, Any, Any]:
+def _from_pretrained(
+    name: str, dtype: str, spread: Engine | None, options: dict[str, Any]
+) -> tuple[Any, Any, Any]:
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer
 
@@ -114,7 +124,7 @@ def _from_pretrained(name: str, dtype: str, spread: Engine | None) -> tuple[Any,
         remarks().print(plain(line), soft_wrap=True)
     if is_adapter(folder):
         base = base_of(folder)
-        model, tokenizer, report = _from_pretrained(base, dtype, spread)
+        model, tokenizer, report = _from_pretrained(base, dtype, spread, options)
         remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
         if (folder / "tokenizer_config.json").is_file():
             tokenizer = AutoTokenizer.from_pretrained(name)
@@ -122,7 +132,8 @@ def _from_pretrained(name: str, dtype: str, spread: Engine | None) -> tuple[Any,
     read_ahead(weight_files(name))
     config: Any = AutoConfig.from_pretrained(name)
     auto_model = _auto_model(config)
-    options = {} if spread is None else spread.load_options(config)
+    if spread is not None:
+        options = options | spread.load_options(config)
     model, report = auto_model.from_pretrained(
         name, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
     )

@@ -13,6 +13,7 @@ from outrider.decoding.batching import batching
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.encoded import EncodedCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import tree_mask
 from outrider.targets.self_test_text import differ
@@ -56,7 +57,7 @@ def read_at_once(
     model: "PreTrainedModel", texts: Sequence[Sequence[int]], source: list[int] | None
 ) -> Float[Tensor, "texts tokens vocab"]:
     """Returns the logits of texts of one length, read in one pass."""
-    ids = torch.tensor(texts, device=model.device)
+    ids = torch.tensor(texts, device=home(model))
     sources = [source or []] * len(texts)
     cache = new_cache(model) if source is None else EncodedCache(model, sources)
     return run_pass(model, cache, PassInput(ids, ids.shape[1])).logits
@@ -84,7 +85,7 @@ def sources_differ(subject: Subject, start: int) -> bool:
     """Returns whether the logits of texts about sources of different lengths are wrong."""
     model, text = subject.model, subject.text[:start]
     sources = [subject.source or [], (subject.source or [])[:-2]]
-    cache, ids = EncodedCache(model, sources), torch.tensor([text, text], device=model.device)
+    cache, ids = EncodedCache(model, sources), torch.tensor([text, text], device=home(model))
     rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
     alone = CachedModel(model, source=sources[1]).feed(text, 1)
     return differ(rows, torch.cat([subject.logits[start - 1 : start], alone]))

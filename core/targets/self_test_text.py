@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.recurrent import NO_MASK, has_states
 
 if TYPE_CHECKING:
@@ -53,11 +54,14 @@ def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
 def beyond_a_test(model: "PreTrainedModel") -> str:
     """Returns why a short text can't test a model, worded to follow "since"; "" if it can.
 
-    Recurrent states take no masks. GPT-Neo's local layers and Llama 4's temperatures (one more
-    every 8,192 tokens) depend on positions in the cache.
+    Recurrent states take no masks, and flash attention takes those of padding alone. GPT-Neo's
+    local layers and Llama 4's temperatures (one more every 8,192 tokens) depend on positions in the
+    cache.
     """
     if has_states(model):
         return NO_MASK
+    if "flash" in attention(model):
+        return f"{attention(model)} reads chains alone: expected flex_attention, sdpa or eager"
     config: Any = model.config.get_text_config()
     local = getattr(config, "window_size", None)
     if isinstance(local, int) and local > SHORT:

@@ -1,7 +1,7 @@
 """Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -61,6 +61,9 @@ class TransformersTarget(Target):
         passes of a few rows take a third of the time, and the text is that of the rounded numbers.
         int4 packs them as four bits, but for the head. Both need float32 or bfloat16 on a CPU, and
         a C compiler. Defaults to None.
+    device_map, quantization_config, attn_implementation: as transformers' `from_pretrained` takes
+        them, for a model that is loaded here: devices by part of the model, or auto; weights of
+        eight or four bits, or FP8; sdpa, eager, flex_attention, or a kind of flash attention.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in
         the call to run their parts of the passes, and end when the first does.
@@ -88,18 +91,28 @@ class TransformersTarget(Target):
         device: str = "auto",
         optimize: str = "auto",
         quantize: str | None = None,
+        device_map: str | dict[str, Any] | None = None,
+        quantization_config: dict[str, Any] | None = None,
+        attn_implementation: str | None = None,
         tensor_parallel: bool = False,
         generation_config: Defaults = "apply",
     ) -> None:
         require_engine(optimize, "target.optimize")
         is_name = isinstance(model, str | Path)
+        options = {
+            "device_map": device_map,
+            "quantization_config": quantization_config,
+            "attn_implementation": attn_implementation,
+        }
+        options = {setting: value for setting, value in options.items() if value is not None}
+        _require_loading(model, device, tensor_parallel, options)
         if tensor_parallel:
             _require_spreadable(model, device, optimize)
             optimize = RANKS
         name = str(model) if is_name else ""
         if is_name:
             spread = engines()[RANKS] if tensor_parallel else None
-            model, tokenizer = load(name, dtype, device, spread)
+            model, tokenizer = load(name, dtype, device, spread, options)
         else:
             model, tokenizer = unpacked(model, tokenizer)
         refuse_stateful(model)
@@ -169,8 +182,8 @@ class TransformersTarget(Target):
         return engine_of(self.model).threads(self.model)
 
     def fingerprint(self) -> str | None:
-        if engine_of(self.model).spreads:  # no rank has all of the weights
-            return None
+        if engine_of(self.model).spreads or not self._origin.is_known():
+            return None  # no rank has all of the weights
         if self._fingerprint is None:
             digest = hashlib.sha256(self.model.config.to_json_string().encode())
             digest.update(str(self._start or "").encode())  # it may come from a generation config
@@ -178,6 +191,18 @@ class TransformersTarget(Target):
             digest.update(self._origin.hash().encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
+
+
+def _require_loading(
+    model: Any, device: str, tensor_parallel: bool, options: Mapping[str, Any]
+) -> None:
+    """Raises `ConfigError` if there are options for loading a model that is not loaded here."""
+    for setting, value in options.items():
+        field, is_name = f"target.{setting}", isinstance(model, str | Path)
+        require(is_name, field, value, "null for a model that is loaded already")
+        require(not tensor_parallel, field, value, "null with target.tensor_parallel")
+    is_free = device == "auto" or "device_map" not in options
+    require(is_free, "target.device", device, "auto with target.device_map")
 
 
 def _require_spreadable(model: Any, device: str, optimize: str) -> None:

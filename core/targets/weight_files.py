@@ -12,6 +12,7 @@ import torch
 
 from outrider.plugins.code_version import hash_files
 from outrider.targets.adapters import base_of, is_adapter
+from outrider.targets.passes.placement import is_offloaded
 from outrider.targets.plain_parts import plain_parts
 
 SUFFIXES = (".safetensors", ".bin")
@@ -92,9 +93,17 @@ class WeightsOrigin:
                 digest.update(whole.numpy().data)
         return digest.hexdigest()
 
+    def is_known(self) -> bool:
+        """Returns whether there are files, or all values are at hand."""
+        return bool(self._files) or not is_offloaded(self._model)
+
     def _state(self) -> list[tuple[int, int]]:
         stats = (path.stat() for path in self._files)
         return [
-            *((id(weight), weight._version) for weight in self._model.parameters()),
+            *(
+                (id(weight), weight._version)
+                for weight in self._model.parameters()
+                if not weight.is_meta  # one that is elsewhere is another after each pass
+            ),
             *((stat.st_size, stat.st_mtime_ns) for stat in stats),
         ]

@@ -3,21 +3,22 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers.cache_utils import Cache, CacheLayerMixin
 
-from outrider.extras.cpu.fused_decoder import fused_pass
+from outrider.targets.passes.forward import cache_argument, takes
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
 from outrider.targets.passes.tree_mask import additive_mask
+from outrider.targets.passes.windows import layer_masks
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
 
 CAPACITY = 1024
 """How many tokens a new cache has room for; it doubles when it is full."""
@@ -27,21 +28,64 @@ SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
 
 
 @final
-class _Buffers:
-    """The cache of a compiled pass, which writes at `slots` and reads whole buffers."""
+class _BufferLayer(CacheLayerMixin):
+    """A layer whose passes write at `cache.slots`, and read whole buffers.
 
-    def __init__(self) -> None:
-        self.keys: list[Tensor] = []
-        self.values: list[Tensor] = []
-        self.slots = torch.empty(0, dtype=torch.long)
+    Its length is always 0 to the model, which is told positions and masks: a number that changes
+    would be compiled again each time.
+    """
 
-    def update(self, keys: Tensor, values: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-        self.keys[layer].index_copy_(2, self.slots, keys)
-        self.values[layer].index_copy_(2, self.slots, values)
-        return self.keys[layer], self.values[layer]
+    is_compileable = True
+    is_sliding = False
+
+    def __init__(self, cache: "_Buffers") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._cache = cache
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        self.dtype, self.device = key_states.dtype, key_states.device
+        self.grown = tuple(GrowingTensor(spare=CAPACITY, zeros=True) for _ in range(2))
+        self._like = (key_states, value_states)
+        self.reserve(self._cache.reserved)
+        self._like = (self.keys, self.values)
+        self.is_initialized = True
+
+    def reserve(self, tokens: int) -> None:
+        """Makes room for at least `tokens` tokens."""
+        self.keys, self.values = (
+            grown.reserve(tokens, like) for grown, like in zip(self.grown, self._like, strict=True)
+        )
+
+    def update(
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        self.keys.index_copy_(2, self._cache.slots, key_states)
+        self.values.index_copy_(2, self._cache.slots, value_states)
+        return self.keys, self.values
 
     def get_seq_length(self) -> int:
         return 0
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.keys.shape[2], 0
+
+    def get_max_length(self) -> int:
+        return -1
+
+
+@final
+class _Buffers(Cache):
+    """transformers' cache of a compiled pass: its layers are made by the first pass.
+
+    slots: where the next pass writes. reserved: the tokens that new layers have room for at least.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.slots = torch.empty(0, dtype=torch.long, device=device)
+        self.reserved = 0
+        super().__init__(layer_class_to_replicate=partial(_BufferLayer, self))  # type: ignore[arg-type]
 
 
 @final
@@ -55,29 +99,23 @@ class _Layer:
 class CompiledCache(PassCache):
     """Keys and values of one sequence, in buffers that never move.
 
-    A rollback only changes the length; what lies beyond it is masked, and overwritten later.
+    A rollback only changes the length; what lies beyond it is masked, and overwritten later. The
+    first pass makes the buffers, and is not compiled.
 
     run: the compiled form of `uncompiled(model)`.
     """
 
     def __init__(self, model: "PreTrainedModel", run: Callable[..., Any]) -> None:
-        config: Any = model.config
         self._model, self._run, self._length = model, run, 0
-        layers, heads = int(config.num_hidden_layers), int(config.num_key_value_heads)
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self._like = torch.empty((1, heads, 0, int(dim)), dtype=model.dtype, device=model.device)
-        self._keys, self._values = (
-            [GrowingTensor(spare=CAPACITY, zeros=True) for _ in range(layers)] for _ in range(2)
-        )
-        self._buffers = _Buffers()
-        self._reserve(0)
+        self._buffers = _Buffers(model.device)
 
     @property
     def layers(self) -> list[_Layer]:
         """Returns the keys and values of each layer, as transformers' caches do."""
+        known: Any = self._buffers.layers
         return [
-            _Layer(keys[:, :, : self._length], values[:, :, : self._length])
-            for keys, values in zip(self._buffers.keys, self._buffers.values, strict=True)
+            _Layer(layer.keys[:, :, : self._length], layer.values[:, :, : self._length])
+            for layer in known
         ]
 
     def get_seq_length(self) -> int:
@@ -91,8 +129,10 @@ class CompiledCache(PassCache):
         indices = torch.tensor(
             [start + row for row in rows], dtype=torch.long, device=self._model.device
         )
-        for grown in (*self._keys, *self._values):
-            grown.retain_rows(start, indices)
+        known: Any = self._buffers.layers
+        for layer in known:
+            for grown in layer.grown:
+                grown.retain_rows(start, indices)
         self._length = start + len(rows)
 
     def feed(self, inputs: PassInput) -> Pass:
@@ -104,19 +144,19 @@ class CompiledCache(PassCache):
     def _append(self, inputs: PassInput, sizes: Sequence[int] = SIZES) -> Pass:
         """Appends tokens, padded to the next of some sizes, which are compiled."""
         count = inputs.ids.shape[1]
-        size = next((size for size in sizes if size >= count), count)
-        self._reserve(self._length + size)
-        self._buffers.slots = torch.arange(
-            self._length, self._length + size, device=self._model.device
-        )
-        positions = self._buffers.slots[None].clone()
+        is_compiled = bool(self._buffers.layers) and any(size >= count for size in sizes)
+        size = next(size for size in sizes if size >= count) if is_compiled else count
+        capacity = self._reserve(self._length + size)
+        slots = torch.arange(self._length, self._length + size, device=self._model.device)
+        self._buffers.slots = slots
+        positions = slots[None].clone()
         if inputs.positions is not None:
             positions[:, :count] = inputs.positions
-        run = self._run if size in sizes else uncompiled(self._model)
+        run = self._run if is_compiled else uncompiled(self._model)
         logits, states = run(
             pad(inputs.ids, (0, size - count)),
             self._buffers,
-            self._full_mask(inputs.mask, count),
+            layer_masks(self._model, self._full_mask(inputs.mask, count, capacity)),
             positions,
             tuple(sorted(inputs.states)),
         )
@@ -128,34 +168,45 @@ class CompiledCache(PassCache):
         )
 
     def _full_mask(
-        self, mask: Float[Tensor, "1 1 count kv_length"] | None, count: int
+        self, mask: Float[Tensor, "1 1 count kv_length"] | None, count: int, capacity: int
     ) -> Float[Tensor, "1 1 size capacity"]:
         """Returns `mask` extended to the padded size and whole buffers; the rest is a chain's."""
-        slots, capacity = self._buffers.slots, self._buffers.keys[0].shape[2]
+        slots = self._buffers.slots
         sees = torch.arange(capacity, device=slots.device) <= slots[:, None]
         full = additive_mask(sees, self._model.dtype)
         if mask is not None:
             full[:count, : self._length + count] = mask[0, 0]
         return full[None, None]
 
-    def _reserve(self, tokens: int) -> None:
-        """Makes room for at least `tokens` tokens in every layer."""
-        self._buffers.keys = [grown.reserve(tokens, self._like) for grown in self._keys]
-        self._buffers.values = [grown.reserve(tokens, self._like) for grown in self._values]
+    def _reserve(self, tokens: int) -> int:
+        """Makes room for at least `tokens` tokens in every layer; returns how many there is for."""
+        known: Any = self._buffers.layers
+        for layer in known:
+            layer.reserve(tokens)
+        self._buffers.reserved = tokens
+        return int(known[0].keys.shape[2]) if known else tokens + CAPACITY
 
 
 def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
-    """Returns a function that runs a pass over a cache of fixed size."""
+    """Returns a function that runs a pass of a model's modules over a cache of fixed size."""
+    name = cache_argument(type(model).forward)
 
     def run(
         ids: Int[Tensor, "1 size"],
         buffers: _Buffers,
-        mask: Float[Tensor, "1 1 size capacity"],
+        masks: Any,
         positions: Int[Tensor, "1 size"],
         states: Collection[int],
     ) -> tuple[Tensor, dict[int, Tensor]]:
-        inputs = PassInput(ids, ids.shape[1], mask, positions, states)
-        result = fused_pass(model, cast("Cache", buffers), inputs)
-        return result.logits, result.states
+        options: dict[str, Any] = {name: buffers, "output_hidden_states": bool(states)}
+        output: Any = model(
+            input_ids=ids, attention_mask=masks, position_ids=positions, use_cache=True, **options
+        )
+        return output.logits, {number: output.hidden_states[number] for number in states}
 
     return run
+
+
+def takes_places(model: "PreTrainedModel") -> bool:
+    """Returns whether a model can be told the positions of tokens, as such a pass has to."""
+    return takes(type(model).forward, "position_ids")

@@ -51,6 +51,10 @@ class PackedWeights(BatchEngine):
         wrapped = (weight for weight in model.parameters() if not is_unwrapped(weight))
         if (weight := next(wrapped, None)) is not None:  # such as torchao's rounded ones
             return f"its weights are {type(weight).__name__}"
+        if method := getattr(model, "quantization_method", None):
+            return f"its weights are rounded by {getattr(method, 'value', method)}"
+        if hasattr(model, "_hf_hook"):
+            return "accelerate moves its parts between devices"
         return "" if can_pack(model) else NO_KERNEL
 
     def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:

@@ -16,6 +16,7 @@ from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import TreeMask, additive_mask
@@ -54,6 +55,7 @@ class CachedModel:
         refuse_stateful(model)
         refuse_other_kind(model, encoder=source is not None)
         self.model = model
+        self._device = home(model)
         self._state_of = {name: state_number(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
         self._states = {name: GrowingTensor() for name in self._state_of}
@@ -90,7 +92,7 @@ class CachedModel:
             By default the tokens continue it as a chain.
         """
         inputs = PassInput(
-            placed(tokens, self.model.device)[None],
+            placed(tokens, self._device)[None],
             rows,
             mask,
             positions,
@@ -127,7 +129,7 @@ class CachedModel:
 
         tree: what each token attends to. By default the tokens continue the text as a chain.
         """
-        inputs = PassInput(placed(tokens, self.model.device)[None], 0, states={-1})
+        inputs = PassInput(placed(tokens, self._device)[None], 0, states={-1})
         if tree is not None:
             mask, positions = self._placed(tree)
             inputs = replace(inputs, mask=mask, positions=positions)
@@ -135,9 +137,8 @@ class CachedModel:
 
     def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
         """Returns the mask and the positions of a tree's tokens, in the form of `PassInput`."""
-        device = self.model.device
-        mask = additive_mask(placed(tree.sees, device), self.model.dtype)[None, None]
-        return mask, placed(tree.positions, device)[None]
+        mask = additive_mask(placed(tree.sees, self._device), self.model.dtype)[None, None]
+        return mask, placed(tree.positions, self._device)[None]
 
     def drop(self, count: int) -> None:
         """Removes the last `count` tokens from the cache."""
@@ -163,7 +164,7 @@ class CachedModel:
         start = self.length - count
         self._cache.retain_rows(count, rows)
         for states in self._states.values():
-            indices = torch.tensor(rows, dtype=torch.long, device=self.model.device) + start
+            indices = torch.tensor(rows, dtype=torch.long, device=self._device) + start
             states.retain_rows(start, indices)
 
 

@@ -15,6 +15,7 @@ from outrider.plugins.registry import installed
 from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.placement import weight_at_home
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -96,8 +97,7 @@ class Engine(ABC):
 
     def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
         """Returns a model's input or output embeddings, as a whole."""
-        weight: Tensor = getattr(model, f"get_{name}")().weight
-        return weight
+        return weight_at_home(model, getattr(model, f"get_{name}")())
 
     def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
         """Returns the precision of the keys and values in a model's cache."""

@@ -15,6 +15,7 @@ from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -72,7 +73,7 @@ def without_final_norm(model: "PreTrainedModel", layers: int) -> "PreTrainedMode
 def _states(model: "PreTrainedModel", number: int) -> Float[Tensor, "1 tokens width"]:
     """Returns the states of a short text, by the number that transformers gives them."""
     size = int(model.config.get_text_config().vocab_size)
-    ids = torch.tensor([[size // 2, size // 3]], device=model.device)
+    ids = torch.tensor([[size // 2, size // 3]], device=home(model))
     inputs = PassInput(ids, 0, states={number})
     return engine_of(model).run_pass(model, GrowingCache(), inputs).states[number]
 
@@ -194,7 +195,7 @@ def _runs_only(model: Any, short: Any, total: int, kept: Sequence[int]) -> bool:
     """Returns whether `short` runs just the layers in `kept`, with other logits than `model`."""
     runs = [set[int]() for _ in _layer_lists(model, total)]
     size = int(model.config.get_text_config().vocab_size)
-    ids = torch.tensor([[size // 2, size // 3]], device=model.device)  # the first may be padding
+    ids = torch.tensor([[size // 2, size // 3]], device=home(model))  # the first may be padding
     with ExitStack() as hooks:
         for ran, modules in zip(runs, _layer_lists(model, total), strict=True):
             for index, layer in enumerate(modules):

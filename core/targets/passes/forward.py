@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from outrider.targets.passes.block_masks import block_masks
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.windows import layer_masks
 
@@ -21,12 +22,12 @@ def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
     """Appends tokens to one of transformers' caches, and returns their logits and states."""
     forward = type(model).forward
     options: dict[str, Any] = {cache_argument(forward): cache}
-    if _takes(forward, "logits_to_keep"):  # 0 would keep all of them
+    if takes(forward, "logits_to_keep"):  # 0 would keep all of them
         options["logits_to_keep"] = inputs.rows or inputs.ids.new_empty(0)
     if inputs.mask is not None:
-        masks = layer_masks(model, inputs.mask)
+        masks = block_masks(model, layer_masks(model, inputs.mask))
         options |= {"attention_mask": masks, "position_ids": inputs.positions}
-    elif inputs.positions is not None and _takes(forward, "position_ids"):
+    elif inputs.positions is not None and takes(forward, "position_ids"):
         options["position_ids"] = inputs.positions
     if inputs.states:
         options["output_hidden_states"] = True
@@ -40,7 +41,7 @@ def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> 
 def cache_argument(forward: Callable[..., Any]) -> str:
     """Returns the name by which the `forward` of a model or layer takes its cache."""
     for name in CACHE_ARGUMENTS:
-        if _takes(forward, name):
+        if takes(forward, name):
             return name
     from transformers.masking_utils import create_causal_mask
 
@@ -48,6 +49,6 @@ def cache_argument(forward: Callable[..., Any]) -> str:
 
 
 @cache
-def _takes(forward: Callable[..., Any], name: str) -> bool:
+def takes(forward: Callable[..., Any], name: str) -> bool:
     """Returns whether a model's forward has a parameter of this name."""
     return name in inspect.signature(forward).parameters

@@ -102,7 +102,7 @@ class GrowingCache(Cache):
         layers: Any = self.layers
         indices = placed([start + row for row in rows], layers[0].device).long()
         for layer in layers:
-            layer.retain_rows(start, indices)
+            layer.retain_rows(start, indices.to(layer.device))  # each may have one of its own
 
 
 def extend_buffers(

@@ -15,6 +15,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import Engine, engine_of
+from outrider.targets.passes.placement import home
 
 UNTRAINED = "untrained"
 """The path that stands for random weights."""
@@ -157,4 +158,4 @@ def with_random_weights(make: Callable[[], Network], target: Target, seed: int) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = make()
-    return network.to(target.model.device, target.model.dtype).eval()
+    return network.to(home(target.model), target.model.dtype).eval()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from outrider import Sampling, decode
 from outrider.contract.round import Round
@@ -13,7 +12,7 @@ from outrider.decoding import clock
 from outrider.extras.bench.waits import counted
 from outrider.plugins.registry import make
 from outrider.testing.tiny_targets import tiny_target
-from tests.devices import accelerator
+from tests.devices import accelerator, moved
 
 VOCAB = 600
 """Larger than what top-p sorts as a whole on a CPU."""
@@ -41,15 +40,6 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda: None)
     with accelerator() as device:
         yield device
-
-
-def moved(model: nn.Module, device: torch.device) -> None:
-    """Moves a model as `model.to` does, which takes no tensors of a make-believe device."""
-    for module in model.modules():
-        for name, weight in module.named_parameters(recurse=False):
-            setattr(module, name, nn.Parameter(weight.detach().to(device), requires_grad=False))
-        for name, buffer in module.named_buffers(recurse=False):
-            setattr(module, name, buffer.to(device))
 
 
 def rounds(target: Any, rule: str, sampling: Sampling) -> Iterator[Round]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.models import build, entries
 
 from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
@@ -23,6 +24,8 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 
+ENTRIES = {entry.name: entry for entry in entries()}
+
 
 def compiled(model: Any, compiler: Any) -> None:
     engine = CompiledPasses(compiler)
@@ -31,25 +34,32 @@ def compiled(model: Any, compiler: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def pair(llama: Any) -> Any:
-    """A plain target, and the same one compiled."""
-    plain = llama(
-        max_position_embeddings=400,
-        num_key_value_heads=2,
-        num_attention_heads=4,
-        num_hidden_layers=2,
+def plain(llama: Any) -> Any:
+    """A target whose engine is transformers' modules."""
+    return TransformersTarget(
+        llama(
+            max_position_embeddings=400,
+            num_key_value_heads=2,
+            num_attention_heads=4,
+            num_hidden_layers=2,
+        )
     )
-    other = copy.deepcopy(plain)
-    compiled(
-        other,
-        lambda function: torch.compile(
-            function, backend="aot_eager", fullgraph=True, dynamic=False
-        ),
-    )
-    return TransformersTarget(plain), TransformersTarget(other)
 
 
-def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
+def beside(plain: Any, compiler: Any) -> Any:
+    """Returns a target, and the same one compiled."""
+    model = copy.deepcopy(plain.model)
+    compiled(model, compiler)
+    return plain, TransformersTarget(model)
+
+
+@pytest.fixture(scope="module")
+def pair(plain: Any) -> Any:
+    """A plain target, and the same one whose passes would be compiled."""
+    return beside(plain, lambda function: function)
+
+
+def test_one_graph_a_size_serves_every_round(plain: Any) -> None:
     graphs = []
 
     def counted(function: Any) -> Any:
@@ -60,9 +70,7 @@ def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
             backend=lambda graph, _: graphs.append(graph) or graph,
         )
 
-    model = copy.deepcopy(pair[0].model)
-    compiled(model, counted)
-    target = TransformersTarget(model)
+    _, target = beside(plain, counted)
     session = target.open([3] * 40)
     for drafted in (0, 3, 3, 2, 3, 3, 2, 3):
         session.score(Draft((5,) * drafted, tuple(range(-1, drafted - 1)), (None,) * drafted))
@@ -70,8 +78,12 @@ def test_one_graph_a_size_serves_every_round(pair: Any) -> None:
     assert len(graphs) == 1  # the prompt is read without one; then four rows, or three padded
 
 
-def test_scores_are_those_of_the_plain_model(pair: Any) -> None:
-    plain, fast = (target.open([3, 4, 5], frozenset({"hidden_states.1"})) for target in pair)
+def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
+    def graphs(function: Any) -> Any:
+        return torch.compile(function, backend="eager", fullgraph=True, dynamic=False)
+
+    targets = beside(plain, graphs)
+    plain, fast = (target.open([3, 4, 5], frozenset({"hidden_states.1"})) for target in targets)
     tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
     chain = Draft((5, 6), (-1, 0), (None,) * 2)
     rounds = [
@@ -147,14 +159,34 @@ def test_a_rollback_moves_nothing(pair: Any) -> None:
     assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]
 
 
-def test_other_kinds_are_refused() -> None:
-    from transformers import GPT2Config, GPT2LMHeadModel
+@pytest.mark.parametrize("name", ["gpt2", "gemma3_text", "mixtral", "deepseek_v3"])
+def test_other_architectures_have_the_scores_of_their_modules(name: str) -> None:
+    """Learned places, two windows, experts, and keys of another width than values."""
+    model = build(ENTRIES[name])
+    plain = TransformersTarget(copy.deepcopy(model))
+    compiled(model, lambda function: function)
+    sessions = [it.open([7, 9, 11, 13, 15, 17, 6, 8]) for it in (plain, TransformersTarget(model))]
+    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
+    for draft, verdict in ((tree, Verdict((1, 3), 4)), (tree, Verdict((0,), 5))):
+        right, logits = (session.score(draft) for session in sessions)
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-4)
+        for session in sessions:
+            session.commit(verdict)
 
-    with torch.random.fork_rng(devices=[]):
-        model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
-    with pytest.raises(
-        ConfigError, match=r"optimize='compile': .*, since GPT2LMHeadModel is none of"
-    ):
-        TransformersTarget(model.eval(), optimize="compile")
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("bloom", "BloomForCausalLM takes no positions of tokens"),
+        ("mamba2", "Mamba2ForCausalLM keeps recurrent states beside its cache"),
+        ("ctrl", "CTRLLMHeadModel is not static: over a cache of fixed size"),
+    ],
+)
+def test_passes_that_are_not_static_are_refused(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"^[^\n]*optimize='compile': .*, since {reason}[^\n]*$"):
+        TransformersTarget(build(ENTRIES[name]), optimize="compile")
+
+
+def test_an_unknown_engine_is_refused(llama: Any) -> None:
     with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
-        TransformersTarget(model.eval(), optimize="fast")
+        TransformersTarget(llama(), optimize="fast")

@@ -1,0 +1,34 @@
+"""Where the parts of a model are, which need not be on one device."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+def home(model: "PreTrainedModel") -> torch.device:
+    """Returns the device that a model takes its input on, and gives its output.
+
+    The parts of a model with a `device_map` are run by accelerate's hooks, which move what goes
+    from one to the next.
+    """
+    device = getattr(getattr(model, "_hf_hook", None), "execution_device", None)
+    return model.device if device is None else torch.device(device)
+
+
+def is_offloaded(model: "PreTrainedModel") -> bool:
+    """Returns whether some weights are read into the device at each pass, and not there between."""
+    return any(weight.is_meta for weight in model.parameters())
+
+
+def weight_at_home(model: "PreTrainedModel", module: Any) -> Float[Tensor, "rows width"]:
+    """Returns the weight of a part on its model's home, wherever it is between passes."""
+    weight: Tensor = module.weight
+    hook = getattr(module, "_hf_hook", None)
+    if weight.is_meta and hook is not None:
+        weight = hook.weights_map["weight"]
+    return weight.to(home(model))

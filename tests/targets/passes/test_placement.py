@@ -1,0 +1,103 @@
+"""Models whose parts are on several devices, or on the disk, write the text of one in memory."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+
+from outrider import ConfigError, TargetError, decode
+from outrider.plugins.registry import make
+from outrider.targets.passes.placement import home, is_offloaded
+from outrider.targets.transformers import TransformersTarget
+from tests.devices import accelerator, moved
+
+ON_DISK = {
+    "model.embed_tokens": "disk",
+    "model.layers.0": "cpu",
+    "model.layers.1": "disk",
+    "model.layers.2": "disk",
+    "model.norm": "cpu",
+    "model.rotary_emb": "cpu",
+    "lm_head": "disk",
+}
+DRAFTS = [
+    ({"drafter": "prompt_lookup"}, "token"),
+    ({"drafter": "eagle", "path": "untrained", "tree": "top:2x2"}, "candidates"),
+]
+"""Chains that copy, and trees of a network that reads the model's states."""
+
+
+def text(target: Any, drafter: Any, rule: str) -> list[int]:
+    rounds = decode(
+        target,
+        make("drafter", drafter),
+        make("verifier", rule),
+        [3, 4, 5, 3, 4],
+        gamma=3,
+        budget=6,
+        max_new_tokens=12,
+    )
+    return [token for round in rounds for token in round.tokens]
+
+
+@pytest.mark.parametrize(("drafter", "rule"), DRAFTS)
+def test_weights_on_the_disk_write_the_same_text(folder: Path, drafter: Any, rule: str) -> None:
+    whole = TransformersTarget(str(folder), optimize="none")
+    parts = TransformersTarget(str(folder), device_map=ON_DISK)
+    assert is_offloaded(parts.model)
+    assert not is_offloaded(whole.model)
+    assert home(parts.model) == home(whole.model)
+    assert text(parts, drafter, rule) == text(whole, drafter, rule)
+    assert parts.fingerprint() == whole.fingerprint()
+
+
+def test_weights_on_the_disk_are_not_packed_and_not_cut(folder: Path) -> None:
+    line = r"^target.optimize='packed': expected none, since accelerate moves its parts"
+    with pytest.raises(ConfigError, match=line):
+        TransformersTarget(str(folder), device_map=ON_DISK, optimize="packed")
+    target = TransformersTarget(str(folder), device_map=ON_DISK)
+    assert target.tested.layers == "it can't be cut after its first layers"
+    assert TransformersTarget(target.model).fingerprint() is None  # its files are not known
+
+
+@pytest.mark.parametrize(("drafter", "rule"), DRAFTS)
+def test_layers_on_two_devices_write_the_same_text(llama: Any, drafter: Any, rule: str) -> None:
+    model = llama()
+    expected = text(TransformersTarget(model), drafter, rule)
+    with accelerator() as device:
+        add_hook_to_module(model, AlignDevicesHook("cpu", io_same_device=True))
+        for number, layer in enumerate(model.model.layers):
+            there = device if number == 1 else "cpu"
+            moved(layer, there)
+            hook = AlignDevicesHook(there, skip_keys=model._skip_keys_device_placement)
+            add_hook_to_module(layer, hook)
+        target = TransformersTarget(model)
+        assert (target.tested.trees, target.tested.batches) == ("", "")
+        assert text(target, drafter, rule) == expected
+
+
+def test_options_of_loading_are_refused_where_nothing_is_loaded(llama: Any, folder: Path) -> None:
+    line = "^target.device_map='auto': expected null for a model that is loaded already$"
+    with pytest.raises(ConfigError, match=line):
+        TransformersTarget(llama(), device_map="auto")
+    with pytest.raises(ConfigError, match=r"^target.device='cpu': expected auto with target.devi"):
+        TransformersTarget(str(folder), device="cpu", device_map="auto")
+    line = "^target.attn_implementation='sdpa': expected null with target.tensor_parallel$"
+    with pytest.raises(ConfigError, match=line):
+        TransformersTarget(str(folder), attn_implementation="sdpa", tensor_parallel=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"quantization_config": {"load_in_4bit": True}}, r"pip install"),
+        ({"quantization_config": {"quant_method": "quanto"}}, r"pip install optimum-quanto"),
+        ({"quantization_config": {"quant_method": "three"}}, "Unknown quantization type, got thr"),
+        ({"device_map": {"": "warp"}}, "warp"),
+        ({"attn_implementation": "flash_attention_2"}, "FlashAttention2 .* installed"),
+    ],
+)
+def test_what_is_not_here_is_one_line(folder: Path, options: dict[str, Any], line: str) -> None:
+    with pytest.raises(TargetError, match=rf"^model=[^\n]* can't be loaded: [^\n]*{line}[^\n]*$"):
+        TransformersTarget(str(folder), **options)
