@@ -28,7 +28,7 @@ SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
 
 
 @final
-class _BufferLayer(CacheLayerMixin):
+class _BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     """A layer whose passes write at `cache.slots`, and read whole buffers.
 
     Its length is always 0 to the model, which is told positions and masks: a number that changes

@@ -8,7 +8,7 @@ from tiny.models import build, entries
 
 from outrider import TargetError
 from outrider.contract.draft import ROOT
-from outrider.targets.passes.block_masks import FLEX
+from outrider.targets.passes.block_masks import FLEX, attention
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.tree_mask import tree_mask
 from outrider.targets.self_test_text import beyond_a_test
