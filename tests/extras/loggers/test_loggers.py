@@ -87,7 +87,7 @@ def test_lines_of_json_hold_settings_progress_and_rates(tmp_path: Path) -> None:
         )
 
 
-def test_a_resumed_run_goes_on_with_its_sums(tmp_path: Path) -> None:
+def test_a_resumed_run_continues_its_sums(tmp_path: Path) -> None:
     lines = tmp_path / "logs" / "lines.jsonl"
     follow(logger("json_lines", tmp_path), tmp_path)
     *_, whole, _ = map(json.loads, lines.read_text().splitlines())

@@ -86,7 +86,7 @@ def test_each_answer_of_a_conversation_is_a_text(
     assert all(text.written == [text.ids[text.start :]] for text in texts)
 
 
-def test_what_opens_a_conversation_is_context(chatty: Any, tmp_path: Path) -> None:
+def test_the_opening_of_a_conversation_is_context(chatty: Any, tmp_path: Path) -> None:
     talk = [{"from": who, "value": "a cat"} for who in ("gpt", "human", "gpt")]
     (text,) = read_rows(written(tmp_path / "x.jsonl", {"conversations": talk}), chatty, 9)
     assert text.start == len(text.ids) - 3
@@ -106,7 +106,7 @@ def test_an_answer_may_open_in_another_way_than_the_prompt_for_it(
         read_rows(path, chatty, 9)
 
 
-def test_what_goes_past_the_longest_text_is_cut_off(target: Any, tmp_path: Path) -> None:
+def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -> None:
     row = {"input_ids": [3] * 300, "loss_mask": [0, 1] * 150}
     (text,) = read_rows(written(tmp_path / "x.jsonl", row), target, 9)
     assert (len(text.ids), text.mask) == (256, [0, 1] * 128)

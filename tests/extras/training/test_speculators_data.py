@@ -84,7 +84,7 @@ def test_a_drafter_learns_the_same_from_it(folder: Path, data: Path, console: An
         torch.testing.assert_close(loss, right, rtol=1e-2, atol=1e-3)  # half precision, and float32
 
 
-def test_its_frequencies_choose_the_vocabulary(
+def test_frequencies_in_the_rows_choose_the_vocabulary(
     run: Any, model: list[str], data: Path, tmp_path: Path
 ) -> None:
     torch.save({5: 9, 30: 8, 7: 8, 2: 1}, data / "token_freq.pt")

@@ -50,7 +50,7 @@ def test_a_bet_is_fair_after_any_history(make: object) -> None:
 
 
 @pytest.mark.parametrize("make", BETS)
-def test_a_text_is_worth_what_its_tokens_are(make: object) -> None:
+def test_a_text_is_worth_its_tokens(make: object) -> None:
     whole, apart = (after_history(make, np.random.default_rng(0)) for _ in range(2))
     draws = np.random.default_rng(1)
     tokens = tuple(draws.integers(SIZE, size=6).tolist())
