@@ -33,7 +33,9 @@ def write_parallel_model(path: Path, target: Target, folder: Path) -> None:
     *known, mask = model.get_input_embeddings().weight.split([target_rows(target), 1])
     table, place = known[0].clone(), spare_token(target)
     table[place] = mask[0]
-    model.set_input_embeddings(nn.Embedding(len(table), table.shape[1], _weight=table, _freeze=True))
+    model.set_input_embeddings(
+        nn.Embedding(len(table), table.shape[1], _weight=table, _freeze=True)
+    )
     head = nn.Linear(table.shape[1], len(table), bias=False, device="meta")
     head.weight = nn.Parameter(target.model.get_output_embeddings().weight.detach().clone())
     model.set_output_embeddings(head)

@@ -28,7 +28,7 @@ def check_a_part_is_made_that_loads(make: Make) -> None:
     """Training writes a part that loads by what the recipe returns; a drafter writes a draft."""
     target = tiny_target(VOCAB_SIZE)
     with TemporaryDirectory(prefix="outrider-") as folder:
-        made = make()(_job(Path(folder)))
+        made = make()(tiny_job(Path(folder)))
         role = next((role for role in ROLES if role in made), None)
         assert role is not None, f"it returned {made!r}: expected a role and a name, with settings"
         part = make_part(role, dict(made))
@@ -39,7 +39,8 @@ def check_a_part_is_made_that_loads(make: Make) -> None:
                 assert all(0 <= token < VOCAB_SIZE for token in draft.tokens), f"drafted {draft}"
 
 
-def _job(folder: Path) -> Job:
+def tiny_job(folder: Path) -> Job:
+    """Returns a job for a tiny target, with three prompts. folder: for all that it writes."""
     target = tiny_target(VOCAB_SIZE)
     return Job(
         target=target,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from rich.console import Console
@@ -41,6 +41,8 @@ class SpeculatorsData(TextRecipe):
 
     layers: the states that precede the last ones. Defaults to those that EAGLE-3 reads.
     """
+
+    checks: ClassVar[str] = "outrider.extras.training.data_checks:CHECKS"
 
     layers: list[int] | None
 
