@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -27,7 +27,7 @@ class Batching(ABC):
     checks: where the conformance kit finds the checks of what is asked of a target.
     """
 
-    target: ClassVar[type[Target]]
+    target: ClassVar[type[Any]]
     checks: ClassVar[str]
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """What Outrider brings for several texts at once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class SideBySide(Batching):
     """Texts that share their passes, if the target can score them so."""
 
-    target: ClassVar[type[Target]] = BatchTarget
+    target: ClassVar[type[Any]] = BatchTarget
     checks: ClassVar[str] = "outrider.extras.batches.checks:CHECKS"
 
     def rounds(
