@@ -4,7 +4,11 @@ import json
 import re
 import runpy
 import shlex
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +19,7 @@ from torch.distributed.run import parse_args
 import outrider
 from outrider.cli.quoting import quote_prompt
 from outrider.contract.draft import KINDS
+from outrider.plugins import registry
 from outrider.plugins.config import build, compose
 from outrider.plugins.registry import installed
 
@@ -68,9 +73,15 @@ def quoted(page: Path) -> list[tuple[str, str]]:
     return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
 
 
-COMMANDS = sorted(
-    {line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()}
-)
+WALK = ROOT / "docs" / "tutorial" / "paper.md"
+"""A page whose commands follow from each other."""
+
+
+def commands(*pages: Path) -> list[str]:
+    return [line for page in pages for block in blocks(page, "sh") for line in block.splitlines()]
+
+
+COMMANDS = sorted(set(commands(*(page for page in PAGES if page != WALK))))
 
 
 @pytest.mark.parametrize(
@@ -137,6 +148,43 @@ def test_a_documented_command_runs(
         status, out, err = run(*words, *quick)
     assert status == 0, err
     assert out.strip()
+
+
+SHORT = {"gamma=2,4,6": "gamma=1,2", "sampling.temperature=0,1": "sampling.temperature=0"}
+"""Settings of the walk, and what they are here: fewer runs."""
+
+
+@pytest.mark.usefixtures("few_layers", "prompts_read_once", "drawn_once", "own_plugin")
+def test_a_walk_leads_from_an_idea_to_a_table(run: Any) -> None:
+    """In order, each command in miniature; pip and pytest are what `own_plugin` stands for."""
+    lines = commands(WALK)
+    assert len(lines) <= 20 and "new-plugin" in lines[0]
+    printed = {}
+    for line in lines:
+        program, *words = shlex.split(line.partition(" > ")[0])
+        if program == "outrider":
+            registry.installed.cache_clear()  # each command is a process of its own
+            words = [SHORT.get(word, word) for word in words] + QUICK.get(words[0], [])
+            status, printed[line], err = run(*words)
+            assert status == 0, err
+    tables = [text for line, text in printed.items() if "--format latex" in line]
+    assert len(tables) == 2 and all(r"\toprule" in text for text in tables)
+    few = "1 prompt can't show any of 5 differences: no p by Holm is below 1; 8 prompts could"
+    assert all(few in text for text in tables)
+
+
+@pytest.fixture
+def own_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The package that the walk writes is installed as soon as it is there."""
+    place = tmp_path / "outrider-my-idea"
+    name, module = "my_idea", "outrider_my_idea"
+    entry = SimpleNamespace(name=name, dist=SimpleNamespace(name=place.name))
+    entry.load = lambda: import_module(module)
+    monkeypatch.syspath_prepend(str(place))
+    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] * (place / module).is_dir())
+    yield
+    sys.modules.pop(module, None)
+    registry.installed.cache_clear()
 
 
 def _check_named(program: str, words: list[str]) -> None:

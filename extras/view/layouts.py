@@ -73,7 +73,7 @@ def by_run(summaries: Sequence[Summary], rate: str) -> Table:
     )
     result.add_column("drafter", no_wrap=True)
     for name in labels([summary.run for summary in summaries]):
-        heading = name.replace("temperature ", "T = ").replace(", ", "\n") or rate
+        heading = name.replace("temperature ", "T = ").replace(", ", "\n") or rate.replace("_", " ")
         result.add_column(plain(heading), justify="right")
     columns = [
         {row.drafter: _marked(row, rate, marks(summary)) for row in summary.rows}
