@@ -3,20 +3,21 @@
 import json
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from outrider.base.errors import ConfigError
-from outrider.contract.chance import SampledChance
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Session, Target
-from outrider.extras.serving.requests import Request, Requests
+from outrider.extras.serving.requests import Request, Requests, Row
 from outrider.plugins.registry import installed
 
 VARIABLE = "OUTRIDER_DRAFTER"
@@ -102,28 +103,34 @@ class OutriderProposer:
         ]
         texts = (token_ids_cpu[row, : lengths[row]] for row in drafted)
         drafts: list[list[int]] = [[] for _ in sampled_token_ids]
-        for row, request in zip(drafted, self._requests.follow(texts), strict=True):
-            drafts[row] = self._draft(request)
+        for row, request in zip(drafted, self.follow(texts), strict=True):
+            drafts[row] = list(self.draft(request).tokens)
         return drafts
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: vLLM calls it, and there is no model to load."""
 
-    def _draft(self, request: Request) -> list[int]:
+    def follow(self, texts: Iterable[Row]) -> list[Request]:
+        """Returns the request that each text belongs to."""
+        return self._requests.follow(texts)
+
+    def draft(
+        self, request: Request, sampling: Sampling = GREEDY, chance: Chance = UNUSED
+    ) -> Draft:
+        """Returns a draft for a request; it is empty if there is no room, or the drafter failed."""
         # The engine adds one token to those that are accepted.
         room = min(self._gamma, self._longest - len(request.ids) - 1)
         if request.failed or room < 1:
-            return []
-        pen = Pen(
-            Sheet(sampling=GREEDY, chance=UNUSED, vocab_size=self._target.vocab_size, gamma=room)
-        )
+            return Draft()
+        vocab_size = self._target.vocab_size
+        pen = Pen(Sheet(sampling=sampling, chance=chance, vocab_size=vocab_size, gamma=room))
         try:
             self._requests.drafter(request).propose(request.context, pen)
-            return list(pen.sheet.finish().tokens)
+            return pen.sheet.finish()
         except Exception:  # the request goes on without drafts, and the server with it
             log.exception("%s failed: this request goes on without drafts", self._title)
             self._requests.give_up(request)
-            return []
+            return Draft()
 
     def _new_drafter(self) -> Drafter:
         drafter = self._make()

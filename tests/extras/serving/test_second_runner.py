@@ -1,0 +1,147 @@
+"""The speculator as vLLM's second runner calls it: tokens, distributions, seeds, other methods."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from outrider import ConfigError, Context, Drafter, Pen
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.extras.serving.second_runner import CHOSEN, LEAST, OutriderSpeculator, register
+
+SIZE, LONGEST, GAMMA = 6, 16, 3
+TABLE = torch.linspace(-1, 1, SIZE * SIZE, dtype=torch.float64).reshape(SIZE, SIZE).roll(7)
+
+
+class Drawing(Drafter):
+    """Draws from a table, by the token before."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        last = context.tokens[-1]
+        while pen.open:
+            last = pen.draw(TABLE[last])
+
+
+class Failing(Drafter):
+    def propose(self, context: Context, pen: Pen) -> None:
+        raise RuntimeError("bad luck")
+
+
+def speculator(make: Any, texts: dict[int, list[int]]) -> OutriderSpeculator:
+    """Returns one for requests in these slots."""
+    ids, lengths = torch.zeros(8, LONGEST, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    for slot, text in texts.items():
+        ids[slot, : len(text)] = torch.tensor(text)
+        lengths[slot] = len(text)
+    states = SimpleNamespace(
+        all_token_ids=SimpleNamespace(gpu=ids), total_len=SimpleNamespace(gpu=lengths)
+    )
+    model = SimpleNamespace(
+        max_model_len=LONGEST, get_vocab_size=lambda: SIZE, skip_tokenizer_init=True
+    )
+    config = SimpleNamespace(
+        model_config=model,
+        scheduler_config=SimpleNamespace(max_num_seqs=8),
+        speculative_config=SimpleNamespace(num_speculative_tokens=GAMMA),
+    )
+    return OutriderSpeculator(config, torch.device("cpu"), states, make, "0.32.0")
+
+
+def call(
+    served: OutriderSpeculator, slots: list[int], heats: dict[int, float], **more: Any
+) -> torch.Tensor:
+    temperature = torch.zeros(8)
+    for slot, heat in heats.items():
+        temperature[slot] = heat
+    lengths, ids = served._states.total_len.gpu, served._states.all_token_ids.gpu
+    last = ids.gather(1, (lengths.long() - 1).clamp(min=0)[:, None]).long()
+    batch = SimpleNamespace(num_reqs=len(slots), idx_mapping=torch.tensor(slots))
+    sampled = torch.tensor(more.pop("sampled", [1] * len(slots)))
+    seeds = torch.arange(8) + more.pop("seed", 0)
+    nothing = torch.zeros(1, 8)
+    return served.propose(
+        batch, None, {}, None, None, sampled, 0 * sampled, last, nothing, temperature, seeds, **more
+    )
+
+
+def test_vllm_gets_what_each_token_was_drawn_from() -> None:
+    served = speculator(Drawing, {5: [1, 2], 2: [3]})
+    (drafts, _) = call(served, [5, 2], {5: 0.5, 2: 1.0}).tolist()
+    before = 2
+    for token, logits in zip(drafts, served.draft_logits[5], strict=True):
+        found = (logits / 0.5).softmax(-1)
+        torch.testing.assert_close(found, (TABLE[before] / 0.5).softmax(-1).float())
+        before = token
+
+
+def test_drafts_repeat_with_their_seed_and_differ_without() -> None:
+    served = speculator(Drawing, {slot: [1, 2] for slot in range(8)})
+    heats = dict.fromkeys(range(8), 1.0)
+    first = call(served, list(range(8)), heats).clone()
+    assert torch.equal(first, call(served, list(range(8)), heats))
+    assert len({tuple(row) for row in first.tolist()}) > 1
+    assert not torch.equal(first, call(served, list(range(8)), heats, seed=100))
+
+
+def test_a_written_token_is_a_point_mass_and_a_short_draft_ends_in_the_last_token() -> None:
+    served = speculator(PromptLookup, {0: [1, 2, 3, 1, 2], 1: [4, 5]})
+    assert call(served, [0, 1], {0: 1.0}).tolist() == [[3, 1, 2], [5, 5, 5]]
+    assert served.draft_logits[0].argmax(-1).tolist() == [3, 1, 2]
+    assert served.draft_logits[:2].softmax(-1).amax(-1).tolist() == [[1.0] * GAMMA] * 2
+    assert served.draft_logits.min() == LEAST
+
+
+def test_greedy_requests_get_the_likeliest_tokens() -> None:
+    served = speculator(Drawing, {0: [1, 2]})
+    best, last = [], 2
+    for _ in range(GAMMA):
+        last = int(TABLE[last].argmax())
+        best.append(last)
+    assert call(served, [0], {0: 0.0}).tolist() == [best]
+
+
+def test_prompts_that_are_being_read_and_dry_runs_ask_no_drafter() -> None:
+    served = speculator(Failing, {0: [1, 2]})
+    assert call(served, [0], {}, sampled=[0]).tolist() == [[2] * GAMMA]
+    assert call(served, [0], {}, dummy_run=True).shape == (1, GAMMA)
+
+
+def test_a_drafter_that_fails_leaves_its_request_without_drafts() -> None:
+    served = speculator(Failing, {0: [1, 2]})
+    for _ in range(2):
+        assert call(served, [0], {0: 1.0}).tolist() == [[2] * GAMMA]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    names = ("vllm", "vllm.v1", "vllm.v1.worker", "vllm.v1.worker.gpu")
+    inner = ("vllm.v1.worker.gpu.spec_decode", "vllm.v1.worker.gpu.model_runner")
+    modules = {name: ModuleType(name) for name in (*names, *inner)}
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    gpu: Any = modules["vllm.v1.worker.gpu"]
+    gpu.spec_decode, gpu.model_runner = (modules[name] for name in inner)
+    gpu.spec_decode.init_speculator = gpu.model_runner.init_speculator = lambda *_: "vLLM's own"
+    return gpu
+
+
+def test_the_second_runner_takes_custom_classes_once_it_is_asked_for(
+    engine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(method: str) -> Any:
+        speculative = SimpleNamespace(method=method)
+        return engine.model_runner.init_speculator(
+            SimpleNamespace(speculative_config=speculative), torch.device("cpu"), None
+        )
+
+    monkeypatch.delenv(CHOSEN, raising=False)
+    register()
+    assert made("custom_class") == "vLLM's own"
+    monkeypatch.setenv(CHOSEN, "1")
+    register()
+    assert made("ngram") == "vLLM's own"
+    sys.modules["vllm"].__version__ = "0.33.0"  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match=r"vllm 0.33.0: expected 0.32.x"):
+        made("custom_class")
