@@ -32,9 +32,16 @@ def variant_configs(settings: Compare) -> dict[str, dict[str, Any]]:
         ConfigError: an entry has a setting that neither the run nor its drafter has, or no such
             value, or the name of another.
     """
-    entries, own = _separated(settings.drafters)
+    return configs_of(settings.drafters, {role: _listed(settings, role) for role in RULES})
+
+
+def configs_of(listed: Any, usual: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the same for drafters as they are listed.
+
+    usual: by role, the configs of what drafters without their own run with.
+    """
+    entries, own = _separated(listed)
     drafters = option_configs("drafter", entries, (*RULES, *LENGTHS))
-    usual = {role: _listed(settings, role) for role in RULES}
     variants = {}
     for (drafter, config), mine in zip(drafters.items(), own, strict=True):
         lengths = {name: mine[name] for name in LENGTHS if name in mine}

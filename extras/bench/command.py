@@ -16,6 +16,7 @@ from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.cli.variant_configs import RULES, configs_of, variants_of
 from outrider.data.prompts import Prompt
 from outrider.extras.bench.curves import count_curve_steps, measure_curves
 from outrider.extras.bench.drafting import (
@@ -35,7 +36,7 @@ from outrider.extras.bench.report import BenchResult, bench_lines, bench_table
 from outrider.extras.bench.roofline import memory_bandwidth
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
-from outrider.plugins.config import build, option_configs, plain_values
+from outrider.plugins.config import build, plain_values
 from outrider.plugins.schema import plain_settings
 
 RUNS = "runs.jsonl"
@@ -50,8 +51,13 @@ def bench(config: Bench) -> None:
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     settings = plain_settings(config)
-    listed = option_configs("drafter", settings["drafters"])
-    settings["drafters"] = {name: plain_values(node) for name, node in listed.items()}
+    usual = {role: {"": settings[role]} for role in RULES}
+    listed = configs_of(settings["drafters"], usual)
+    variants_of(listed)  # a rule that does not take a drafter is found before engines start
+    settings["drafters"] = {
+        name: {part: plain_values(value) for part, value in own.items()}
+        for name, own in listed.items()
+    }
     prompts = build(config.data)  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())

@@ -37,7 +37,8 @@ def entrants(
     """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
 
     config: plain values, as Hydra composed them. model: the target's folder or hub id.
-    drafters: the configs of further drafters, by name. They are compared with plain decoding only.
+    drafters: by name, the configs of further drafters, and of what each has in place of the
+        config's: a rule, a policy, a gamma, a budget. They are compared with plain decoding only.
     rounded: a folder with the weights in eight bits, if those of the target are.
 
     Raises:
@@ -54,8 +55,8 @@ def entrants(
         rivals = (OUTRIDER_PLAIN, *drafted_rivals, f"transformers {PLAIN}")
         drafting = _outrider(f"outrider {label}", config, rivals)
         entrants.append(replace(drafting, writes_together=True))
-    for name, listed in (drafters or {}).items():
-        settings = {**config, "drafter": listed}
+    for name, own in (drafters or {}).items():
+        settings = {**config, **own}
         entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")

@@ -24,7 +24,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         "data=jsonl",
         f"data.path={prompts}",
         "gamma=3",
-        "drafters=[{drafter: medusa, path: untrained, name: heads}]",
+        "drafters=[{drafter: medusa, path: untrained, name: heads, verifier: block, gamma: 2}]",
         "hydra.run.dir=b",
         *TINY,
     )
@@ -52,7 +52,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         heads["bytes"] / facts["roofline"]["bytes_per_second"]
     )
     assert 0 < heads["share"] < 1
-    assert facts["settings"]["drafters"]["heads"]["path"] == "untrained"
+    assert facts["settings"]["drafters"]["heads"]["drafter"]["path"] == "untrained"
     runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 2 * 2 * 5
     tensors = load_file(folder / "model.safetensors")
@@ -96,3 +96,7 @@ def test_drafters_are_listed_as_in_compare(run: Any) -> None:
     status, _, err = run("bench", "drafters=medusa")
     assert status == 1
     assert "drafters='medusa': expected a list, such as [" in err
+    status, _, err = run("bench", "drafters=[token_recycling]")
+    assert (
+        status == 1 and "{drafter: token_recycling, verifier: ...} gives it one of its own" in err
+    )

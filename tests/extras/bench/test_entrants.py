@@ -92,7 +92,8 @@ def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
 
 def test_listed_drafters_meet_plain_decoding() -> None:
     config = asked("peers.transformers=false", "drafter=bigram", "gamma=3")
-    listed = {"eagle": {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}}
+    drafter = {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}
+    listed: dict[str, Any] = {"eagle": {"drafter": drafter, "gamma": 7}}
     plain, own, eagle = entrants(config, "/m", torch.float32, listed)
     assert [plain.name, own.name, eagle.name] == [
         "outrider plain",
@@ -100,7 +101,7 @@ def test_listed_drafters_meet_plain_decoding() -> None:
         "outrider eagle",
     ]
     assert eagle.rivals == ("outrider plain",)
-    assert eagle.settings == {**own.settings, "drafter": listed["eagle"]}
+    assert eagle.settings == {**own.settings, "drafter": drafter, "gamma": 7}
     for name in ("bigram", "plain"):
         with pytest.raises(ConfigError, match=f"drafters='{name}': expected a name that no other"):
             entrants(config, "/m", torch.float32, {name: listed["eagle"]})
