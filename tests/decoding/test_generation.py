@@ -87,13 +87,6 @@ class Late(Drafter):
             raise RuntimeError("late")
 
 
-def test_a_loaded_model_is_answered_with_the_class_of_targets(llama: Any) -> None:
-    line = r"target: expected .*\.TransformersTarget\(model, tokenizer\), not a Llama"
-    with pytest.raises(ConfigError, match=line) as error:
-        outrider.generate(llama(), [0])
-    assert len(str(error.value)) < 160
-
-
 def test_a_failure_hands_over_finished_texts() -> None:
     with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
         outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))

@@ -98,6 +98,8 @@ def test_options_of_loading_are_refused_where_nothing_is_loaded(llama: Any, fold
         ({"attn_implementation": "flash_attention_2"}, "FlashAttention2 .* installed"),
     ],
 )
-def test_what_is_not_here_is_one_line(folder: Path, options: dict[str, Any], line: str) -> None:
+def test_options_without_support_are_one_line(
+    folder: Path, options: dict[str, Any], line: str
+) -> None:
     with pytest.raises(TargetError, match=rf"^model=[^\n]* can't be loaded: [^\n]*{line}[^\n]*$"):
         TransformersTarget(str(folder), **options)
