@@ -4,7 +4,8 @@
     python evidence/gpu.py --miniature
 
 Checks come first: rules and draws are those of the CPU, greedy texts of twelve architectures are
-the same with drafts, sampled texts have their distribution, and a round of a chain waits twice.
+the same with drafts, sampled texts have their distribution, a round of a chain waits twice, and
+texts leave no memory behind.
 Then a model of the size of Qwen3-8B writes with random weights, alone, with an EAGLE-3 and a DFlash
 of its size, and by transformers and vLLM. Time does not depend on what weights hold; which drafts
 are accepted is scripted. The exit status is 1 if a check fails.
@@ -213,12 +214,35 @@ def a_round_of_a_chain_waits_twice(device: torch.device, small: bool) -> str:
     return seen
 
 
+def texts_leave_no_memory_behind(device: torch.device, small: bool) -> str:
+    target, sampling = tiny_target(600), Sampling(temperature=1.0)
+    target.model = target.model.to(widest(device)).to(device)
+    drafter = make("drafter", {"drafter": "small_lm", "layers": 2})
+    held = []
+    for number in range(4 if small else 20):
+        written(target, drafter, "token", [1, 2, 3], sampling, 24, number=number)
+        held.append(held_bytes(device))
+    assert held[-1] <= held[1], f"bytes held after each text: {held}"
+    return f"{held[-1]:,} bytes are held after {len(held)} texts, {held[1]:,} after two"
+
+
+def held_bytes(device: torch.device) -> int:
+    """Returns the bytes of all tensors on a device, by its own account if it keeps one."""
+    gc.collect()
+    if device.type != "cpu":
+        return int(torch.accelerator.memory_allocated(device))
+    tensors = [it for it in gc.get_objects() if type(it) is torch.Tensor and not it.is_meta]
+    storages = {it.data_ptr(): it.untyped_storage().nbytes() for it in tensors}
+    return sum(storages.values())
+
+
 CHECKS: tuple[Check, ...] = (
     rules_decide_as_on_the_cpu,
     tokens_are_those_of_the_cpu,
     greedy_texts_do_not_depend_on_drafts,
     sampled_texts_have_their_distribution,
     a_round_of_a_chain_waits_twice,
+    texts_leave_no_memory_behind,
 )
 
 

@@ -7,10 +7,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.devices import placed
 from outrider.contract.draft import Draft
 from outrider.extras.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.extras.batches.batch_rows import BatchRows
 from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
@@ -40,7 +42,7 @@ class PaddedBatch(BatchCache):
         self, number: int, tokens: Sequence[int], states: Collection[int]
     ) -> dict[int, Float[Tensor, "tokens width"]]:
         row = self._rows.row(number)
-        ids = torch.tensor([list(tokens)], device=self.model.device)
+        ids = placed(tokens, home(self.model))[None]
         result = run_pass(self.model, self._rows.alone(row), PassInput(ids, 1, states=states))
         self._rows.lengths[row] += len(tokens)
         return {state: result.states[state][0] for state in states}
@@ -90,9 +92,9 @@ class PaddedBatch(BatchCache):
             sees[row, start:, : ends[row]] = tree.sees
             # Padding goes after the sequence's end, where it is never seen and soon overwritten.
             slots[row] = (torch.arange(count) - start) % count + part.cached
-        device = self.model.device
+        device = home(self.model)
         rows = torch.arange(len(new), device=device)[:, None]
-        self._rows.slots.write_to(rows, slots.to(device), len(new), width)
+        self._rows.slots.write_to(rows, placed(slots, device), len(new), width)
         mask = additive_mask(sees, self.model.dtype)[:, None]
         widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
         with_logits = max(len(part.draft) for part in new) + 1

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.devices import placed
 from outrider.contract.draft import Draft
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
@@ -15,6 +15,7 @@ from outrider.extras.batches.padded_batch import PaddedBatch
 from outrider.targets.passes.cached_model import HIDDEN, state_number
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
+from outrider.targets.passes.placement import home
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -54,9 +55,7 @@ class TogetherSession(Session):
         self.group.retain_rows(self.number, drafted, verdict.accepted)
         for states in self._states.values():
             start = len(states) - drafted
-            accepted = torch.tensor(
-                verdict.accepted, dtype=torch.long, device=self.group.model.device
-            )
+            accepted = placed(verdict.accepted, home(self.group.model)).long()
             states.retain_rows(start, accepted + start)
         self.pending = [verdict.next_token]
 

@@ -43,33 +43,31 @@ class _BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._cache = cache
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        self.dtype, self.device = key_states.dtype, key_states.device
         self.grown = tuple(GrowingTensor(spare=CAPACITY, zeros=True) for _ in range(2))
-        self._like = (key_states, value_states)
+        self.buffers = [key_states, value_states]  # until there are any, tensors of their shape
         self.reserve(self._cache.reserved)
-        self._like = (self.keys, self.values)
         self.is_initialized = True
 
     def reserve(self, tokens: int) -> None:
         """Makes room for at least `tokens` tokens."""
-        self.keys, self.values = (
-            grown.reserve(tokens, like) for grown, like in zip(self.grown, self._like, strict=True)
-        )
+        pairs = zip(self.grown, self.buffers, strict=True)
+        self.buffers = [grown.reserve(tokens, like) for grown, like in pairs]
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        self.keys.index_copy_(2, self._cache.slots, key_states)
-        self.values.index_copy_(2, self._cache.slots, value_states)
-        return self.keys, self.values
+        keys, values = self.buffers
+        keys.index_copy_(2, self._cache.slots, key_states)
+        values.index_copy_(2, self._cache.slots, value_states)
+        return keys, values
 
     def get_seq_length(self) -> int:
         return 0
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.keys.shape[2], 0
+        return self.buffers[0].shape[2], 0
 
     def get_max_length(self) -> int:
         return -1
@@ -114,8 +112,7 @@ class CompiledCache(PassCache):
         """Returns the keys and values of each layer, as transformers' caches do."""
         known: Any = self._buffers.layers
         return [
-            _Layer(layer.keys[:, :, : self._length], layer.values[:, :, : self._length])
-            for layer in known
+            _Layer(*(buffer[:, :, : self._length] for buffer in layer.buffers)) for layer in known
         ]
 
     def get_seq_length(self) -> int:
@@ -184,7 +181,7 @@ class CompiledCache(PassCache):
         for layer in known:
             layer.reserve(tokens)
         self._buffers.reserved = tokens
-        return int(known[0].keys.shape[2]) if known else tokens + CAPACITY
+        return int(known[0].buffers[0].shape[2]) if known else tokens + CAPACITY
 
 
 def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:

@@ -2,12 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, TargetError
+from outrider.targets import loading
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -58,3 +60,41 @@ def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> N
         TargetError, match=r"1 mismatched keys in its weights, such as .*model\.norm"
     ):
         TransformersTarget(str(copied))
+
+
+@pytest.mark.parametrize(
+    ("found", "device", "expected"),
+    [
+        ("cuda", "auto", "cuda"),
+        ("xpu", "auto", "xpu"),
+        ("mps", "auto", "mps"),
+        (None, "auto", "cpu"),
+        ("xpu", "xpu:1", "xpu:1"),
+        ("cuda", "cpu", "cpu"),
+    ],
+)
+def test_a_model_is_loaded_where_torch_says_that_there_is_a_device(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, found: str | None, device: str, expected: str
+) -> None:
+    """Weights go there at once, and keep the checkpoint's type, but for a CPU's."""
+    asked: list[Any] = []
+
+    def loaded(name: str, dtype: str, spread: Any, options: Any) -> Any:
+        asked.append((dtype, options["device_map"]))
+        return torch.nn.Module(), None, {"missing_keys": [], "mismatched_keys": []}
+
+    there = None if found is None else torch.device(found)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: there)
+    monkeypatch.setattr(torch, "empty", lambda size, device: None)  # as if the device were here
+    monkeypatch.setattr(loading, "_from_pretrained", loaded)
+    loading.load(str(folder), "auto", device)
+    dtype = "float32" if expected == "cpu" else "auto"
+    assert asked == [(dtype, {"": torch.device(expected)})]
+
+
+@pytest.mark.parametrize("device", ["xpu", "xpu:3", "cuda:7"])
+def test_a_device_that_is_not_here_is_one_line(device: str) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^device='{device}': expected one that is here \([^\n]*$"
+    ):
+        loading.load("owner/name", "auto", device)

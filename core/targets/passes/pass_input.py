@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.contract.devices import placed
+
 PART = 256
 """The most tokens of a chain in one pass: with more, masks and activations would become large."""
 
@@ -39,9 +41,9 @@ class PassInput:
         """Returns the same input on a device."""
         return replace(
             self,
-            ids=self.ids.to(device),
-            mask=None if self.mask is None else self.mask.to(device),
-            positions=None if self.positions is None else self.positions.to(device),
+            ids=placed(self.ids, device),
+            mask=None if self.mask is None else placed(self.mask, device),
+            positions=None if self.positions is None else placed(self.positions, device),
         )
 
 
