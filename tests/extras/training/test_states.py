@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from outrider.extras.training.states import compute_states
@@ -36,10 +37,13 @@ def test_the_seed_decides_the_order(examples: Any) -> None:
 
 
 def test_states_on_disk_are_not_computed_again(
-    examples: Any, texts: Any, target: Any, tmp_path: Path, console: Any
+    examples: Any, target: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target.model = None
-    again = compute_states(target, texts, [HIDDEN], tmp_path / "states", console)
+    def run_pass(*_: Any) -> None:
+        raise AssertionError("the target reads a text again")
+
+    monkeypatch.setattr("outrider.extras.training.states.run_pass", run_pass)
+    again = compute_states(target, examples.texts, [HIDDEN], tmp_path / "states", console)
     assert len(list(again.batches(24, 0))) == 1
 
 
