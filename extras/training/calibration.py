@@ -90,7 +90,7 @@ class CalibrationRecipe(Recipe):
         if not len(tokens.place):
             raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
         pairs = fitted(tokens, places, self.weight)
-        facts = {"tokens": len(tokens.place), **self._errors(tokens, places)}
+        facts: dict[str, Any] = {"tokens": len(tokens.place), **self._errors(tokens, places)}
         shutil.copytree(folder, job.out, dirs_exist_ok=True)
         config = checkpoint.read_config(folder) | {"calibration": pairs.tolist()}
         write_whole(job.out / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
