@@ -10,7 +10,6 @@ from outrider.base.errors import ConfigError
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import Settings, read_settings
 from outrider.plugins.command import Command
-from outrider.plugins.roles import ROLES
 
 FLAGS_WITH_VALUE = (
     "--config-dir", "-cd", "--cfg", "-c", "--package", "-p", "--experimental-rerun",
@@ -89,7 +88,7 @@ def _override(command: Command, word: str, known: Settings) -> list[str]:
         has_prompt = "prompt" in known.values
         hint = f'; a prompt is given as prompt="{word}"' if has_prompt else ""
         raise ConfigError(f"{word!r}: expected SETTING=VALUE{hint}")
-    if value == "null" and name in ROLES and name in known.groups:
+    if value == "null" and name in known.groups:
         if name not in _optional(command):
             chosen = known.groups[name]
             example = f", such as {name}={chosen}" if chosen else ""

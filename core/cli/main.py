@@ -113,19 +113,11 @@ def _run_hydra_command(
 ) -> None:
     # Imported here to keep `outrider --help` quick.
     import hydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
     from outrider.cli.sweep import check_jobs
-    from outrider.plugins.config import (
-        CONF_MODULE,
-        build,
-        compose,
-        explain_error,
-        is_single_run,
-        run_single,
-    )
-    from outrider.plugins.options import offer_options
+    from outrider.plugins.config import build, compose, is_single_run, run_single
+    from outrider.plugins.explaining import HYDRAS, explain_error
+    from outrider.plugins.options import CONF_MODULE, offer_options
     from outrider.plugins.presets import check_own_presets
 
     offer_options()
@@ -154,7 +146,13 @@ def _run_hydra_command(
         else:
             check_jobs(command, sys.argv[1:])
             app(run)()
-    except (HydraException, OmegaConfBaseException) as error:
+    except HYDRAS as error:
+        _fail(explain_error(error, command.name, arguments), error)
+    except (OutriderError, ModuleNotFoundError, OSError):
+        raise
+    except Exception as error:
+        if any(flag in SWEEP_FLAGS for flag in arguments):  # one of a job, which names its part
+            raise
         _fail(explain_error(error, command.name, arguments), error)
 
 
@@ -189,7 +187,7 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     from hydra.types import RunMode
     from omegaconf.errors import OmegaConfBaseException
 
-    from outrider.plugins.config import explain_error
+    from outrider.plugins.explaining import explain_error
     from outrider.plugins.schema import read_settings
 
     try:

@@ -10,7 +10,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 
 from outrider.plugins.command import Command
-from outrider.plugins.config import CONF_MODULE
+from outrider.plugins.options import CONF_MODULE
 from outrider.plugins.schema import read_settings
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"

@@ -4,40 +4,27 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache
-from inspect import signature
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
     InstantiationException,
     MissingConfigException,
 )
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
-from yaml import YAMLError
+from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.bounds import check, expected
+from outrider.base.bounds import check
 from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
-from outrider.plugins.options import offer_options
+from outrider.plugins.explaining import explain_error, one_line
+from outrider.plugins.options import CONF_MODULE, composed
 from outrider.plugins.presets import check_own_presets
-from outrider.plugins.registry import command_entry, installed
+from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES, plural
-from outrider.plugins.schema import hint_of
-
-CONF_MODULE = "outrider.conf"
-GROUPS = (*ROLES, "sampling")
-"""The config groups: settings that are chosen by name."""
-
-ONLY_GENERATE = ("penalties", "constraint")
-"""Settings that change the distribution of a text; measurements are of the target's own."""
-
-ADDED = ("experiment", "paper")
-"""Groups that commands have no default of."""
+from outrider.plugins.schema import with_dataclasses
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -56,21 +43,11 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     check(hints, {"command": command, "overrides": overrides})
     try:
         check_own_presets(overrides)
-        return _composed(command, overrides)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explain_error(error, command, overrides)) from error
-    except YAMLError as error:
-        raise ConfigError(broken_yaml(error)) from error
+        return composed(command, overrides)
     except OutriderError:
         raise
     except Exception as error:  # Hydra's own, for a defaults list that is none, say
-        raise ConfigError(f"{command}: {_line(error)}") from error
-
-
-def _composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
-    offer_options()
-    with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        return hydra_compose(command, overrides=list(overrides))
+        raise ConfigError(explain_error(error, command, overrides)) from error
 
 
 def is_single_run(arguments: Sequence[str]) -> bool:
@@ -99,7 +76,12 @@ def build(node: Any) -> Any:
         ConfigError: it can't be made for another reason.
     """
     try:
+        if isinstance(node, DictConfig) and isinstance(node.get("_target_"), str):
+            with suppress(ImportError):  # which is explained below
+                node = with_dataclasses(node, factory_of(node))
         return instantiate(node, _convert_="object")
+    except OmegaConfBaseException as error:
+        raise ConfigError(explain_error(error, "", ())) from error
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
@@ -110,7 +92,7 @@ def build(node: Any) -> Any:
             name = str(node.get("_target_")).rpartition(".")[2]
             where = getattr(error, "full_key", None) or name
             raise ConfigError(f"{where}: {name} raised {described(cause)}") from error
-        raise ConfigError(_line(error).partition(", set env var")[0]) from error
+        raise ConfigError(one_line(error).partition(", set env var")[0]) from error
     except RankEnded:
         raise
     except SystemExit as error:
@@ -208,91 +190,9 @@ def set_arguments(
         try:
             config[key] = value
         except OmegaConfBaseException as error:
-            raise ConfigError(f"{prefix}.{key}={value!r}: {_line(error)}") from error
-
-
-def broken_yaml(error: YAMLError) -> str:
-    """Returns what is wrong in a YAML file as one line with its place."""
-    mark = getattr(error, "problem_mark", None)
-    where = f"{mark.name}:{mark.line + 1}: " if mark is not None else ""
-    return f"{where}{getattr(error, 'problem', None) or _line(error)}"
-
-
-def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> str:
-    """Returns an error of Hydra or OmegaConf as one line, with the nearest valid name."""
-    message = _line(error)
-    if isinstance(error, MissingConfigException) and error.options is not None:
-        group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        own = "; is the package with one of your own installed?" if group in ROLES else ""
-        return f"{group}={name!r}: {nearest(name, error.options)}{own}"
-    if isinstance(error, MissingMandatoryValue):
-        return f"{error.full_key}: expected a value: {error.full_key}=..."
-    if isinstance(error, ConfigCompositionException) and "Could not override '" in message:
-        key = message.split("Could not override '")[1].split("'")[0]
-        if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
-            return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
-        config = _composed(command, _chosen(overrides, but=key))
-        return f"{key}: no such setting; {_hint(key, overrides, _keys(config))}"
-    if isinstance(error, ConfigCompositionException) and error.__cause__ is not None:
-        override = message.removeprefix("Error merging override ")
-        key, _, value = override.lstrip("+").partition("=")
-        hint = _hint_of(key, command, overrides)
-        if hint is not Any:
-            return f"{key}={value!r}: expected {expected(hint, value)}"
-        return f"{override}: {str(error.__cause__).splitlines()[0]}"
-    return message
-
-
-def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
-    """Returns where a setting that the command does not have may be meant to be."""
-    group, _, name = key.partition(".")
-    if not name and group in ROLES and plural(group) in known:
-        given = [value for each in overrides for value in [each.partition("=")] if value[0] == key]
-        return f"the command takes {plural(group)}=[{given[0][2] if given else '...'}]"
-    if key in ADDED:
-        return f"add it with a plus sign: +{key}=..."
-    having: list[str] = []
-    for entry in installed().of(group).values() if name and group in ROLES else ():
-        with suppress(Exception):  # a part that can't be imported takes no part in this
-            if name in signature(entry.factory).parameters:
-                having.append(f"{group}={entry.name}")
-    if not name:
-        commands = ((other, it.settings_class) for other, it in installed().commands.items())
-        having = [other for other, kind in commands if kind and key in kind.__dataclass_fields__]
-    if having:
-        return f"{', '.join(having)} {'have' if having[1:] else 'has'} it"
-    return nearest(key, known)
-
-
-def _chosen(overrides: Sequence[str], but: str) -> list[str]:
-    """Returns the overrides that choose a part by name, all but the one that is at fault."""
-    names = ((override, override.partition("=")[0]) for override in overrides)
-    return [override for override, name in names if name in GROUPS and name != but]
-
-
-def _hint_of(key: str, command: str, overrides: Sequence[str]) -> Any:
-    """Returns the annotation of a setting of the command, or of one of its chosen parts."""
-    config = _composed(command, _chosen(overrides, but=key))
-    group = key.partition(".")[0]
-    node = config.get(group) if group != key and group in ROLES else None
-    factories = {} if node is None else {group: factory_of(node)}
-    return hint_of(key, command_entry(command).source.settings_class, factories)
+            raise ConfigError(f"{prefix}.{key}={value!r}: {one_line(error)}") from error
 
 
 def plain_values(node: Any) -> Any:
     """Returns a config as plain dicts and lists, for reports; missing values stay '???'."""
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
-
-
-def _keys(node: DictConfig, prefix: str = "") -> list[str]:
-    keys: list[str] = []
-    for key in (key for key in map(str, node) if not key.startswith("_")):
-        if OmegaConf.is_missing(node, key) or not isinstance(node[key], DictConfig):
-            keys.append(prefix + key)
-        else:
-            keys += _keys(node[key], f"{prefix}{key}.")
-    return keys
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -1,11 +1,14 @@
 """What Hydra finds of registered parts and commands: signatures and settings are their configs."""
 
 import inspect
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import field, make_dataclass
 from functools import cache
 from typing import Any
 
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
@@ -17,16 +20,24 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of
 from outrider.base.errors import PluginError
+from outrider.plugins.config_files import name_config_files
 from outrider.plugins.entry import Entry
 from outrider.plugins.presets import check_presets
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 from outrider.plugins.schema import settings_schema, typed_field
 
+CONF_MODULE = "outrider.conf"
+"""Where the commands' configs are."""
+
 SCHEME = "outrider"
 
 LAUNCHERS = "hydra_plugins.outrider"
 """Where Hydra looks for launchers, by name: in no package but its own, which parts are not in."""
+
+
+_check_once = cache(check_presets)
+"""Presets of plugins do not change, and are searched at each composition."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -36,7 +47,7 @@ class PluginConfigs(SearchPathPlugin):
         paths = installed().search_paths
         for place, path in enumerate(paths):
             try:
-                check_presets(path, tuple(paths[:place]))
+                _check_once(path, tuple(paths[:place]))
             except PluginError as error:
                 if (fault := f"a plugin's {error}") not in installed().faults:
                     installed().leave_out(fault)
@@ -80,6 +91,14 @@ def offer_options() -> None:
     """Makes all parts and schemas known to Hydra; calling it again changes nothing."""
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
+    name_config_files()
+
+
+def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
+    """Returns the config of a command; Hydra and OmegaConf raise errors of their own."""
+    offer_options()
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        return hydra_compose(command, overrides=list(overrides))
 
 
 @cache

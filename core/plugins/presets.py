@@ -18,7 +18,6 @@ CONFIG_DIR = ("--config-dir", "-cd")
 SEARCH_PATH = ("hydra.searchpath", "+hydra.searchpath", "++hydra.searchpath")
 
 
-@cache
 def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> None:
     """Looks at a folder of presets that a plugin or a user names.
 

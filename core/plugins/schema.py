@@ -9,6 +9,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of, plain_type
 from outrider.base.bounds import check
+from outrider.base.errors import similar
+from outrider.base.terminal import plain, remarks
+
+ADDED = ("experiment", "paper")
+"""Groups that commands have no default of."""
+
+GLOBAL = "# @package _global_"
+"""The first line of a file whose settings are those of the command."""
 
 Settings = TypeVar("Settings")
 
@@ -34,16 +42,31 @@ def typed_field(name: str, hint: Any, default: Any) -> tuple[str, Any, Any]:
     Whoever takes such a value checks it then.
     """
     typed = (name, plain_type(hint), field(default_factory=lambda: default))
-    # OmegaConf can't replace null with a mapping where the type is `dict | None`.
+    # OmegaConf can't replace null with a mapping where the type is `dict | None`, or a dataclass.
     options = get_args(typed[1])
-    is_optional_dict = type(None) in options and any(get_origin(it) is dict for it in options)
+    is_mapping = any(get_origin(it) is dict or is_dataclass(it) for it in options)
     try:
-        if is_dataclass(typed[1]) or is_optional_dict:
+        if is_dataclass(typed[1]) or (type(None) in options and is_mapping):
             raise OmegaConfBaseException
         OmegaConf.structured(make_dataclass("Probe", [typed]))
     except OmegaConfBaseException:
         return (name, Any, typed[2])
     return typed
+
+
+def with_dataclasses(node: DictConfig, factory: Any) -> DictConfig:
+    """Returns a part's config, with the mappings that its factory takes as dataclasses as such.
+
+    Raises:
+        OmegaConfBaseException: a mapping has a key or a value that its dataclass has not.
+    """
+    made = node.copy()
+    for name, hint in hints_of(factory).items():
+        kinds = [it for it in get_args(plain_type(hint)) if is_dataclass(it)]
+        given = OmegaConf.select(node, name) if kinds else None
+        if isinstance(given, DictConfig) and OmegaConf.get_type(given) is dict:
+            made[name] = OmegaConf.merge(OmegaConf.structured(kinds[0]), given)
+    return made
 
 
 def read_settings(settings: type[Settings], config: DictConfig, prefix: str = "") -> Settings:
@@ -55,6 +78,8 @@ def read_settings(settings: type[Settings], config: DictConfig, prefix: str = ""
     """
     hints = hints_of(settings)
     values: dict[str, Any] = {}
+    if not prefix:
+        _remark_on_other_keys(settings, config)
     for name in (it.name for it in fields(settings)):  # type: ignore[arg-type]
         value = config[name]
         if is_dataclass(hints[name]):
@@ -64,6 +89,17 @@ def read_settings(settings: type[Settings], config: DictConfig, prefix: str = ""
         values[name] = value
     check(hints, values, prefix.rstrip("."))
     return settings(**values)
+
+
+def _remark_on_other_keys(settings: type, config: DictConfig) -> None:
+    """Says which keys change nothing: those of an experiment that no setting refers to."""
+    known = [it.name for it in fields(settings)]
+    text = str(OmegaConf.to_container(config, resolve=False))
+    for key in map(str, config):
+        if key not in (*known, "hydra") and f"${{{key}" not in text:
+            hint = f"; a file begins with {GLOBAL!r}" if key in ADDED else similar(key, known)
+            line = f"{key}: no such setting, it changes nothing{hint}"
+            remarks().print(plain(line, "yellow"), soft_wrap=True)
 
 
 def plain_settings(settings: Any) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.errors import ConfigError
-from outrider.plugins.config import build, compose, explain_error
+from outrider.plugins.config import build, compose
+from outrider.plugins.explaining import explain_error
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.schema import read_settings
 

@@ -1,0 +1,93 @@
+"""What is wrong with a config is one line that names the setting."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import outrider
+from outrider import ConfigError
+from outrider.drafters.none import NoDraft
+from outrider.plugins.entry import Entry
+from outrider.plugins.registry import installed
+
+
+@dataclass
+class Net:
+    """A nested setting."""
+
+    width: int = 8
+
+
+class Netted(NoDraft):
+    def __init__(self, net: Net | None = None) -> None:
+        self.net = net
+
+
+@pytest.fixture
+def netted(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Entry("drafter", "netted", Netted, "nets", "outrider-nets")
+    monkeypatch.setattr(installed(), "entries", [*installed().entries, mine])
+
+
+@pytest.mark.usefixtures("netted")
+def test_a_setting_of_a_mapping_that_is_null_is_named() -> None:
+    line = r"^drafter\.net\.width=3: drafter\.net is null; expected drafter\.net=\{width: 3\}$"
+    with pytest.raises(ConfigError, match=line):
+        outrider.compose("generate", ["drafter=netted", "drafter.net.width=3"])
+    config = outrider.compose("generate", ["drafter=netted", "drafter.net={width: 3}"])
+    assert outrider.build(config.drafter).net == Net(3)
+    assert outrider.build(outrider.compose("generate", ["drafter=netted"]).drafter).net is None
+    for value in ("{widht: 3}", "{width: few}"):
+        config = outrider.compose("generate", ["drafter=netted", f"drafter.net={value}"])
+        with pytest.raises(ConfigError, match=r"^wid"):
+            outrider.build(config.drafter)
+
+
+GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("~gamma", "gamma: expected a value: gamma=..."),
+        ("~drafter", "drafter: expected a value: drafter=..."),
+        ("sampling=null", "sampling=null: expected a name, such as sampling=greedy"),
+        ("gamma=${nope}", "gamma: Interpolation key 'nope' not found"),
+        ("gamma=${oc.env:NOT_SET_ANYWHERE}", "gamma: "),
+        ("hydra/launcher=nowhere", "hydra/launcher='nowhere': there are: basic, "),
+        ("hydra.job.name=a/b", "b.log: No such file or directory"),
+    ],
+)
+def test_a_word_that_no_config_can_have_is_one_line(run: Any, word: str, line: str) -> None:
+    status, printed, complaint = run(*GENERATE, word)
+    assert (status, printed) == (1, "") and line in complaint
+    assert complaint.count("\n") == 1 and "full_key" not in complaint
+
+
+def test_an_environment_variable_is_a_value(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_GAMMA", "3")
+    config = outrider.compose("generate", ["gamma=${oc.env:MY_GAMMA}"])
+    assert config.gamma == 3
+    assert run(*GENERATE, "gamma=${oc.env:MY_GAMMA}", "--quiet")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("# @package _global_\ngama: 3\n", "gama: no such setting, it changes nothing; did you me"),
+        ("gamma: 3\n", "experiment: no such setting, it changes nothing; a file begins with '# @p"),
+        ("# @package _global_\nn: 3\ngamma: ${n}\n", ""),
+        ("# @package _global_\nhydra:\n  job:\n    name: mine\n", ""),
+    ],
+)
+def test_a_key_that_changes_nothing_is_said(
+    run: Any, tmp_path: Path, content: str, line: str
+) -> None:
+    file = tmp_path / "own" / "experiment" / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    status, _, complaint = run(*GENERATE, "--config-dir=own", "+experiment=mine")
+    assert status == 0
+    assert (line in complaint) if line else ("no such setting" not in complaint)
