@@ -47,6 +47,7 @@ def _naming(source: Any) -> Any:
                 raise ConfigError(f"{file}: {NO_DEFAULTS}")
             return result
 
+    Naming.__name__ = source.__name__  # by which Hydra tells them apart, in a job's process too
     return Naming
 
 
