@@ -14,7 +14,7 @@ from rich.table import Table
 from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain
 from outrider.lab.runs.pair_table import pair_table
-from outrider.lab.statistics.intervals import Interval, Statistic, interval, ratio
+from outrider.lab.statistics.intervals import Interval, Scale, Statistic, interval, ratio
 from outrider.lab.statistics.pairs import Comparison, Pair, tested
 
 FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
@@ -109,11 +109,15 @@ def means(runs: Mapping[str, Harness]) -> dict[str, dict[str, Interval | None]]:
     """Returns the mean of each task and metric with its interval, by the run's name."""
     return {
         label: {
-            f"{task}: {metric}": interval(run.statistic(task, metric, documents), "linear")
+            f"{task}: {metric}": interval(run.statistic(task, metric, documents), _scale(documents))
             for (task, metric), documents in run.scores.items()
         }
         for label, run in runs.items()
     }
+
+
+def _scale(documents: Mapping[Document, float]) -> Scale:
+    return "logit" if all(0 <= score <= 1 for score in documents.values()) else "linear"
 
 
 def harness_pairs(runs: Mapping[str, Harness]) -> list[Pair]:
