@@ -56,8 +56,8 @@ def load(folder: Path) -> Harness:
     newest: dict[str, tuple[str, Path]] = {}
     for path in folder.rglob("samples_*.jsonl"):
         if named := FILE.fullmatch(path.name):
-            found = (named["date"], path)
-            newest[named["task"]] = max(found, newest.get(named["task"], found))
+            dated = (named["date"], path)
+            newest[named["task"]] = max(dated, newest.get(named["task"], dated))
     scores: dict[tuple[str, str], dict[Document, float]] = {}
     for task, (_, path) in sorted(newest.items()):
         for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -131,8 +131,8 @@ def harness_pairs(runs: Mapping[str, Harness]) -> list[Pair]:
             theirs = second.scores[task, metric]
             shared = [document for document in first.scores[task, metric] if document in theirs]
             if shared:
-                samples = [run.statistic(task, metric, shared) for run in (first, second)]
-                comparisons.append(Comparison(f"{task}: {metric}", one, other, *samples))
+                mine, its = (run.statistic(task, metric, shared) for run in (first, second))
+                comparisons.append(Comparison(f"{task}: {metric}", one, other, mine, its))
     return tested(comparisons)
 
 
