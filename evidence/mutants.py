@@ -136,7 +136,10 @@ def tests_of(mutant: Judged) -> list[str]:
     file = Path(mutant.file)
     folder = ROOT.joinpath("tests", *file.parent.parts[file.parts[0] == "core" :])
     own = folder / f"test_{file.stem}.py"
-    shared = {"verifiers": ("rules", "budgets"), "policies": ("policies",)}.get(folder.name, ())
+    shared = {
+        "verifiers": ("rules", "budgets", "optimal_transport"),
+        "policies": ("policies",),
+    }.get(folder.name, ())
     others = [folder / f"test_{name}.py" for name in shared]
     if folder.name in ("contract", "decoding"):
         others += sorted(folder.glob("test_*.py"))

@@ -197,3 +197,9 @@ def test_a_name_stands_for_the_same_part_whatever_was_drawn_before() -> None:
 def test_a_distribution_without_mass_is_refused(probs: list[float], chance: Chance) -> None:
     with pytest.raises(ValueError, match="probabilities sum to"):
         chance.categorical(torch.tensor(probs))
+
+
+def test_a_pick_of_any_chance_is_its_categorical_draw() -> None:
+    probs = torch.tensor([0.25, 0.0, 0.75], dtype=torch.float64)
+    picks = EnumeratedChance.outcomes(lambda chance: chance.pick(probs).tolist())
+    assert list(picks) == [(0.25, [0]), (0.75, [2])]
