@@ -208,13 +208,14 @@ def _siblings(
     """
     if replacement:
         return [(draw(probs), probs) for _ in range(width)]
-    drawn: list[Drawn] = []
-    mass = probs.sum()
-    while len(drawn) < width and mass > 0:
-        probs = probs / mass if drawn else probs
-        token = draw(probs)
-        drawn.append((token, probs))
+    drawn: list[Drawn] = [(draw(probs), probs)] if width > 0 else []
+    while len(drawn) < width:
+        token, probs = drawn[-1]
         probs = probs.clone()
         probs[token] = 0
         mass = probs.sum()
+        if not mass > 0:  # which is waited for on an accelerator
+            break
+        probs = probs / mass
+        drawn.append((draw(probs), probs))
     return drawn

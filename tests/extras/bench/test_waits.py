@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Sampling, decode
+from outrider import Sampling, decode, decode_together
 from outrider.contract.round import Round
 from outrider.decoding import clock
 from outrider.extras.bench.waits import counted
@@ -80,6 +80,30 @@ def test_a_round_of_a_chain_waits_twice_and_writes_the_text_of_the_cpu(
     # The second read of a verdict is that of finite logits, which are there by then.
     assert waits.kinds["reads"] <= 3 * (len(found) - 1)
     assert not waits.kinds["writes"]
+
+
+def test_a_batch_writes_to_its_device_without_waiting(far: torch.device) -> None:
+    target = tiny_target(VOCAB)
+    moved(target.model, far)
+    drafter, rule = make("drafter", {"drafter": "small_lm", "layers": 2}), make("verifier", "token")
+    prompts = [[1, 2, 3], [4, 5, 6, 7]]
+    loop = decode_together(target, drafter, rule, prompts, gamma=3, max_new_tokens=8)
+    next(loop)
+    with counted(far.type) as waits:
+        rounds = 1 + len(list(loop))
+    assert not waits.kinds["writes"]
+    assert waits.waits <= 2 * rounds + 2  # each text's draft and verdict
+
+
+def test_noise_of_one_seed_is_waited_for_at_each_token_and_not_more(far: torch.device) -> None:
+    target = tiny_target(VOCAB)
+    moved(target.model, far)
+    loop = rounds(target, "gumbel", Sampling(temperature=1.0))
+    next(loop)
+    with counted(far.type) as waits:
+        drafted = [round.draft for round in loop]
+    tokens = sum(len(draft) + 1 for draft in drafted)
+    assert waits.waits <= 2 * tokens  # a draft's logits and its token, and the target's token
 
 
 def test_a_stop_of_the_host_is_counted_once() -> None:
