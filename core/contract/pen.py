@@ -210,9 +210,8 @@ def _siblings(
         return [(draw(probs), probs) for _ in range(width)]
     drawn: list[Drawn] = [(draw(probs), probs)] if width > 0 else []
     while len(drawn) < width:
-        token, probs = drawn[-1]
         probs = probs.clone()
-        probs[token] = 0
+        probs[drawn[-1][0]] = 0
         mass = probs.sum()
         if not mass > 0:  # which is waited for on an accelerator
             break
