@@ -91,7 +91,7 @@ def name_of(run: Run) -> str:
 
 def final_figures(summary: Summary) -> Figures:
     """Returns the rates of a run, by drafter and name."""
-    figures = {}
+    figures: dict[str, float] = {}
     for row in summary.rows:
         for name, rate in row.rates.items():
             if rate is not None:

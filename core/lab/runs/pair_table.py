@@ -1,6 +1,6 @@
 """The table of the differences between drafters, and what they can show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -10,6 +10,9 @@ from outrider.lab.runs.table import signed
 from outrider.lab.statistics.pairs import LEVEL, Pair
 from outrider.lab.statistics.permutation_test import prompts_to_reach, smallest_p
 
+Rows = dict[tuple[str, ...], dict[str, Pair]]
+"""By the names in front of a row, its differences by rate."""
+
 
 def pair_table(pairs: Sequence[Pair], *, narrow: bool = True) -> Table:
     """Returns the table of the differences between drafters, a row for each two of them.
@@ -17,20 +20,20 @@ def pair_table(pairs: Sequence[Pair], *, narrow: bool = True) -> Table:
     narrow: whether one name is put below the other where the terminal has no room for both.
     """
     rates = list(dict.fromkeys(pair.rate for pair in pairs))
-    by_pair: dict[tuple[str, str], dict[str, Pair]] = {}
+    by_pair: Rows = {}
     for pair in pairs:
         by_pair.setdefault((pair.one, pair.other), {})[pair.rate] = pair
     result = _pair_table(["drafter", "less"], rates, by_pair, family(pairs))
     if not narrow or fits(result, whole=True):
         return result
-    below = {(f"{one}\nless {other}",): cells for (one, other), cells in by_pair.items()}
+    below: Rows = {(f"{one}\nless {other}",): cells for (one, other), cells in by_pair.items()}
     return _pair_table(["drafter\nless another"], rates, below, family(pairs))
 
 
 def _pair_table(
     headings: Sequence[str],
     rates: Sequence[str],
-    rows: Mapping[tuple[str, ...], Mapping[str, Pair]],
+    rows: Rows,
     notes: Sequence[str],
 ) -> Table:
     title, caption = "differences on the same prompts", "\n".join(notes)
