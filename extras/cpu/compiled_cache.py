@@ -35,7 +35,6 @@ class _BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     would be compiled again each time.
     """
 
-    is_compileable = True
     is_sliding = False
 
     def __init__(self, cache: "_Buffers") -> None:

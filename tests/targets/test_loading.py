@@ -84,7 +84,7 @@ def test_a_model_is_loaded_where_torch_says_that_there_is_a_device(
         return torch.nn.Module(), None, {"missing_keys": [], "mismatched_keys": []}
 
     there = None if found is None else torch.device(found)
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda check_available: there)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda **_: there)
     monkeypatch.setattr(torch, "empty", lambda size, device: None)  # as if the device were here
     monkeypatch.setattr(loading, "_from_pretrained", loaded)
     loading.load(str(folder), "auto", device)
