@@ -93,7 +93,10 @@ def shown(value: object) -> str:
     >>> shown("few")
     "'few'"
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ANY_FAULT:
+        text = f"<{type(value).__name__}>"
     text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 

@@ -62,6 +62,12 @@ def test_errors_without_a_message_or_with_a_long_one_are_one_line() -> None:
     assert place(ValueError()) == ""
 
 
+def test_a_thing_whose_repr_fails_is_refused_by_its_class() -> None:
+    odd = type("Odd", (), {"__repr__": lambda _: {}["missing"]})()
+    with pytest.raises(ConfigError, match=r"^drafter=<Odd>: expected a name"):
+        outrider.generate(TabularTarget(), [0], odd)
+
+
 def test_a_constructor_that_fails_is_named() -> None:
     config = outrider.compose("generate", ["target=tabular", "prompt=x", "drafter=bigram"])
     config.drafter = {"_target_": "builtins.int", "x": 1}

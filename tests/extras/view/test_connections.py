@@ -19,12 +19,12 @@ class Loop:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._calls: list[tuple[float, asyncio.Handle]] = []
+        self._calls: list[tuple[float, asyncio.Handle, Callable[[], None]]] = []
         self._loop = asyncio.new_event_loop()
 
     def call_later(self, seconds: float, function: Callable[[], None]) -> asyncio.Handle:
         handle = asyncio.Handle(function, (), self._loop)
-        self._calls.append((self.now + seconds, handle))
+        self._calls.append((self.now + seconds, handle, function))
         return handle
 
     def create_task(self, coroutine: Any, **_: Any) -> Any:
@@ -36,9 +36,9 @@ class Loop:
         self.now += seconds
         due = [call for call in self._calls if call[0] <= self.now]
         self._calls = [call for call in self._calls if call[0] > self.now]
-        for _, handle in due:
+        for _, handle, function in due:
             if not handle.cancelled():
-                handle._run()
+                function()
 
     def close(self) -> None:
         self._loop.close()
@@ -106,7 +106,8 @@ def test_a_whole_request_is_answered_and_the_next_one_has_its_own_time(
         protocol.data_received(REQUEST[5:])
         assert wire.written.endswith(b"hi") and not wire.is_closed
         wire.written = b""
-        protocol._unset_keepalive_if_required()  # uvicorn's own time between requests
+        assert protocol.timeout_keep_alive_task is not None
+        protocol.timeout_keep_alive_task.cancel()  # uvicorn's own time between requests
 
 
 def test_a_body_that_does_not_end_is_waited_for_no_longer(
