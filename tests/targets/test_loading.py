@@ -73,7 +73,7 @@ def test_weights_of_another_shape_are_refused(folder: Path, tmp_path: Path) -> N
         ("cuda", "cpu", "cpu"),
     ],
 )
-def test_a_model_is_loaded_where_torch_says_that_there_is_a_device(
+def test_a_model_is_loaded_onto_the_device_that_torch_names(
     folder: Path, monkeypatch: pytest.MonkeyPatch, found: str | None, device: str, expected: str
 ) -> None:
     """Weights go there at once, and keep the checkpoint's type, but for a CPU's."""

@@ -55,7 +55,8 @@ def call(
     temperature = torch.zeros(8)
     for slot, heat in heats.items():
         temperature[slot] = heat
-    lengths, ids = served._states.total_len.gpu, served._states.all_token_ids.gpu
+    states = served._states
+    lengths, ids = states.total_len.gpu, states.all_token_ids.gpu
     last = ids.gather(1, (lengths.long() - 1).clamp(min=0)[:, None]).long()
     batch = SimpleNamespace(num_reqs=len(slots), idx_mapping=torch.tensor(slots))
     sampled = torch.tensor(more.pop("sampled", [1] * len(slots)))
@@ -66,7 +67,7 @@ def call(
     )
 
 
-def test_vllm_gets_what_each_token_was_drawn_from() -> None:
+def test_vllm_gets_the_distribution_of_each_drawn_token() -> None:
     served = speculator(Drawing, {5: [1, 2], 2: [3]})
     (drafts, _) = call(served, [5, 2], {5: 0.5, 2: 1.0}).tolist()
     before = 2
