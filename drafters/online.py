@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Self, final
 
 import torch
@@ -46,6 +47,8 @@ class Online(RememberingDrafter["Past"]):
     counts: a fitted table to begin with, as in `bigram`: "smollm2" or a .safetensors file. It then
         learns nothing of shorter n-grams than the table has. None for none.
     remember: whether a text begins with what was learned of earlier texts.
+    capacity: after how many n-grams to keep that; those that occurred last the longest ago are
+        dropped. Each takes some six kilobytes. None for no limit.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for an order below 1 or that of the table, `keep` below 1, a prior that is
@@ -68,9 +71,10 @@ class Online(RememberingDrafter["Past"]):
         keep: Count = 64,
         counts: str | None = None,
         remember: bool = True,
+        capacity: Count | None = 20_000,
         tree: Any = None,
     ) -> None:
-        super().__init__(Past, remember)
+        super().__init__(partial(Past, capacity), remember)
         self._order, self._prior, self._keep = order, prior, keep
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
@@ -144,12 +148,16 @@ class Online(RememberingDrafter["Past"]):
 
 @final
 class Past(TextMemory):
-    """What was learned of earlier texts; it fits no file."""
+    """What was learned of earlier texts; it fits no file.
+
+    capacity: the most n-grams; None for no limit.
+    """
 
     size = 1
 
-    def __init__(self) -> None:
+    def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
+        self._capacity = capacity
         self.counts = SoftCounts()
 
     @staticmethod
@@ -158,6 +166,8 @@ class Past(TextMemory):
 
     def learn(self, entry: SoftCounts) -> None:
         self.counts.merge(entry)
+        if self._capacity is not None:
+            self.counts.drop_oldest(self._capacity)
 
     def entries(self) -> Iterable[SoftCounts]:
         yield self.counts

@@ -28,7 +28,7 @@ class Suffix(RememberingDrafter["Past"]):
         estimate is its share of all that followed the match.
     remember: whether to search earlier texts, too. They take about a kilobyte for each token.
     capacity: the most tokens of earlier texts to keep. Where they are more, the oldest texts are
-        dropped until half of it is left. Defaults to no limit.
+        dropped until half of it is left. None for no limit.
     memory: a file that keeps them from run to run.
 
     Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
@@ -46,7 +46,7 @@ class Suffix(RememberingDrafter["Past"]):
         factor: Annotated[float, Above(0)] = 4.0,
         min_probability: Share = 0.1,
         remember: bool = True,
-        capacity: Count | None = None,
+        capacity: Count | None = 500_000,
         memory: str | None = None,
     ) -> None:
         self._factor = factor

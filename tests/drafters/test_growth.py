@@ -41,6 +41,7 @@ DRAFTERS: dict[str, Callable[[], Drafter]] = {
     "hybrid": partial(Hybrid, ["suffix", "prompt_lookup"]),
     "lookahead_decoding": LookaheadDecoding,
     "online": Online,
+    "online with a capacity": partial(Online, capacity=3),
     "prompt_lookup": PromptLookup,
     "prompt_lookup of long matches": partial(PromptLookup, max_n=300),
     "rest": partial(Rest, "untrained"),
@@ -111,6 +112,16 @@ def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None
         return lambda: [list(written(drafter, TEXTS[text](20), 4)) for _ in range(count)]
 
     assert growth(remembered, 20) < 2.6
+
+
+UNLIMITED = {"token_recycling"}
+"""Its memory has a row for each token of the vocabulary, at most."""
+
+
+@pytest.mark.parametrize("name", sorted(set(installed().of("drafter")) - UNLIMITED))
+def test_a_memory_of_texts_is_limited_unless_said(name: str) -> None:
+    settings = inspect.signature(installed().of("drafter")[name].product).parameters
+    assert "capacity" not in settings or settings["capacity"].default is not None
 
 
 def test_longer_matches_hardly_take_more_work_or_memory() -> None:

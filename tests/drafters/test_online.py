@@ -8,8 +8,9 @@ import torch
 
 from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
 from outrider.contract.round import Counts
-from outrider.drafters.online import Online
+from outrider.drafters.online import Online, Past
 from outrider.drafters.parts.texts.ngrams import NGramTable
+from outrider.drafters.parts.texts.soft_counts import SoftCounts
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
@@ -120,3 +121,18 @@ def test_acceptance_grows_from_text_to_text() -> None:
     early, late = sum(rates[1:4], rates[0]), sum(rates[21:], rates[20])
     assert late.alpha_tested is not None and early.alpha_tested is not None
     assert late.alpha_tested > 0.9 > early.alpha_tested
+
+
+def test_ngrams_that_occurred_last_the_longest_ago_are_dropped() -> None:
+    counts = SoftCounts()
+    for token in (1, 2, 3, 1):
+        counts.add((token,), [0], [0.5])
+    past = Past(capacity=2)
+    past.learn(counts)
+    kept = {token for token in (1, 2, 3) if is_known(past.counts, token)}
+    assert kept == {1, 3}
+
+
+def is_known(counts: SoftCounts, token: int) -> bool:
+    uniform = torch.full((4,), 0.25, dtype=torch.float64)
+    return not torch.equal(counts.blended(uniform, (token,), 1.0, SoftCounts()), uniform)

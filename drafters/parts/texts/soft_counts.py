@@ -30,8 +30,17 @@ class SoftCounts:
         for context, added in other._added.items():
             self._add(context, added, other._sums[context].items())
 
+    def drop_oldest(self, capacity: int) -> None:
+        """Drops the n-grams that nothing was added to for the longest time.
+
+        capacity: how many n-grams to keep.
+        """
+        while len(self._added) > capacity:
+            context = next(iter(self._added))
+            del self._added[context], self._sums[context]
+
     def _add(self, context: NGram, added: int, sums: Iterable[tuple[int, float]]) -> None:
-        self._added[context] = self._added.get(context, 0) + added
+        self._added[context] = self._added.pop(context, 0) + added  # the newest come last
         own = self._sums.setdefault(context, {})
         for token, p in sums:
             own[token] = own.get(token, 0.0) + p
