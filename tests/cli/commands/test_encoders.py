@@ -50,7 +50,7 @@ def test_a_folder_of_either_kind_is_loaded(t5_folder: Path, folder: Path, tmp_pa
         (("drafter=small_lm", "drafter.model={llama}"), "LlamaForCausalLM has no encoder"),
         (("drafter=small_lm", "drafter.model=smollm2"), "expected an encoder-decoder, as the targ"),
         (("drafter=small_lm",), "SmallLM needs model: the target offers source, tokenizer"),
-        (("target.optimize=compile",), "T5ForConditionalGeneration is none of the kinds"),
+        (("target.optimize=compile",), "T5ForConditionalGeneration takes no positions"),
     ],
 )
 def test_drafters_and_data_that_rule_an_encoder_out_are_refused(
