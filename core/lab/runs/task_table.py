@@ -16,7 +16,7 @@ NAME_WIDTH = 20
 
 def task_tables(rows: Sequence[Row], rate: str = "speedup") -> list[Table]:
     """Returns the tables of a rate by task: more than one where the terminal has no room for it."""
-    tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
+    tasks = _tasks_of(rows)
     tables: list[Table] = []
     for count in range(len(tasks), 0, -1):
         parts = (tasks[first : first + count] for first in range(0, len(tasks), count))
@@ -36,8 +36,7 @@ def task_table(
 
     tasks: those to show. Defaults to all.
     """
-    if tasks is None:
-        tasks = list(dict.fromkeys(task for row in rows for task in row.tasks))
+    tasks = _tasks_of(rows) if tasks is None else tasks
     figures = [rates[rate] for row in rows for rates in row.tasks.values()]
     notes = []
     if any(figure is not None and figure.low is None for figure in figures):
@@ -53,6 +52,10 @@ def task_table(
         overall = row.rates["block_efficiency"], row.rates[rate]
         result.add_row(plain(row.drafter), *map(_plus_minus, (*shown, *overall)))
     return result
+
+
+def _tasks_of(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(task for row in rows for task in row.tasks))
 
 
 def _plus_minus(figure: Interval | None) -> str:
