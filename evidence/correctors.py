@@ -20,7 +20,7 @@ PROCESSOR_TIME = "--processor-time"
 if PROCESSOR_TIME in sys.argv:  # before Outrider's modules take their clock
     time.perf_counter = time.process_time
 
-from tiny.page_parts import write_page
+from tiny.page_parts import heading, write_page
 
 from outrider.cli import main as cli
 from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS
@@ -127,9 +127,7 @@ def lines(along: Summary, decoding: Summary | None) -> Iterator[str]:
 
     along, decoding: the comparison along the target's texts, and that of decoding.
     """
-    headings = [*HEADINGS, *(() if decoding is None else TIMED)]
-    yield f"| {' | '.join(headings)} |"
-    yield "|---|" + "---:|" * (len(headings) - 1)
+    yield from heading([*HEADINGS, *(() if decoding is None else TIMED)])
     by_name = {row.drafter: row for row in along.rows}
     timed = {} if decoding is None else {row.drafter: row for row in decoding.rows}
     for name in [*by_name, *(name for name in timed if name not in by_name)]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from tiny.page_parts import write_page
+from tiny.page_parts import heading, write_page
 
 from outrider.cli import main as cli
 from outrider.lab.runs.files import FACTS
@@ -110,8 +110,7 @@ def lines(rows: Sequence[Mapping[str, Row]]) -> Iterator[str]:
         value = greedy[name].rates["speedup"]
         return 0.0 if value is None else value.value
 
-    yield f"| {' | '.join(HEADINGS)} |"
-    yield "|---|" + "---:|" * (len(HEADINGS) - 1)
+    yield from heading(HEADINGS)
     for name in sorted(greedy, key=speedup, reverse=True):
         cells = [f"`{name}`"]
         for row in (greedy[name], sampled[name]):

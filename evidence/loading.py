@@ -20,7 +20,7 @@ from time import perf_counter, process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from tiny.page_parts import write_page
+from tiny.page_parts import heading, write_page
 
 from outrider.base.terminal import QUIET
 from outrider.targets import gguf
@@ -45,7 +45,7 @@ def main() -> None:
     if options.run:
         print(json.dumps(stages(options.models[0], options.dtype, options.run)))
         return
-    table = [f"| {' | '.join(COLUMNS)} |", "|---|---|---|" + "---:|" * (len(COLUMNS) - 3)]
+    table = heading(COLUMNS, texts=3)
     for model in options.models:
         table += rows(model, options)
     print("\n".join(table))

@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from tiny.page_parts import write_page
+from tiny.page_parts import heading, write_page
 
 from outrider.cli import main as cli
 from outrider.lab.runs.files import FACTS
@@ -115,10 +115,6 @@ def side_by_side(rows: Mapping[float, Mapping[str, Row]]) -> Iterator[str]:
             figure(named[name].rates[rate]) for named in rows.values() for rate in rates.values()
         ]
         yield f"| `{name}` | {' | '.join(cells)} |"
-
-
-def heading(names: Sequence[str]) -> list[str]:
-    return [f"| {' | '.join(names)} |", "|---|" + "---:|" * (len(names) - 1)]
 
 
 def main() -> None:

@@ -17,6 +17,11 @@ def placed(page: str, text: str, begin: str, end: str) -> str:
     return f"{before}{begin}\n{text}\n{end}{after}"
 
 
+def heading(names: Sequence[str], texts: int = 1) -> list[str]:
+    """Returns the first two lines of a table: after `texts` columns of text come figures."""
+    return [f"| {' | '.join(names)} |", "|" + "---|" * texts + "---:|" * (len(names) - texts)]
+
+
 def write_page(page: Path, part: str, lines: Sequence[str]) -> None:
     """Puts lines between the two comments that name a part of a page."""
     begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
