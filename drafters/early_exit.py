@@ -70,6 +70,7 @@ class EarlyExit(Drafter):
             require_readable(target, self.needs)
             adapter = Adapter.load(self._path, target, layers=self._layers)
             model = without_final_norm(target.model, adapter.layers)
+        self.models: Sequence[Any] = (model,)
         self._drafting = SharedKVDrafting(model, target.vocab_size, self._shape, adapter)
         if not self._drafting.can_start(target):
             raise ConfigError(

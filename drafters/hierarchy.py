@@ -30,7 +30,7 @@ class Hierarchy(Drafter):
     faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such
         a drafter.
     ahead: how many tokens it guesses at once.
-    model, layers, dtype, device, optimize, quantize: of the small model, see `small_lm`.
+    model, layers, and the others: of the small model, see `small_lm`.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """
@@ -49,8 +49,21 @@ class Hierarchy(Drafter):
         device: str = "auto",
         optimize: str = "auto",
         quantize: str | None = None,
+        device_map: str | dict[str, Any] | None = None,
+        quantization_config: dict[str, Any] | None = None,
+        attn_implementation: str | None = None,
     ) -> None:
-        self._small = SmallLM(model, layers, dtype, device, optimize=optimize, quantize=quantize)
+        self._small = SmallLM(
+            model,
+            layers,
+            dtype,
+            device,
+            optimize=optimize,
+            quantize=quantize,
+            device_map=device_map,
+            quantization_config=quantization_config,
+            attn_implementation=attn_implementation,
+        )
         self._faster: Drafter = make("drafter", faster)
         if self._faster.trees:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self, final
@@ -12,11 +11,11 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks.drafting_model import ModelSettings
 from outrider.drafters.parts.networks.translated_model import TranslatedModel
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.plugins.registry import make
 from outrider.targets.loading import unpacked
+from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.transformers import TransformersTarget
 
@@ -33,7 +32,7 @@ class OtherTokenizer(Drafter):
     vocabulary: "shared" draws from the model's distribution over the tokens that both have
         (token-level intersection). "text" writes the target's tokens for the model's likeliest text
         (string-level exact match).
-    settings: of a model that is loaded here, as for a target.
+    settings: of the model, as for a target.
     tree: as for `small_lm`; "text" only writes chains.
 
     Raises `ConfigError` in `bind` if the two have no token in common, their tokenizers can't be
@@ -61,8 +60,12 @@ class OtherTokenizer(Drafter):
         name = model if isinstance(model, str) else type(model).__name__
         if isinstance(model, str):
             model = _loaded(model, self._settings)
-        elif not isinstance(model, Target):
-            model = TransformersTarget(*unpacked(model, field="drafter.model"))
+        elif isinstance(model, Target):
+            self._settings.refuse(where="for a target that is made already")
+        else:
+            self._settings.refuse(*OPTIONS, where=LOADED)
+            loaded = unpacked(model, field="drafter.model")
+            model = TransformersTarget(*loaded, **self._settings.given())
         is_valid = isinstance(model, Target) and None not in (model.model, model.tokenizer)
         require(is_valid, "drafter.model", name, "a hub id, a folder or a target with a tokenizer")
         expected = "same, since the target has an encoder"
@@ -95,7 +98,7 @@ def _loaded(name: str, settings: ModelSettings) -> Target:
     """Returns a model with its tokenizer; cached, since a run may make many drafters."""
     target: Target
     if Path(name).expanduser().is_dir():
-        target = TransformersTarget(name, **asdict(settings))
+        target = TransformersTarget(name, **settings.given())
     else:
-        target = make("target", name, **asdict(settings))
+        target = make("target", name, **settings.given())
     return target

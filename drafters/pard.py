@@ -11,10 +11,11 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import ModelSettings
+from outrider.drafters.parts.networks.drafting_model import drafting_model
 from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
+from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import refuse_encoder, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
@@ -37,8 +38,8 @@ class Pard(Drafter):
     model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
         "untrained" for the target's first layers with a random mask token.
-    dtype, device, optimize, quantize: of a model that is loaded here, as for a target: its passes
-        run by the same engine.
+    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
+        model, as for a target: its passes run by the same engine.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if
@@ -47,7 +48,7 @@ class Pard(Drafter):
 
     needs: frozenset[str] = frozenset({"model"})
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the settings of a model, and the shape of its drafts
         self,
         model: Any,
         dtype: Dtype = "auto",
@@ -55,10 +56,22 @@ class Pard(Drafter):
         *,
         optimize: str = "auto",
         quantize: str | None = None,
+        device_map: str | dict[str, Any] | None = None,
+        quantization_config: dict[str, Any] | None = None,
+        attn_implementation: str | None = None,
         tree: Any = None,
     ) -> None:
         self._setting = model
-        self._settings = ModelSettings(dtype, device, optimize, quantize)
+        self._settings = ModelSettings(
+            "drafter",
+            dtype,
+            device,
+            optimize,
+            quantize,
+            device_map,
+            quantization_config,
+            attn_implementation,
+        )
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
         self._target: Target | None = None
@@ -84,11 +97,10 @@ class Pard(Drafter):
 
     def _model_for(self, target: Target) -> Any:
         refuse_encoder(target, " for drafter pard")
-        model, tokenizer = self._setting, None
-        if model == weights.UNTRAINED:
+        if self._setting == weights.UNTRAINED:
+            self._settings.refuse(where="for the target's own layers")
             return _untrained(target)
-        if isinstance(model, str):
-            model, tokenizer = self._settings.read(model, target)
+        model, tokenizer = drafting_model(self._setting, self._settings, target)
         refuse_other_kind(model, encoder=False)
         require_same_vocabulary(model, tokenizer, target, hint="")
         return model

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Annotated, Self, final
+from typing import Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Float, Int
@@ -69,6 +69,7 @@ class SelfSparse(Drafter):
             return
         model = target.model
         self._model = model if self._layers is None else first_layers(model, self._layers)
+        self.models: Sequence[Any] = (self._model,)
         self._depth = int(self._model.config.get_text_config().num_hidden_layers)
         if self._picked and not shows_attention(model):
             raise ConfigError(

@@ -16,10 +16,11 @@ from outrider.contract.target import Target
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import BUILT_IN, ModelSettings
+from outrider.drafters.parts.networks.drafting_model import BUILT_IN, drafting_model
 from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.loading import Dtype, unpacked
+from outrider.targets.loading import Dtype
+from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
@@ -44,8 +45,9 @@ class SmallLM(Drafter):
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
         fifths of them where no model comes with the package, since a model that was never trained
         to exit early predicts little before its last layers.
-    dtype, device, optimize, quantize: of a model that is loaded here, as for a target: its passes
-        run by the same engine. The model that comes with the package has the target's precision.
+    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
+        model, as for a target: its passes run by the same engine. The model that comes with the
+        package has the target's precision and device, and the target's layers have its engine.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
@@ -72,10 +74,22 @@ class SmallLM(Drafter):
         *,
         optimize: str = "auto",
         quantize: str | None = None,
+        device_map: str | dict[str, Any] | None = None,
+        quantization_config: dict[str, Any] | None = None,
+        attn_implementation: str | None = None,
         tree: Any = None,
         vocabulary: Annotated[str, OneOf(("same", *VOCABULARIES))] = "same",
     ) -> None:
-        self._settings = ModelSettings(dtype, device, optimize, quantize)
+        self._settings = ModelSettings(
+            "drafter",
+            dtype,
+            device,
+            optimize,
+            quantize,
+            device_map,
+            quantization_config,
+            attn_implementation,
+        )
         self._other: OtherTokenizer | None = None
         if vocabulary != "same":
             self._other = OtherTokenizer(model, vocabulary, self._settings, tree=tree)
@@ -112,17 +126,13 @@ class SmallLM(Drafter):
             ConfigError: it does not fit the target.
             TargetError: only one of the two has an encoder.
         """
-        model, tokenizer = self._model_setting, None
+        model = self._model_setting
         if model is None and self._layers is None and weights.is_smollm2(target):
             model = BUILT_IN
         if model is None:
+            self._settings.refuse(where="for the target's own layers: drafter.model is not set")
             return first_layers(target.model, self._layers)
-        if isinstance(model, str):
-            model, tokenizer = self._settings.read(model, target)
-        elif isinstance(model, Target):
-            model, tokenizer = model.model, model.tokenizer
-        else:
-            model, tokenizer = unpacked(model, field="drafter.model")
+        model, tokenizer = drafting_model(model, self._settings, target)
         refuse_other_kind(model, encoder=SOURCE in target.offers)
         require_same_vocabulary(model, tokenizer, target, hint=f"; {HINT}")
         drafting: PreTrainedModel = model

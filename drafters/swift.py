@@ -87,6 +87,7 @@ class Swift(RememberingDrafter["Past"]):
         require(count <= spare, "drafter.skipped", count, expected)
         self._initial = tuple(1 + (2 * i + 1) * spare // (2 * count) for i in range(count))
         short = self._without(self._initial)
+        self.models: Sequence[Any] = (short,)
         try:
             self_test(short, decoder_start(short))
         except TargetError as error:

@@ -12,6 +12,17 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 from outrider.contract.devices import widest
 
+ON_DISK = {
+    "model.embed_tokens": "disk",
+    "model.layers.0": "cpu",
+    "model.layers.1": "disk",
+    "model.layers.2": "disk",
+    "model.norm": "cpu",
+    "model.rotary_emb": "cpu",
+    "lm_head": "disk",
+}
+"""Where accelerate puts the parts of a tiny model with three layers: some are read at each pass."""
+
 FAR = torch.device("meta")
 """The device that the tensors claim: the one name that torch knows without a driver."""
 

@@ -1,8 +1,9 @@
 """Any text model of transformers, from a hub id, a folder or a GGUF file."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -15,17 +16,14 @@ from outrider.contract.context import Tokens
 from outrider.contract.target import Session, Target
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
-from outrider.targets.loading import Dtype, load, unpacked
+from outrider.targets.loading import Dtype, unpacked
+from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import (
-    AUTO,
-    NONE,
     RANKS,
     engine_of,
     engines,
-    require_engine,
-    use_engine,
 )
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
@@ -97,29 +95,31 @@ class TransformersTarget(Target):
         tensor_parallel: bool = False,
         generation_config: Defaults = "apply",
     ) -> None:
-        require_engine(optimize, "target.optimize")
+        settings = ModelSettings(
+            "target",
+            dtype,
+            device,
+            optimize,
+            quantize,
+            device_map,
+            quantization_config,
+            attn_implementation,
+        )
         is_name = isinstance(model, str | Path)
-        options = {
-            "device_map": device_map,
-            "quantization_config": quantization_config,
-            "attn_implementation": attn_implementation,
-        }
-        options = {setting: value for setting, value in options.items() if value is not None}
-        _require_loading(model, device, tensor_parallel, options)
+        spread = None
         if tensor_parallel:
+            settings.refuse(*OPTIONS, where="with target.tensor_parallel")
             _require_spreadable(model, device, optimize)
-            optimize = RANKS
+            settings, spread = replace(settings, optimize=RANKS), engines()[RANKS]
         name = str(model) if is_name else ""
         if is_name:
-            spread = engines()[RANKS] if tensor_parallel else None
-            model, tokenizer = load(name, dtype, device, spread, options)
+            model, tokenizer = settings.load(name, spread)
         else:
+            settings.refuse(*OPTIONS, where=LOADED)
             model, tokenizer = unpacked(model, tokenizer)
         refuse_stateful(model)
         self._start = decoder_start(model)
-        if optimize == AUTO and (not is_name or self._start):
-            optimize = NONE
-        use_engine(model, optimize, quantize)
+        settings.run(model, is_own=is_name)
         test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
         self.model: PreTrainedModel = model
@@ -191,18 +191,6 @@ class TransformersTarget(Target):
             digest.update(self._origin.hash().encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
-
-
-def _require_loading(
-    model: Any, device: str, tensor_parallel: bool, options: Mapping[str, Any]
-) -> None:
-    """Raises `ConfigError` if there are options for loading a model that is not loaded here."""
-    for setting, value in options.items():
-        field, is_name = f"target.{setting}", isinstance(model, str | Path)
-        require(is_name, field, value, "null for a model that is loaded already")
-        require(not tensor_parallel, field, value, "null with target.tensor_parallel")
-    is_free = device == "auto" or "device_map" not in options
-    require(is_free, "target.device", device, "auto with target.device_map")
 
 
 def _require_spreadable(model: Any, device: str, optimize: str) -> None:

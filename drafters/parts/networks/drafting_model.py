@@ -1,23 +1,23 @@
 """A language model that drafts: read from its hub id or folder, and run by the chosen engine."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 from outrider.base.errors import require
 from outrider.base.waiting import waiting
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
-from outrider.targets.loading import Dtype, load
+from outrider.targets.loading import unpacked
+from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE
-from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.engine import AUTO, NONE, require_engine, use_engine
+from outrider.targets.passes.placement import home
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 BUILT_IN = "smollm2"
 """The name of the model that comes with the package."""
+SHARED = "for a model that shares the target's embeddings"
 
 
 def located(name: str) -> Path:
@@ -25,42 +25,48 @@ def located(name: str) -> Path:
     return weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
 
 
-@final
-@dataclass(frozen=True)
-class ModelSettings:
-    """How a drafter loads and runs a model that it is given by name; each as for a target.
+def drafting_model(
+    model: Any, settings: ModelSettings, target: Target
+) -> "tuple[PreTrainedModel, Any]":
+    """Returns a model and its tokenizer, None if there is none, ready to draft.
 
-    Raises `ConfigError` if there is no engine with the name in `optimize`.
+    model: a hub id, a folder, "smollm2", a target, or a loaded model, alone or with its tokenizer.
+
+    Raises:
+        ConfigError: there is no such model, a setting says nothing of it, or the engine can't run
+            or quantize it.
+        TargetError: its weights are damaged.
     """
+    if isinstance(model, str):
+        return _read(model, settings, target)
+    if isinstance(model, Target):
+        settings.refuse(where="for a target that is made already")
+        return model.model, model.tokenizer
+    settings.refuse(*OPTIONS, where=LOADED)
+    model, tokenizer = unpacked(model, field="drafter.model")
+    settings.run(model, is_own=False)
+    return model, tokenizer
 
-    dtype: Dtype = "auto"
-    device: str = "auto"
-    optimize: str = AUTO
-    quantize: str | None = None
 
-    def __post_init__(self) -> None:
-        require_engine(self.optimize, "drafter.optimize")
-
-    @waiting("loading the draft model")
-    def read(self, name: str, target: Target) -> "tuple[PreTrainedModel, Any]":
-        """Returns the model with a name and its tokenizer, ready to draft.
-
-        name: a hub id, a folder or "smollm2". A student's folder has the target's embeddings and
-            head, and with `optimize` "auto" the target's engine.
-
-        Raises:
-            ConfigError: there is no such model, or the engine can't run or quantize it.
-            TargetError: its weights are damaged.
-        """
-        folder = located(name)
-        if student.borrows(folder):
-            has_model = target.model is not None
-            require(has_model, "drafter.model", name, "a target with a model of transformers")
-            is_decoder = SOURCE not in target.offers
-            require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
-            model = student.read_student(folder, target, self.optimize, self.quantize)
-            return model, target.tokenizer
-        model, tokenizer = load(name, self.dtype, self.device)
-        is_plain = self.optimize == AUTO and decoder_start(model)
-        use_engine(model, NONE if is_plain else self.optimize, self.quantize, role="drafter")
+@waiting("loading the draft model")
+def _read(name: str, settings: ModelSettings, target: Target) -> "tuple[PreTrainedModel, Any]":
+    """Returns the model with a name; a student's folder has the target's embeddings and head."""
+    folder = located(name)
+    if not student.borrows(folder):
+        model, tokenizer = settings.load(name)
+        settings.run(model)
         return model, tokenizer
+    has_model = target.model is not None
+    require(has_model, "drafter.model", name, "a target with a model of transformers")
+    is_decoder = SOURCE not in target.offers
+    require(is_decoder, "drafter.model", name, "an encoder-decoder, as the target is")
+    settings.refuse(*OPTIONS, where=SHARED)
+    dtype, device = str(target.model.dtype).removeprefix("torch."), home(target.model)
+    for setting, value, own in (
+        ("dtype", settings.dtype, (dtype,)),
+        ("device", settings.device, (device.type, str(device))),
+    ):
+        is_shared = value in ("auto", *own)
+        require(is_shared, f"drafter.{setting}", value, f"auto, or {own[-1]}, {SHARED}")
+    model = student.read_student(folder, target, settings.optimize, settings.quantize)
+    return model, target.tokenizer

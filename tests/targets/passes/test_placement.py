@@ -10,17 +10,8 @@ from outrider import ConfigError, TargetError, decode
 from outrider.plugins.registry import make
 from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.transformers import TransformersTarget
-from tests.devices import accelerator, moved
+from tests.devices import ON_DISK, accelerator, moved
 
-ON_DISK = {
-    "model.embed_tokens": "disk",
-    "model.layers.0": "cpu",
-    "model.layers.1": "disk",
-    "model.layers.2": "disk",
-    "model.norm": "cpu",
-    "model.rotary_emb": "cpu",
-    "lm_head": "disk",
-}
 DRAFTS = [
     ({"drafter": "prompt_lookup"}, "token"),
     ({"drafter": "eagle", "path": "untrained", "tree": "top:2x2"}, "candidates"),

@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from outrider import ConfigError, Context, Drafter, Sampling, Tokens
+from outrider import ConfigError, Context, Drafter, Sampling, TargetError, Tokens
+from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
+from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.swift import Swift
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.engine import MODULES, engine_of
+from outrider.targets.passes.placement import is_offloaded
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
+from tests.devices import ON_DISK
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
 
@@ -103,3 +108,64 @@ def test_an_unknown_engine_or_type_is_refused(
         make(str(folder), optimize="fast").bind(target)
     with pytest.raises(ConfigError, match=r"quantize='int3': expected int4 or int8"):
         make(str(folder), quantize="int3").bind(target)
+
+
+@pytest.mark.parametrize(
+    ("make", "folder"),
+    [it for it in CASES if it.values[1] == "whole"],
+    indirect=["folder"],
+)
+def test_transformers_loads_the_model_as_the_settings_say(
+    make: Callable[..., Drafter], folder: Path, target: Any
+) -> None:
+    drafter = make(str(folder), device_map=ON_DISK, attn_implementation="eager")
+    assert drafts(drafter, target)
+    (model,) = drafter.models
+    assert is_offloaded(model)
+    assert model.config._attn_implementation == "eager"
+    assert engine_of(model).runs_by(model) == "transformers' modules"
+    with pytest.raises(TargetError, match="Unknown quantization type, got three"):
+        make(str(folder), quantization_config={"quant_method": "three"}).bind(target)
+    with pytest.raises(ConfigError, match=r"drafter.device='cpu': expected auto with drafter.dev"):
+        make(str(folder), device="cpu", device_map="auto")
+
+
+def test_settings_of_loading_are_refused_where_nothing_is_loaded(llama: Any, target: Any) -> None:
+    model, name = llama(seed=3, **SIZES), "^drafter.attn_implementation='eager': expected null for "
+    for drafter, reason in (
+        (SmallLM(model, attn_implementation="eager"), "a model that is loaded"),
+        (SmallLM(target, attn_implementation="eager"), "a target that is made"),
+        (Pard(model, attn_implementation="eager"), "a model that is loaded"),
+        (Pard("untrained", attn_implementation="eager"), "the target's own layers"),
+        (SmallLM(layers=1, attn_implementation="eager"), "the target's own layers"),
+        (Hierarchy(layers=1, attn_implementation="eager"), "the target's own layers"),
+        (SmallLM(target, attn_implementation="eager", vocabulary="text"), "a target that is made"),
+    ):
+        with pytest.raises(ConfigError, match=name + reason):
+            drafter.bind(target)
+
+
+@pytest.mark.parametrize("folder", ["student"], indirect=True)
+def test_a_student_has_the_precision_and_device_of_the_target(folder: Path, target: Any) -> None:
+    for setting in ({"device_map": "auto"}, {"dtype": "bfloat16"}, {"device": "meta"}):
+        ((name, _),) = setting.items()
+        with pytest.raises(ConfigError, match=rf"^drafter.{name}=.* shares the target's embed"):
+            SmallLM(str(folder), **setting).bind(target)
+    assert drafts(SmallLM(str(folder), dtype="float32", device="cpu"), target)
+
+
+def test_a_loaded_model_runs_by_the_engine_that_is_asked_for(llama: Any, target: Any) -> None:
+    drafter = SmallLM(llama(seed=3, **SIZES), optimize="packed", quantize="int8")
+    assert drafts(drafter, target)
+    assert isinstance(engine_of(drafter.models[0]), PackedWeights)
+
+
+@pytest.mark.parametrize("make", [EarlyExit, SelfSparse, Swift, partial(SmallLM, layers=2)])
+def test_the_targets_own_layers_run_by_its_engine(
+    make: Callable[[], Drafter], deep_llama: Any
+) -> None:
+    target = TransformersTarget(deep_llama(**SIZES), optimize="packed")
+    drafter = make()
+    drafter.bind(target)
+    (model,) = drafter.models
+    assert engine_of(model).runs_by(model) == "the native library on packed float32 weights"
