@@ -5,8 +5,8 @@
 Those that come without weights take part if `--trained` names a folder with theirs.
 
 Runs `outrider compare` once for the chains and once for the trees, at temperature 0 and at 1. A run
-that is already in `--results` is continued if it is unfinished. It needs an idle machine, since it
-measures times.
+that is already in `--results` is continued if it is unfinished. What each found is written beside
+the page (runs/). It needs an idle machine, since it measures times.
 """
 
 import argparse
@@ -16,14 +16,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
+from tiny.measured_runs import compared, figure, publish
 from tiny.page_parts import heading, write_page
 
-from outrider.cli import main as cli
-from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import Interval
 
 DYNAMIC = "{drafter: eagle, tree: 'dynamic:8', name: eagle dynamic tree}"
 EXIT = "{drafter: early_exit, layers: 8, name: early_exit of 8 layers}"
@@ -55,22 +52,18 @@ HEADINGS = (
 )
 
 
-def compared(rule: str, sampling: str, options: argparse.Namespace) -> Run:
-    """Returns the comparison of the drafters of a rule; runs it first if it is not finished."""
-    folder = Path(options.results).absolute() / f"{rule}-{sampling}"
-    exists = (folder / FACTS).is_file()
-    if not exists or not load(folder).finished:
-        trained = trained_drafters(options.trained) if rule == "token" else ()
-        drafters = ["none", *(options.only or DRAFTERS[rule]), *trained]
-        sys.argv = [
-            *["outrider", "compare", f"drafters=[{','.join(drafters)}]", "protocol=decode", *SIZES],
-            *[f"verifier={rule}", f"sampling={sampling}", f"target={options.target}", "turns=1"],
-            *[f"data.limit={options.limit}", f"max_new_tokens={options.tokens}", "pairs=false"],
-            *(["data=demo"] if options.prompts is None else from_file(options.prompts)),
-            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", *options.settings],
-        ]
-        cli.main()
-    return load(folder)
+def side_by_side(rule: str, sampling: str, options: argparse.Namespace) -> Summary:
+    """Returns the comparison of the drafters of a rule."""
+    trained = trained_drafters(options.trained) if rule == "token" else ()
+    drafters = ["none", *(options.only or DRAFTERS[rule]), *trained]
+    return compared(
+        Path(options.results) / f"{rule}-{sampling}",
+        *[f"drafters=[{','.join(drafters)}]", "protocol=decode", *SIZES],
+        *[f"verifier={rule}", f"sampling={sampling}", f"target={options.target}", "turns=1"],
+        *[f"data.limit={options.limit}", f"max_new_tokens={options.tokens}", "pairs=false"],
+        *(["data=demo"] if options.prompts is None else from_file(options.prompts)),
+        *options.settings,
+    )
 
 
 def trained_drafters(folder: Path | None) -> Iterator[str]:
@@ -89,14 +82,6 @@ def from_file(prompts: str) -> list[str]:
 def cost(row: Row) -> str:
     """Returns the time of a drafted token, as a share of a target call for one token."""
     return "" if row.prediction is None else f"{row.prediction.cost_ratio:.2f}"
-
-
-def figure(value: Interval | None) -> str:
-    """Returns a figure, with its interval if it has one."""
-    if value is None:
-        return ""
-    ends = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.2f}{ends}"
 
 
 def lines(rows: Sequence[Mapping[str, Row]]) -> Iterator[str]:
@@ -137,7 +122,9 @@ def main() -> None:
     for sampling in SAMPLINGS:
         rows: dict[str, Row] = {}
         for rule in ["token"] if options.only else DRAFTERS:
-            summary = Summary(compared(rule, sampling, options))
+            summary = side_by_side(rule, sampling, options)
+            if options.page:
+                publish(summary, options.page, f"{rule}-{sampling}")
             rows = {row.drafter: row for row in summary.rows} | rows
         tables.append(rows)
     text = list(lines(tables))

@@ -2,29 +2,30 @@
 
     python evidence/pair.py --page docs/pair.md
 
-One `outrider compare` at each temperature holds everything: `small_lm` at each gamma, and the other
-drafters beside it, all against the same plain decoding. A run that is already in `--results` is
-continued if it is unfinished. It needs an idle machine, since it measures times.
+One `outrider compare` at each temperature holds `small_lm` at each gamma and the other drafters
+beside it, all against the same plain decoding; three shorter ones have longer texts, or a target in
+another precision. A run that is already in `--results` is continued if it is unfinished. From them
+are written the page's tables, beside it what each run found (runs/), and a plot (gains.svg). It
+needs an idle machine, since it measures times.
 """
 
 import argparse
 import json
 import re
+import runpy
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
 
+from tiny.measured_runs import compared, figure, publish
 from tiny.page_parts import heading, write_page
 
-from outrider.cli import main as cli
-from outrider.lab.runs.files import FACTS
-from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import Interval
 
 PAIR = ("Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct")
 PROMPTS = Path(__file__).parent / "pair_prompts.jsonl"
@@ -33,6 +34,34 @@ BEST = 4
 """The gamma of the drafters that are compared side by side."""
 
 LENGTHS = ("T", "gamma", "alpha", "c", "speedup", "predicted", "tokens a call", "of gamma + 1")
+RATES = {"alpha": "alpha_tested", "tokens a call": "block_efficiency", "speedup": "speedup"}
+"""The columns of a drafter, and the rates in them."""
+
+
+@final
+@dataclass(frozen=True)
+class SideRun:
+    """A shorter run, of three tenths of the prompts at the first temperature.
+
+    length: the tokens of its texts, as a multiple of the others'.
+    target: settings of the target that replace those of the pair.
+    """
+
+    drafters: tuple[str, ...]
+    length: int = 1
+    target: Mapping[str, str] = field(default_factory=dict)
+
+
+FEW = ("small_lm", "hybrid", "prompt_lookup")
+PRECISIONS = {
+    "float32": SideRun((*FEW, "quantized"), target={"dtype": "float32"}),
+    "int8": SideRun(FEW, target={"quantize": "int8"}),
+}
+LONGER = "longer"
+SIDE_RUNS = {
+    LONGER: SideRun(("small_lm", "small_lm 6", "small_lm until unsure"), length=3),
+    **PRECISIONS,
+}
 
 
 def entries(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -40,7 +69,8 @@ def entries(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     full = {"drafter": "small_lm", "model": options.drafter, "dtype": options.dtype}
     model = full | ({"quantize": options.quantize} if options.quantize else {})
     table = {"drafter": "bigram", "counts": options.table}
-    beside = {
+    return {
+        **{at_length(gamma): model | {"gamma": gamma} for gamma in GAMMAS},
         "small_lm full weights": full,
         "small_lm until unsure": model | {"policy": "confidence", "gamma": 8},
         "small_lm tree": model | {"tree": "2x1x1x1", "budget": 8, "verifier": "traversal"},
@@ -50,8 +80,6 @@ def entries(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
         **{name: {"drafter": name} for name in ("prompt_lookup", "suffix", "bigram", "unigram")},
         **({"bigram table": table} if options.table else {}),
     }
-    lengths = {at_length(gamma): model | {"gamma": gamma} for gamma in options.gammas}
-    return lengths | {name: beside[name] for name in options.beside or beside}
 
 
 def at_length(gamma: int) -> str:
@@ -59,62 +87,78 @@ def at_length(gamma: int) -> str:
     return "small_lm" if gamma == BEST else f"small_lm {gamma}"
 
 
-def compared(temperature: float, options: argparse.Namespace) -> Run:
-    """Returns the comparison at a temperature; runs it first if it is not finished."""
-    folder = Path(options.results).absolute() / f"T{temperature:g}"
-    exists = (folder / FACTS).is_file()
-    if not exists or not load(folder).finished:
-        named = [settings | {"name": name} for name, settings in entries(options).items()]
-        # Hydra takes no quoted keys.
-        drafters = re.sub(r'"(\w+)":', r"\1:", json.dumps(["none", *named]))
-        sys.argv = [
-            *["outrider", "compare", f"drafters={drafters}"],
-            *["target=transformers", f"target.model={options.target}", f"gamma={BEST}"],
-            *[f"target.dtype={options.dtype}", f"sampling.temperature={temperature}"],
-            *["data=jsonl", f"data.path={options.prompts.absolute()}", "turns=1"],
-            *[f"data.limit={options.limit}", f"max_new_tokens={options.tokens}", "pairs=false"],
-            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", "protocol=decode"],
-            *options.settings,
-        ]
-        cli.main()
-    return load(folder)
+def pair_run(
+    options: argparse.Namespace,
+    name: str,
+    drafters: Mapping[str, Any],
+    temperature: float,
+    side: SideRun | None = None,
+) -> Summary:
+    """Returns the comparison of a name: of plain decoding and some drafters."""
+    share, length = (0.3, side.length) if side else (1, 1)
+    target = {"model": options.target, "dtype": options.dtype, **(side.target if side else {})}
+    named = [settings | {"name": name} for name, settings in drafters.items()]
+    # Hydra takes no quoted keys.
+    listed = re.sub(r'"(\w+)":', r"\1:", json.dumps(["none", *named]))
+    return compared(
+        Path(options.results) / name,
+        *[f"drafters={listed}", "target=transformers"],
+        *[f"target.{setting}={value}" for setting, value in target.items()],
+        *[f"gamma={BEST}", f"sampling.temperature={temperature}", "protocol=decode"],
+        *["data=jsonl", f"data.path={options.prompts.absolute()}", "turns=1", "pairs=false"],
+        *[f"data.limit={max(1, round(share * options.limit))}"],
+        *[f"max_new_tokens={length * options.tokens}", *options.settings],
+    )
 
 
-def figure(value: Interval | None) -> str:
-    """Returns a figure, with its interval if it has one."""
-    if value is None:
-        return ""
-    ends = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.2f}{ends}"
+def line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
-def by_length(rows: Mapping[float, Mapping[str, Row]], gammas: Sequence[int]) -> Iterator[str]:
+def by_length(runs: Mapping[float, Summary]) -> Iterator[str]:
     """Yields a line for each temperature and gamma: Tables 2 and 4, and Figure 1 (over K)."""
     yield from heading(LENGTHS)
-    for temperature, named in rows.items():
-        for gamma in gammas:
+    for temperature, run in runs.items():
+        named = {row.drafter: row for row in run.rows}
+        for gamma in GAMMAS:
             row = named[at_length(gamma)]
             told, tokens = row.prediction, row.rates["block_efficiency"]
-            cells = [
+            yield line(
                 *(f"{temperature:g}", str(gamma), figure(row.rates["alpha_tested"])),
                 *(f"{told.cost_ratio:.2f}" if told else "", figure(row.rates["speedup"])),
                 f"{told.predicted_speedup:.2f}" if told else "",
                 *(figure(tokens), f"{tokens.value / (gamma + 1):.2f}" if tokens else ""),
-            ]
-            yield f"| {' | '.join(cells)} |"
+            )
 
 
-def side_by_side(rows: Mapping[float, Mapping[str, Row]]) -> Iterator[str]:
-    """Yields a line for each drafter of gamma `BEST`: Table 3, with tokens a call and speedup."""
-    rates = {"alpha": "alpha_tested", "tokens a call": "block_efficiency", "speedup": "speedup"}
-    yield from heading(["drafter", *(f"{rate}, T = {t:g}" for t in rows for rate in rates)])
-    for name in next(iter(rows.values())):
-        if re.fullmatch(r"small_lm \d+", name):
-            continue
-        cells = [
-            figure(named[name].rates[rate]) for named in rows.values() for rate in rates.values()
-        ]
-        yield f"| `{name}` | {' | '.join(cells)} |"
+def side_by_side(runs: Mapping[str, Summary], hidden: str = r"small_lm \d+") -> Iterator[str]:
+    """Yields a line for each drafter: Table 3, with tokens a call and speedup.
+
+    runs: by what stands behind the name of each column. hidden: a pattern of drafters to leave out.
+    """
+    yield from heading(["drafter", *(f"{rate}{of}" for of in runs for rate in RATES)])
+    for rows in zip(*(run.rows for run in runs.values()), strict=True):
+        if not re.fullmatch(hidden, rows[0].drafter):
+            cells = (figure(row.rates[rate]) for row in rows for rate in RATES.values())
+            yield line(f"`{rows[0].drafter}`", *cells)
+
+
+def by_precision(runs: Mapping[str, Summary]) -> Iterator[str]:
+    """Yields a line for each precision of the target and each drafter."""
+    yield from heading(["target in", "drafter", *RATES, "tokens a second"], texts=2)
+    for precision, run in runs.items():
+        for row in run.rows:
+            cells = (figure(row.rates[rate]) for rate in (*RATES.values(), "tokens_per_second"))
+            yield line(precision, f"`{row.drafter}`", *cells)
+
+
+def part_of(run: Summary, like: Summary) -> Summary:
+    """Returns the prompts and drafters of a run that are in another one, too."""
+    shared = {*like.run.drafters}
+    names = {name: it for name, it in run.run.facts["drafters"].items() if name in shared}
+    kept = (it for it in run.run.measurements if it.drafter in names and it.prompt in like.prompts)
+    facts = {**run.run.facts, "drafters": names}
+    return Summary(replace(run.run, facts=facts, measurements=tuple(kept)))
 
 
 def main() -> None:
@@ -126,24 +170,42 @@ def main() -> None:
     parser.add_argument("--table", help="counts of the target's texts, for a bigram drafter")
     parser.add_argument("--prompts", type=Path, default=PROMPTS, help="a JSONL file")
     parser.add_argument("--limit", type=int, default=40, help="prompts, evenly spaced")
-    parser.add_argument("--tokens", type=int, default=48)
+    parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--temperatures", type=float, nargs="+", default=(0, 1))
-    parser.add_argument("--gammas", type=int, nargs="+", default=GAMMAS)
     parser.add_argument("--beside", nargs="*", help="names of the other drafters; all by default")
+    parser.add_argument("--sides", nargs="*", choices=SIDE_RUNS, default=[*SIDE_RUNS])
     parser.add_argument("--results", default="build/pair")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")
     parser.add_argument("--settings", nargs="*", default=(), help="more for outrider compare")
     options = parser.parse_args()
-    runs = {t: Summary(compared(t, options)) for t in options.temperatures}
-    rows = {t: {row.drafter: row for row in summary.rows} for t, summary in runs.items()}
-    for part, lines in (
-        ("lengths", by_length(rows, options.gammas)),
-        ("drafters", side_by_side(rows)),
-    ):
+
+    drafters, first = entries(options), options.temperatures[0]
+    names = options.beside or drafters
+    chosen = {it: drafters[it] for it in drafters if it in (*map(at_length, GAMMAS), *names)}
+    runs = {t: pair_run(options, f"T{t:g}", chosen, t) for t in options.temperatures}
+    sides = {
+        name: pair_run(options, name, {it: drafters[it] for it in side.drafters}, first, side)
+        for name, side in SIDE_RUNS.items()
+        if name in options.sides
+    }
+    tables = {
+        "lengths": by_length(runs),
+        "drafters": side_by_side({f", T = {t:g}": run for t, run in runs.items()}),
+    }
+    if LONGER in sides:
+        tables[LONGER] = side_by_side({"": sides[LONGER]}, hidden="none")
+    if precisions := {name: sides[name] for name in PRECISIONS if name in sides}:
+        same = part_of(runs[first], next(iter(precisions.values())))
+        tables["precisions"] = by_precision({options.dtype: same, **precisions})
+    for part, lines in tables.items():
         text = list(lines)
         print("\n".join(text))
         if options.page:
             write_page(options.page, part, text)
+    if options.page:
+        for name, run in {**{f"T{t:g}": run for t, run in runs.items()}, **sides}.items():
+            publish(run, options.page, name)
+        runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"](options.page)
 
 
 if __name__ == "__main__":

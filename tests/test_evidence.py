@@ -190,21 +190,33 @@ def test_loading_is_set_beside_reading(
 @pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    parts = ("lengths", "drafters")
+    parts = ("lengths", "drafters", "precisions")
     page.write_text("\n".join(f"<!-- {part} -->\n<!-- end of {part} -->" for part in parts))
     arguments = [
         *["--target", str(folder), "--drafter", str(folder), "--dtype", "float32"],
-        *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--gammas", "4", "2"],
-        *["--temperatures", "1", "--quantize", ""],
+        *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--quantize", ""],
+        *["--temperatures", "1", "--sides", "int8"],
+        *["--beside", "small_lm tree", "hybrid", "prompt_lookup"],
         *["--page", str(page), "--results", "results", "--settings", "cache=false"],
     ]
     status, _, err = script(EVIDENCE / "pair.py", *arguments)
     assert status == 0, err
-    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    by_length = [[cell.strip() for cell in row] for row in rows if len(row) == 8]
-    assert [row[:3] for row in by_length[1:]] == [["1", "4", "1.00"], ["1", "2", "1.00"]]
-    names = {row[0].strip() for row in rows if len(row) == 4}
-    assert names >= {"`none`", "`small_lm`", "`small_lm tree`", "`hierarchy`", "`quantized`"}
+    written = page.read_text()
+    rows = [[it.strip() for it in line.split("|")[1:-1]] for line in written.splitlines()]
+    by_length = [row[:3] for row in rows if len(row) == 8][2:]
+    assert by_length == [["1", gamma, "1.00"] for gamma in "246"]
+    names = {row[0] for row in rows if len(row) == 4}
+    few = ["`none`", "`small_lm`", "`hybrid`", "`prompt_lookup`"]
+    assert names == {"drafter", "---", *few, "`small_lm tree`"}
+    by_precision = [tuple(row[:2]) for row in rows if len(row) == 6][2:]
+    assert by_precision == [(precision, name) for precision in ("float32", "int8") for name in few]
+    runs = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("runs/*")}
+    assert runs["page-T1"]["temperature"] == 1
+    assert "int8" in runs["page-int8"]["machine"]["runs_by"]["target"]
+    assert "small_lm tree" in (tmp_path / "gains.svg").read_text()
+    status, _, err = script(EVIDENCE / "pair.py", *arguments)  # nothing is decoded again
+    assert status == 0, err
+    assert page.read_text() == written
 
 
 def test_simulated_verdicts_are_rarely_false(script: Any) -> None:

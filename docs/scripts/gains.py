@@ -8,8 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
-DOCS = Path(__file__).parents[1]
-
 LEFT, TOP, STEP, BAR, WIDTH, GAP = 180, 84, 30, 18, 190, 80
 """Positions and sizes in pixels; `WIDTH` is that of a panel, and `GAP` holds a figure."""
 
@@ -105,6 +103,11 @@ def bar(shown: Figure, left: int, top: int, unit: float, colour: str) -> list[st
     return elements
 
 
+def draw(page: Path) -> None:
+    """Writes the plot of a page's table beside it."""
+    svg = picture(rows(page.read_text(encoding="utf-8")))
+    page.with_name("gains.svg").write_text(svg, encoding="utf-8")
+
+
 if __name__ == "__main__":
-    page = (DOCS / "pair.md").read_text(encoding="utf-8")
-    (DOCS / "gains.svg").write_text(picture(rows(page)), encoding="utf-8")
+    draw(Path(__file__).parents[1] / "pair.md")

@@ -1,0 +1,66 @@
+"""Runs of `outrider compare` that pages show: measured where they are not, and cut for a reader."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from outrider.cli import main as cli
+from outrider.lab.runs.export import comparison
+from outrider.lab.runs.files import FACTS
+from outrider.lab.runs.store import load
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.intervals import Interval
+
+MACHINE = ("date", "processor", "cores", "threads", "cpu_features", "load", "runs_by")
+
+
+def compared(folder: Path, *arguments: str) -> Summary:
+    """Returns the run of a folder, begun with the arguments or continued where it is unfinished."""
+    folder = folder.absolute()
+    exists = (folder / FACTS).is_file()
+    if not exists or not load(folder).finished:
+        resume = f"resume={str(exists).lower()}"
+        sys.argv = ["outrider", "compare", *arguments, f"hydra.run.dir={folder}", resume]
+        cli.main()
+    return Summary(load(folder))
+
+
+def figure(value: Interval | None) -> str:
+    """Returns a figure, with its interval if it has one."""
+    if value is None:
+        return ""
+    ends = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value.value:.2f}{ends}"
+
+
+def publish(run: Summary, page: Path, name: str) -> None:
+    """Writes what a run found, and where, as JSON beside a page: runs/PAGE-NAME.json."""
+    path = page.parent / "runs" / f"{page.stem}-{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(published(run), encoding="utf-8")
+
+
+def published(run: Summary) -> str:
+    """Returns what a run found, and where, as JSON: a line for each row, without what is empty."""
+    whole = json.loads(comparison(run))
+    start, settings = whole["starts"][0], whole["settings"]
+    content = {
+        "versions": {**whole["identity"]["outrider"], **whole["identity"]["libraries"]},
+        "machine": {name: start[name] for name in MACHINE},
+        "target": {name: settings["target"].get(name) for name in ("dtype", "quantize")},
+        "settings": {name: settings[name] for name in ("gamma", "max_new_tokens", "protocol")},
+        "temperature": settings["sampling"]["temperature"],
+        **{name: whole[name] for name in ("prompts", "finding", "over_plain", "rows")},
+    }
+    return json.dumps(_rounded(content)).replace('{"drafter": ', '\n{"drafter": ') + "\n"
+
+
+def _rounded(value: Any) -> Any:
+    """Returns a plain value with four digits of each fraction, and without what is empty."""
+    if isinstance(value, dict):
+        inner = {name: _rounded(it) for name, it in value.items()}
+        return {name: it for name, it in inner.items() if it not in (None, [], {})}
+    if isinstance(value, list):
+        return [_rounded(it) for it in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
