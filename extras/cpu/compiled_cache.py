@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, final
+from weakref import WeakKeyDictionary, finalize
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache, CacheLayerMixin
 
@@ -25,6 +26,9 @@ CAPACITY = 1024
 
 SIZES = (1, 2, 4, 6, 8, 12, 16, 32)
 """The numbers of tokens of compiled passes. Fewer are padded; more than 32 run uncompiled."""
+
+_free: "WeakKeyDictionary[nn.Module, list[_Buffers]]" = WeakKeyDictionary()
+"""The buffers of each model's last text, for its next: a CUDA graph is recorded for addresses."""
 
 
 @final
@@ -51,6 +55,9 @@ class _BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         """Makes room for at least `tokens` tokens."""
         pairs = zip(self.grown, self.buffers, strict=True)
         self.buffers = [grown.reserve(tokens, like) for grown, like in pairs]
+        for buffer in self.buffers:
+            # Without this no CUDA graph would be made, since a pass writes to what it is given.
+            torch._dynamo.mark_static_address(buffer)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
@@ -84,6 +91,14 @@ class _Buffers(Cache):
         self.reserved = 0
         super().__init__(layer_class_to_replicate=partial(_BufferLayer, self))  # type: ignore[arg-type]
 
+    def clear(self) -> None:
+        """Forgets a text, so that nothing of it, not even what is no number, reaches the next."""
+        layers: Any = self.layers
+        with torch.inference_mode():
+            for layer in layers:
+                for buffer in layer.buffers:
+                    buffer.zero_()
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -97,14 +112,17 @@ class CompiledCache(PassCache):
     """Keys and values of one sequence, in buffers that never move.
 
     A rollback only changes the length; what lies beyond it is masked, and overwritten later. The
-    first pass makes the buffers, and is not compiled.
+    first pass of a text, in which buffers are made and modules prepare themselves, is not compiled.
+    Texts after one another share their buffers.
 
     run: the compiled form of `uncompiled(model)`.
     """
 
     def __init__(self, model: "PreTrainedModel", run: Callable[..., Any]) -> None:
         self._model, self._run, self._length = model, run, 0
-        self._buffers = _Buffers(model.device)
+        free = _free.setdefault(model, [])
+        self._buffers = free.pop() if free else _Buffers(model.device)
+        finalize(self, _release, self._buffers, free).atexit = False
 
     @property
     def layers(self) -> list[_Layer]:
@@ -140,7 +158,7 @@ class CompiledCache(PassCache):
     def _append(self, inputs: PassInput, sizes: Sequence[int] = SIZES) -> Pass:
         """Appends tokens, padded to the next of some sizes, which are compiled."""
         count = inputs.ids.shape[1]
-        is_compiled = bool(self._buffers.layers) and any(size >= count for size in sizes)
+        is_compiled = self._length > 0 and any(size >= count for size in sizes)
         size = next(size for size in sizes if size >= count) if is_compiled else count
         capacity = self._reserve(self._length + size)
         slots = torch.arange(self._length, self._length + size, device=self._model.device)
@@ -181,6 +199,13 @@ class CompiledCache(PassCache):
             layer.reserve(tokens)
         self._buffers.reserved = tokens
         return int(known[0].buffers[0].shape[2]) if known else tokens + CAPACITY
+
+
+def _release(buffers: _Buffers, free: list[_Buffers]) -> None:
+    """Keeps the buffers of a text that has ended, unless there are others that wait already."""
+    if not free:
+        buffers.clear()
+        free.append(buffers)
 
 
 def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:

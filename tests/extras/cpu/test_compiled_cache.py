@@ -4,6 +4,7 @@ The graphs come from a compiler that runs anywhere; a GPU adds only speed.
 """
 
 import copy
+import math
 from typing import Any
 
 import pytest
@@ -144,6 +145,29 @@ def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPat
     right, logits = (target.open(prompt).score(Draft()) for target in pair)
     torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
     assert rows == [256, 4]
+
+
+def test_texts_after_one_another_share_buffers_and_nothing_else(pair: Any) -> None:
+    """A graph of a GPU is recorded for the addresses that it reads and writes."""
+    _, target = pair
+    found = []
+    for length in (3, 6, 3):
+        cache = new_cache(target.model)
+        ids = torch.tensor([[3, 4, 5, 6, 7, 8][:length]])
+        logits = run_pass(target.model, cache, PassInput(ids, 1)).logits
+        found.append((logits.tolist(), [layer.keys.data_ptr() for layer in cache.layers]))
+        if length == 6:
+            cache.layers[0].values.fill_(math.nan)
+        del cache
+    assert found[0] == found[2]
+
+
+def test_texts_at_once_have_buffers_of_their_own(pair: Any) -> None:
+    _, target = pair
+    caches = [new_cache(target.model) for _ in range(3)]
+    for cache in caches:
+        run_pass(target.model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
+    assert len({cache.layers[0].keys.data_ptr() for cache in caches}) == 3  # type: ignore[union-attr]
 
 
 def test_a_rollback_moves_nothing(pair: Any) -> None:

@@ -1,0 +1,255 @@
+"""How fast a model of the size of Qwen3-8B writes on a card."""
+
+import copy
+import gc
+import random
+import time
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from tiny.learners import make_learner
+
+from outrider import Draft, Drafter, Round, Scores, Verdict, Verifier
+from outrider.contract.chance import Chance
+from outrider.decoding.decode import decode_together
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.plugins.registry import make
+from outrider.targets.transformers import TransformersTarget
+
+
+@final
+class Scripted(Verifier):
+    """Takes the time of a rule, and accepts what a script says: the first child at each node.
+
+    What a network with random weights drafts has no chance of acceptance, and texts of 16 bits
+    differ from one size of pass to the next.
+
+    share: how many tokens it accepts.
+    """
+
+    def __init__(self, rule: Verifier, share: float) -> None:
+        self._rule, self._random, self._share = rule, random.Random(0), share
+        self.takes = rule.takes
+
+    @property
+    def lossless(self) -> bool:
+        return False
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        verdict, path = self._rule.verify(draft, scores, chance), []
+        for node, parent in enumerate(draft.parents):
+            if parent == (path[-1] if path else -1):
+                if self._random.random() >= self._share:
+                    break
+                path.append(node)
+        return Verdict(tuple(path), verdict.next_token)
+
+
+QWEN3_8B = {
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151936,
+}
+MINIATURE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 6,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 96,
+}
+ACCEPTED = 0.75
+"""The share of tokens that the target accepts, if those before them were."""
+MODES = {
+    "plain": ("none", None, "token"),
+    "EAGLE-3 chain": ("eagle3", None, "token"),
+    "EAGLE-3 tree": ("eagle3", "dynamic:8", "candidates"),
+    "DFlash chain": ("dflash", None, "token"),
+}
+"""By name, the drafter's family, its tree and the rule."""
+
+
+def sized(device: torch.device, small: bool) -> TransformersTarget:
+    """Returns a target of the size of Qwen3-8B, or a miniature, with random weights."""
+    from transformers import AutoModelForCausalLM, Qwen3Config
+
+    config = Qwen3Config(**(MINIATURE if small else QWEN3_8B), eos_token_id=None)
+    dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+    with torch.device(device):
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
+    model.generation_config.eos_token_id = None
+    return TransformersTarget(model, optimize="none")
+
+
+def trained(family: str, target: TransformersTarget, folder: Path) -> Path:
+    """Returns the folder of a network of a family that fits a target, with random weights."""
+    if not folder.exists():
+        network = make_learner(family, target, Vocabulary(target.vocab_size), 0, {})
+        network.save_checkpoint(folder)
+    return folder
+
+
+def benched(
+    device: torch.device, small: bool, folder: Path, until: float
+) -> Iterator[dict[str, Any]]:
+    """Yields a row for each engine, size of batch and mode, while there is time."""
+    target = sized(device, small)
+    tokens, batches = (6, (1, 2)) if small else (64, (1, 4, 16, 64))
+    length = 8 if small else 512
+    for batch in batches:
+        ids = [
+            [(17 * text + 7 * place) % 90 + 3 for place in range(length)] for text in range(batch)
+        ]
+        yield from rows(target, "none", folder, ids, tokens, until)
+        if time.monotonic() < until:
+            yield {"mode": "transformers", "batch": batch} | by_transformers(target, ids, tokens)
+        if batch == 1 and device.type == "cuda":  # a batch is left to the modules
+            model = copy.copy(target.model)  # an engine is noted beside a model
+            compiled = TransformersTarget(model, optimize="compile")
+            yield from rows(compiled, "compile", folder, ids, tokens, until)
+            del model, compiled
+    if find_spec("vllm") and device.type == "cuda":
+        config = target.model.config
+        del target
+        gc.collect()
+        torch.cuda.empty_cache()
+        yield from by_vllm(config, folder, batches, length, tokens)
+
+
+def rows(  # noqa: PLR0917  what a run depends on
+    target: TransformersTarget,
+    engine: str,
+    folder: Path,
+    ids: Sequence[Sequence[int]],
+    tokens: int,
+    until: float,
+) -> Iterator[dict[str, Any]]:
+    """Yields the row of each mode for a batch of prompts."""
+    for mode, (family, tree, rule) in MODES.items():
+        row = {"mode": mode, "batch": len(ids), "engine": engine}
+        if time.monotonic() > until:
+            yield row | {"skipped": "no time was left"}
+            continue
+        drafter: Any = "none"
+        if family != "none":
+            path = trained(family, target, folder / family)
+            drafter = {"drafter": family, "path": str(path), "tree": tree}
+        parts = make("drafter", drafter), Scripted(make("verifier", rule), ACCEPTED)
+        try:
+            began = time.perf_counter()
+            run(target, *parts, ids, min(tokens, 24))  # compiles, and warms up
+            warming = time.perf_counter() - began
+            row |= figures(*run(target, *parts, ids, tokens)) | {"warming": warming}
+            yield row | {"gigabytes": peak(target.model.device)}
+        except Exception as error:  # noqa: BLE001  a card has errors of its own
+            yield row | {"skipped": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
+
+
+def run(
+    target: TransformersTarget,
+    drafter: Drafter,
+    rule: Scripted,
+    ids: Sequence[Sequence[int]],
+    tokens: int,
+) -> tuple[list[Round], float]:
+    """Returns rounds and seconds, without the first rounds, which read the prompts.
+
+    The texts are stopped before their limit, which would shorten the last drafts.
+    """
+    written = [0 for _ in ids]
+    rounds: list[Round] = []
+    began = time.perf_counter()
+    loop = decode_together(
+        target,
+        drafter,
+        rule,
+        ids,
+        gamma=5,
+        budget=16 if "deterministic" in rule.takes else 5,
+        max_new_tokens=tokens + 32,
+    )
+    for index, round in loop:
+        if not written[index]:
+            began = time.perf_counter()
+        else:
+            rounds.append(round)
+        written[index] += len(round.tokens)
+        if min(written) >= tokens:
+            break
+    return rounds, time.perf_counter() - began
+
+
+def figures(rounds: Sequence[Round], seconds: float) -> dict[str, Any]:
+    emitted = sum(len(round.tokens) for round in rounds)
+    spent = {
+        phase: sum(round.seconds[phase] for round in rounds)
+        for phase in ("draft", "score", "verify")
+    }
+    return {
+        "tokens_per_second": emitted / seconds,
+        "tokens_per_call": emitted / max(1, len(rounds)),
+        "calls": len(rounds),
+        "seconds": spent,
+    }
+
+
+def by_transformers(
+    target: TransformersTarget, ids: Sequence[Sequence[int]], tokens: int
+) -> dict[str, Any]:
+    """Returns the figures of transformers' own generate."""
+    given = torch.tensor(ids, device=target.model.device)
+    model: Any = target.model
+
+    def seconds(count: int) -> float:
+        began = time.perf_counter()
+        model.generate(given, max_new_tokens=count, do_sample=False, pad_token_id=0)
+        if given.device.type != "cpu":
+            torch.accelerator.synchronize()
+        return time.perf_counter() - began
+
+    seconds(1)
+    first = seconds(1)
+    spent = max(1e-9, seconds(tokens) - first)
+    return {"tokens_per_second": len(ids) * (tokens - 1) / spent, "tokens_per_call": 1.0}
+
+
+def by_vllm(
+    config: Any, folder: Path, batches: Sequence[int], length: int, tokens: int
+) -> Iterator[dict[str, Any]]:
+    """Yields the figures of vLLM, which makes up weights for a config by itself."""
+    import vllm
+
+    config.architectures = ["Qwen3ForCausalLM"]
+    config.save_pretrained(folder / "config")
+    engine = vllm.LLM(
+        str(folder / "config"), load_format="dummy", skip_tokenizer_init=True, dtype="bfloat16"
+    )
+    for batch in batches:
+        given = [{"prompt_token_ids": [text + 3] * length} for text in range(batch)]
+        spent = []
+        for count in (1, tokens):
+            limits = vllm.SamplingParams(
+                temperature=0, max_tokens=count, ignore_eos=True, detokenize=False
+            )
+            began = time.perf_counter()
+            engine.generate(given, limits)
+            spent.append(time.perf_counter() - began)
+        rate = batch * (tokens - 1) / max(1e-9, spent[1] - spent[0])
+        yield {"mode": "vLLM", "batch": batch, "tokens_per_second": rate, "tokens_per_call": 1.0}
+
+
+def peak(device: torch.device) -> float | None:
+    """Returns the most gigabytes that a card has held since the last call; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    most = torch.cuda.max_memory_allocated(device) / 1e9
+    torch.cuda.reset_peak_memory_stats(device)
+    return most
