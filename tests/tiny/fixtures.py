@@ -467,6 +467,7 @@ def script(
 
     def go(path: Path, *arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        monkeypatch.syspath_prepend(str(path.parent))  # as Python does
         return finished(partial(runpy.run_path, str(path), run_name="__main__"), capsys)
 
     return go
