@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from tiny.measured_runs import compared, figure, publish
+from tiny.measured_runs import compared, figure, publish, where
 from tiny.page_parts import heading, write_page
 
 from outrider.lab.runs.row import Row
@@ -127,7 +127,7 @@ def main() -> None:
                 publish(summary, options.page, f"{rule}-{sampling}")
             rows = {row.drafter: row for row in summary.rows} | rows
         tables.append(rows)
-    text = list(lines(tables))
+    text = [f"Measured {where(summary)}.", "", *lines(tables)]
     print("\n".join(text))
     if options.page:
         write_page(options.page, "table", text)

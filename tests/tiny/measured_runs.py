@@ -34,6 +34,14 @@ def figure(value: Interval | None) -> str:
     return f"{value.value:.2f}{ends}"
 
 
+def where(run: Summary) -> str:
+    """Returns on what a run was measured, when and by which libraries, to follow a verb."""
+    start = run.run.facts["starts"][0]
+    libraries = run.run.facts["identity"]["libraries"]
+    machine = f"on {start['threads']} threads of {start['processor']}, {start['date'][:10]}"
+    return f"{machine}, torch {libraries['torch']}, transformers {libraries['transformers']}"
+
+
 def publish(run: Summary, page: Path, name: str) -> None:
     """Writes what a run found, and where, as JSON beside a page: runs/PAGE-NAME.json."""
     path = page.parent / "runs" / f"{page.stem}-{name}.json"
