@@ -1,5 +1,6 @@
 """The console script: finds the command in `sys.argv`, runs it, and prints errors as one line."""
 
+import logging
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
+from outrider.base.output import give_up_output, named_output
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, lost, rank, world
 from outrider.cli.arguments import arranged
@@ -45,7 +47,9 @@ def main() -> None:
         flags = (QUIET_FLAG, JSON_FLAG, TRACEBACK_FLAG)
         arguments = [argument for argument in sys.argv[1:] if argument not in flags]
         as_json = JSON_FLAG in sys.argv
+        logging.raiseExceptions = False  # a log that can't be written is no error of its own
         with (
+            named_output(),
             terminable(),
             switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
             switched_on(JSON, as_json),
@@ -231,7 +235,12 @@ def _on_sigterm(*_: Any) -> None:
 
 
 def _fail(line: str, error: BaseException | None = None) -> None:
-    """Prints an error, and how to go on after it, and ends the process."""
+    """Prints an error, and how to go on after it, and ends the process.
+
+    Nothing is printed if nobody reads standard output any more.
+    """
+    if give_up_output(error):
+        sys.exit(1)
     if error is not None and os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     prefix = f"rank {rank()}: " if rank() else ""

@@ -33,6 +33,25 @@ def ids_of(prompt: Any) -> Iterator[int]:
             raise ConfigError(f"prompt={shown(prompt)}: expected {expected}") from None
 
 
+def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
+    """Returns the ids of a text, from a tokenizer that is called with `options`.
+
+    Raises:
+        TargetError: the tokenizer fails, or returns no ids.
+    """
+    name = f"tokenizer {type(tokenizer).__name__}"
+    try:
+        encoding = tokenizer(text, **options)
+    except ANY_FAULT as error:
+        raise TargetError(f"{name} raised {described(error)}") from error
+    try:
+        return list(ids_of(encoding))
+    except ConfigError:
+        raise TargetError(
+            f"{name} encoded a text as {shown(encoding)}: expected ids under 'input_ids'"
+        ) from None
+
+
 def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
     """Returns turns of the user and answers, alternately, as a tokenizer's template writes them.
 

@@ -13,7 +13,7 @@ from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
-from outrider.contract.prompt import check_ids, ids_of, in_chat_template
+from outrider.contract.prompt import check_ids, ids_of, ids_of_text, in_chat_template
 from outrider.contract.verifier import Verdict
 
 if TYPE_CHECKING:
@@ -140,10 +140,10 @@ class Target(ABC):
             line = f"prompt={prompt!r}: expected ids, the target has no tokenizer"
             raise ConfigError(line + hint)
         if not (chat and getattr(self.tokenizer, "chat_template", None)):
-            return self._checked(list(self.tokenizer(prompt)["input_ids"]), prompt)
+            return self._checked(ids_of_text(self.tokenizer, prompt), prompt)
         text = in_chat_template(self.tokenizer, turns)
-        tokens = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return self._checked(list(tokens), prompt)
+        tokens = ids_of_text(self.tokenizer, text, add_special_tokens=False)
+        return self._checked(tokens, prompt)
 
     def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
-from outrider.base.errors import ANY_FAULT
+from outrider.base.errors import ANY_FAULT, TargetError, described
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,16 +64,13 @@ class Detokenizer:
     def push(self, token: int) -> str:
         """Returns the characters that are final with `token`; `pending` holds those that are not.
 
-        A token that the tokenizer can't decode adds nothing.
+        Raises:
+            TargetError: as `text_of` does.
         """
         if token in self._skipped:
             return ""  # the tokens beside it are decoded as neighbours
-        window = [*self._window, token]
-        try:
-            text = self._decoded(window)
-        except ANY_FAULT:  # an id of a padded vocabulary, say
-            return ""
-        self._window = window
+        window = self._window = [*self._window, token]
+        text = self._decoded(window)
         final = text[: self._final_length(text, token)]
         piece = final[len(self._given) :]
         self._text, self._given = text, self._given + piece
@@ -106,20 +103,48 @@ class Detokenizer:
     def _anchor(self, before: Sequence[int]) -> list[int]:
         """Returns the last id before the text that has characters of its own, in a list."""
         for token in reversed(before[-FEW:]):
-            try:
-                text = self._decoded([token])
-            except ANY_FAULT:
-                continue
+            text = self._decoded([token])
             is_byte = self._has_rows and self._is_byte(token)
             if text.strip() and UNKNOWN not in text and not is_byte:
                 return [token]
         return []
 
     def _decoded(self, ids: list[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=self._skips)) if ids else ""
+        return text_of(self._tokenizer, ids, skip_special_tokens=self._skips)
 
     def _is_byte(self, token: int) -> bool:
         return bool(BYTE.fullmatch(str(self._tokenizer.convert_ids_to_tokens(token))))
+
+
+def text_of(tokenizer: Any, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+    """Returns the characters of ids. Those of no token, as in a padded vocabulary, have none.
+
+    Raises:
+        TargetError: the tokenizer can't decode its own tokens.
+    """
+    if not ids:
+        return ""
+    name = f"tokenizer {type(tokenizer).__name__}"
+    try:
+        text: object = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+    except ANY_FAULT as error:
+        known = [token for token in ids if _is_token(tokenizer, token)]
+        if len(known) < len(ids):
+            return text_of(tokenizer, known, skip_special_tokens=skip_special_tokens)
+        raise TargetError(f"{name} raised {described(error)}") from error
+    if not isinstance(text, str):
+        raise TargetError(f"{name} decoded ids as {type(text).__name__}: expected a text")
+    return text
+
+
+def _is_token(tokenizer: Any, token: int) -> bool:
+    """Returns whether an id is that of a token, as far as a tokenizer says so."""
+    try:
+        return token < len(tokenizer) and tokenizer.convert_ids_to_tokens(token) is not None
+    except (AttributeError, TypeError):
+        return True
+    except ANY_FAULT:
+        return False
 
 
 def _special_ids(tokenizer: "PreTrainedTokenizerBase", *, is_fast: bool) -> frozenset[int]:

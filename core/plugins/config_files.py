@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 from functools import cache
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+import yaml
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.plugins.config_source import ConfigResult
 from omegaconf import DictConfig, OmegaConf
@@ -12,6 +15,8 @@ from outrider.base.errors import ConfigError, OutriderError
 
 SCHEMES = ("file", "pkg")
 """How search paths of folders and packages begin."""
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 NO_MAPPING = "expected settings, as NAME: VALUE"
 NO_DEFAULTS = "defaults: expected a list of names, or of GROUP: NAME"
@@ -41,11 +46,17 @@ def _naming(source: Any) -> Any:
                 raise
             except Exception as error:  # of YAML, of the file system, of OmegaConf's grammar
                 raise ConfigError(_line(file, error)) from error
-            if not isinstance(result.config, DictConfig):
+            if not isinstance(result.config, DictConfig) or self._is_text(config_path):
                 raise ConfigError(f"{file}: {NO_MAPPING}")
             if not _are_defaults(result.config):
                 raise ConfigError(f"{file}: {NO_DEFAULTS}")
             return result
+
+        def _is_text(self, config_path: str) -> bool:
+            """Returns whether a file holds a text, which OmegaConf takes as a name."""
+            folder: Any = Path(self.path) if self.scheme() == "file" else files(self.path)
+            file = folder.joinpath(self._normalize_file_name(config_path))
+            return isinstance(yaml.load(file.read_bytes(), LOADER), str)
 
     Naming.__name__ = source.__name__  # by which Hydra tells them apart, in a job's process too
     return Naming

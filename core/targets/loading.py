@@ -105,7 +105,7 @@ def unpacked(
     if not is_model:
         expected = "a name, a loaded model, or (model, tokenizer)"
         raise ConfigError(f"{name}: expected {expected}")
-    if not (tokenizer is None or callable(tokenizer)):
+    if not (tokenizer is None or (callable(tokenizer) and hasattr(tokenizer, "decode"))):
         kind = type(tokenizer).__name__
         raise ConfigError(f"{name}: expected a tokenizer beside the model, not a {kind}")
     return model, tokenizer

@@ -13,6 +13,7 @@ from outrider.contract.target import check_finite
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth, first_layers
+from outrider.targets.passes.placement import missing_weight
 from outrider.targets.passes.windows import context_window
 from outrider.targets.readings import (
     HEAD,
@@ -110,6 +111,11 @@ def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTe
 
     start: as for `self_test`, which raises the same errors.
     """
+    if weight := missing_weight(model):
+        raise TargetError(
+            f"model {type(model).__name__} has no numbers in {weight}, which is on the meta"
+            " device: expected a model with its weights"
+        )
     with short_windows(model) as window:
         return _tested(model, list(start), window)
 

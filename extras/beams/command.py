@@ -31,18 +31,18 @@ def beams(settings: Beams) -> None:
         num_return_sequences=settings.num_return_sequences,
         chat=settings.chat,
     )
-    for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
-        console.rule(f"{score:.4f}", align="left")
-        console.print(plain(text or list(tokens)))
-    console.rule()
     calls, seconds = len(result.rounds), sum(result.seconds.values())
-    notes = remarks(stderr=False)
-    notes.print(
-        f"{calls} target calls for {result.steps} steps: {result.saved} saved, {seconds:.2f} s"
-    )
     path = Path(HydraConfig.get().runtime.output_dir) / "beams.json"
     counts = {"calls": calls, "steps": result.steps, "saved": result.saved}
     content = json.dumps(asdict(result) | counts, indent=1)
     write_whole(path, content)
+    for text, tokens, score in zip(result.texts, result.tokens, result.scores, strict=True):
+        console.rule(f"{score:.4f}", align="left")
+        console.print(plain(text or list(tokens)))
+    console.rule()
+    notes = remarks(stderr=False)
+    notes.print(
+        f"{calls} target calls for {result.steps} steps: {result.saved} saved, {seconds:.2f} s"
+    )
     print_json(content)
     notes.print(plain(path), soft_wrap=True)

@@ -59,10 +59,10 @@ def fuzz(settings: Fuzz) -> None:
         try:
             _run_groups(settings, tally)
         finally:  # an interrupted run reports what it did
-            console.print(_table(tally))
             overrides = list(HydraConfig.get().overrides.task)
             content = json.dumps(_report(settings, tally, overrides), indent=1) + "\n"
             write_whole(path, content)
+            console.print(_table(tally))
             print_json(content)
             remarks(stderr=False).print(plain(path), soft_wrap=True)
     if tally.failure is not None:

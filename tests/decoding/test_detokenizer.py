@@ -7,7 +7,9 @@ import pytest
 from tiny.tokenizer_kinds import BYTES, TOKENIZERS, random_ids, tokenizer_of
 from tiny.tokenizers import LETTERS
 
-from outrider.decoding.detokenizer import Detokenizer
+from outrider import TargetError, generate
+from outrider.decoding.detokenizer import Detokenizer, text_of
+from outrider.targets.tabular import TabularTarget
 
 KINDS = sorted(TOKENIZERS)
 TEXTS = 1000
@@ -109,6 +111,55 @@ def test_an_id_of_no_token_adds_nothing() -> None:
         token = tokenizer.convert_tokens_to_ids("s")
         ids = [token, len(tokenizer) + 700, token]
         assert written(tokenizer, ids) == tokenizer.decode([token, token]), kind
+
+
+def decoding(result: Any, longest: int = 0) -> Any:
+    """Returns a tokenizer of three tokens that can decode only texts up to a length.
+
+    result: what it gives for others, or raises.
+    """
+
+    class Mine:
+        def __len__(self) -> int:
+            return 3
+
+        def convert_ids_to_tokens(self, token: int) -> str:
+            return "abc"[token]
+
+        def decode(self, ids: list[int], skip_special_tokens: bool) -> Any:
+            if len(ids) <= longest and max(ids) < 3:
+                return "".join("abc"[token] for token in ids)
+            if isinstance(result, BaseException):
+                raise result
+            return result
+
+    return Mine()
+
+
+@pytest.mark.parametrize("longest", [0, 2])
+@pytest.mark.parametrize("stops", [(), ("z",)])
+@pytest.mark.parametrize("result", [None, b"abc", ["a"], KeyError("a"), SystemExit(0)])
+def test_a_tokenizer_that_can_not_decode_its_tokens_is_one_line(
+    result: Any, stops: tuple[str, ...], longest: int
+) -> None:
+    target = TabularTarget(3)
+    target.tokenizer = decoding(result, longest)
+    with pytest.raises(TargetError, match=r"^tokenizer Mine (raised|decoded ids as) .*") as caught:
+        generate(target, [0, 1], "none", stops=stops, max_new_tokens=4)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_that_decodes_nothing_is_one_line() -> None:
+    target = TabularTarget(3)
+    target.tokenizer = object()  # type: ignore[assignment]
+    with pytest.raises(TargetError, match=r"^tokenizer object raised AttributeError: .*decode"):
+        generate(target, [0, 1], "none")
+
+
+def test_ids_beyond_a_tokenizer_that_refuses_them_have_no_characters() -> None:
+    tokenizer = decoding(IndexError(), longest=9)
+    assert written(tokenizer, [0, 5, 1, 7, 2]) == "abc"
+    assert text_of(tokenizer, [9, 9], skip_special_tokens=True) == ""
 
 
 def test_a_long_text_takes_time_in_proportion_to_its_length() -> None:

@@ -81,11 +81,13 @@ def _generate_one(
     except BaseException as error:
         fault = described(error)
         raise
-    finally:  # an interrupted run leaves what it wrote
-        console.print("" if is_quiet() else "\n")
+    finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
         report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
-        remarks(stderr=False).print(counts_table(generation, verifier.lossless))
-        write_whole(path, report)
+        try:
+            console.print("" if is_quiet() else "\n")
+            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        finally:
+            write_whole(path, report)
         print_json(report)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
     return generation.counts.block_efficiency
@@ -127,12 +129,15 @@ def _generate_batch(
     except BaseException as error:
         fault = described(error)
         raise
-    finally:  # an interrupted run leaves what it wrote
-        for prompt, generation in zip(prompts, generations, strict=True):
-            console.rule(plain(prompt), align="left")
-            console.print(Text.assemble(*_pieces(generation)))
-            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
-        print_json(save())
+    finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
+        try:
+            for prompt, generation in zip(prompts, generations, strict=True):
+                console.rule(plain(prompt), align="left")
+                console.print(Text.assemble(*_pieces(generation)))
+                remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        finally:
+            content = save()
+        print_json(content)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 

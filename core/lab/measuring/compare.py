@@ -10,6 +10,7 @@ from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
+from outrider.decoding.detokenizer import text_of
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
@@ -97,8 +98,8 @@ def ask(
             text = next(texts) if need else []
             if len(prompt.turns) > turn:
                 assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
-                answer = target.tokenizer.decode(text, skip_special_tokens=True)
-                conversations[prompt.id].append(str(answer))
+                answer = text_of(target.tokenizer, text, skip_special_tokens=True)
+                conversations[prompt.id].append(answer)
             judges = judges_of(prompt, turn, settings.quality)
             question = Question(prompt.id, turn, prompt.category, tokens, text, judges)
             results[prompt.id, turn] = question

@@ -11,6 +11,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.detokenizer import text_of
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.measurement import Decoding, Step
@@ -99,7 +100,9 @@ def _with_own_policy(variant: Variant) -> Variant:
 
 def piece_of(target: Target, token: int) -> str:
     """Returns the characters of a token, or its id where there is no tokenizer."""
-    return str(target.tokenizer.decode([token])) if target.tokenizer else f" {token}"
+    if target.tokenizer is None:
+        return f" {token}"
+    return text_of(target.tokenizer, [token], skip_special_tokens=False)
 
 
 def _scores(
@@ -109,7 +112,7 @@ def _scores(
     if not questions[number].judges:
         return {}
     assert target.tokenizer is not None, "a target without a tokenizer encoded a prompt"
-    answer = str(target.tokenizer.decode([*tokens], skip_special_tokens=True))
+    answer = text_of(target.tokenizer, tokens, skip_special_tokens=True)
     return {name: judge(answer) for name, judge in questions[number].judges.items()}
 
 

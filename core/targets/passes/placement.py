@@ -25,6 +25,16 @@ def is_offloaded(model: "PreTrainedModel") -> bool:
     return any(weight.is_meta for weight in model.parameters())
 
 
+def missing_weight(model: "PreTrainedModel") -> str:
+    """Returns the name of a weight that is nowhere, as in a model made on torch's meta device."""
+    for name, module in model.named_modules():
+        if not hasattr(module, "_hf_hook"):  # which has those that are offloaded
+            for weight, value in module.named_parameters(recurse=False):
+                if value.is_meta:
+                    return f"{name}.{weight}".lstrip(".")
+    return ""
+
+
 def weight_at_home(model: "PreTrainedModel", module: Any) -> Float[Tensor, "rows width"]:
     """Returns the weight of a part on its model's home, wherever it is between passes."""
     weight: Tensor = module.weight

@@ -38,10 +38,11 @@ class Handler(BaseHTTPRequestHandler):
             for engine in (0, 1)
             for place, count in enumerate((float(Handler.drafts), 0.0))
         ]
-        models = json.dumps({"data": [{"id": "model"}]})
+        name = sys.argv[sys.argv.index("--served-model-name") + 1]
+        models = json.dumps({"data": [{"id": name}]})
         if self.path.startswith("/v1") and self._is_stranger():
             return
-        pages = {"/metrics": "\n".join(lines), "/health": "", "/v1/models": models}
+        pages = {"/metrics": "\n".join(lines), "/v1/models": models}
         self._reply(200, pages[self.path])
 
     def do_POST(self) -> None:

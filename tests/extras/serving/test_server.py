@@ -6,13 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 from urllib.error import HTTPError
 from urllib.request import Request
 
 import pytest
 
+from outrider.extras.serving import server
 from outrider.extras.serving.server import (
     LOOPBACK,
     Answer,
@@ -66,29 +70,29 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         speculative=speculative,
         environment=environment,
         options=["--enforce-eager"],
-    ) as server:
-        assert server.drafted() == Drafted()
-        answer = server.complete([1, 2], 2)
+    ) as running:
+        assert running.drafted() == Drafted()
+        answer = running.complete([1, 2], 2)
         assert isinstance(answer, Answer) and answer.tokens == [3, 4]
         assert answer.seconds > 0
-        server.complete([1, 2], 2)
-        assert server.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
-        assert server.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
+        running.complete([1, 2], 2)
+        assert running.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
+        assert running.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
         with pytest.raises(ServerError, match="no such prompt"):
-            server.complete([9], 2)
+            running.complete([9], 2)
         (group,) = set(groups(log))
         for url, body in (("/v1/models", None), ("/v1/completions", b"{}")):
             with pytest.raises(HTTPError, match="401"):
-                LOOPBACK.open(Request(server.url + url, body))
+                LOOPBACK.open(Request(running.url + url, body))
     assert gone(group)
-    assert server.key not in log.read_text()  # nor on the command line, which all users see
+    assert running.key not in log.read_text()  # nor on the command line, which all users see
     words, drafter = json.loads(log.read_text().splitlines()[0])
     assert words[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "a model"]
-    assert words[-3:] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
+    assert words[-5:-2] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
     assert drafter == "{}"
     with pytest.raises(ServerError, match="refused"):
-        server.complete([1, 2], 2)
-    server.close()  # a second time does nothing
+        running.complete([1, 2], 2)
+    running.close()  # a second time does nothing
 
 
 def test_the_server_and_its_children_end_when_the_caller_fails(vllm: Any, tmp_path: Path) -> None:
@@ -187,5 +191,47 @@ def test_servers_on_this_machine_are_asked_past_proxies(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
     monkeypatch.setenv("no_proxy", "")
-    with Server(vllm({"[1, 2]": [3, 4, 5]}), "a model", tmp_path / "log", patience=60) as server:
-        assert server.complete([1, 2], 3).tokens == [3, 4, 5]
+    with Server(vllm({"[1, 2]": [3, 4, 5]}), "a model", tmp_path / "log", patience=60) as running:
+        assert running.complete([1, 2], 3).tokens == [3, 4, 5]
+
+
+class Stranger(BaseHTTPRequestHandler):
+    """Answers as another vLLM would, and keeps what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"data": [{"id": "model"}]}')
+
+    def log_message(self, *args: Any) -> None: ...
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """Returns a port that another program answers at."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        yield other.server_port
+        other.shutdown()
+        thread.join()
+
+
+def test_a_port_that_was_taken_meanwhile_is_given_up(
+    vllm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    ports = [taken, server.free_port()]
+    monkeypatch.setattr(server, "free_port", lambda: ports.pop(0))
+    with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", tmp_path / "log") as own:
+        assert own.complete([1, 2], 3).tokens == [3, 4, 5]
+    monkeypatch.setattr(server, "free_port", lambda: taken)
+    monkeypatch.setattr(server, "STARTS", 1)
+    with (
+        pytest.raises(ServerError, match="others took 1 ports first"),
+        Server(vllm(), "m", tmp_path / "log"),
+    ):
+        pass
+    assert set(Stranger.asked) <= {"/v1/models"}  # and no prompt

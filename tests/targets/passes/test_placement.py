@@ -7,9 +7,11 @@ import pytest
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 
 from outrider import ConfigError, TargetError, decode
+from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import make
 from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.token import Token
 from tests.devices import ON_DISK, accelerator, moved
 
 DRAFTS = [
@@ -94,3 +96,15 @@ def test_options_without_support_are_one_line(
 ) -> None:
     with pytest.raises(TargetError, match=rf"^model=[^\n]* can't be loaded: [^\n]*{line}[^\n]*$"):
         TransformersTarget(str(folder), **options)
+
+
+@pytest.mark.parametrize("part", ["", "model.layers.1", "lm_head"])
+def test_weights_that_are_nowhere_are_one_line(llama: Any, part: str) -> None:
+    whole, model = llama(), llama()
+    model.get_submodule(part).to("meta")
+    line = r"model LlamaForCausalLM has no numbers in \S+weight, .* meta device: expected a model"
+    with pytest.raises(TargetError, match=line):
+        TransformersTarget(model)
+    target = TransformersTarget(whole)
+    with pytest.raises(ConfigError, match=f"small_lm: {line}"):
+        decode(target, SmallLM(model), Token(), [3, 4])

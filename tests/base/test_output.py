@@ -1,0 +1,94 @@
+"""A command whose standard output fails says so in one line, or nothing if nobody reads it."""
+
+import errno
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.base.output import named_output
+
+TEXT = ("target=tabular", "prompt=[0,1]", "max_new_tokens=4", "drafter=random", "hydra.run.dir=d")
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "a text": ("generate", *TEXT),
+    "a text as JSON": ("generate", *TEXT, "--json"),
+    "a help": ("--help",),
+    "a help that exits": ("new-plugin", "--help"),
+    "a table": ("plugins",),
+    "a config": ("generate", *TEXT, "--cfg", "job"),
+    "a sweep": ("generate", *TEXT, "-m", "hydra.sweep.dir=s"),
+}
+
+
+class Fails(io.StringIO):
+    """Standard output that fails as each text is written, or else when it is flushed."""
+
+    def __init__(self, number: int, file: int, *, early: bool) -> None:
+        super().__init__()
+        self._number, self._file, self._early = number, file, early
+
+    def fileno(self) -> int:
+        return self._file
+
+    def _fail(self) -> None:
+        raise OSError(self._number, os.strerror(self._number))
+
+    def write(self, text: str) -> int:
+        if self._early:
+            self._fail()
+        return len(text)
+
+    def flush(self) -> None:
+        self._fail()
+
+
+@pytest.fixture(params=[True, False], ids=["unbuffered", "buffered"])
+def output(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Any]:
+    """Sets standard output to one that fails with an error's number."""
+    with (tmp_path / "stdout").open("wb") as file:
+
+        def fail(number: int) -> None:
+            stream = Fails(number, file.fileno(), early=request.param)
+            monkeypatch.setattr(sys, "stdout", stream)
+
+        yield fail
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_full_disk_is_one_line(run: Any, output: Any, command: str) -> None:
+    output(errno.ENOSPC)
+    status, _, err = run(*COMMANDS[command])
+    assert status == 1
+    assert err.count("outrider: standard output: No space left on device\n") == 1
+    assert "Traceback" not in err and "Errno" not in err
+
+
+@pytest.mark.parametrize("command", ["a text", "a help", "a help that exits", "a table"])
+def test_a_reader_that_has_gone_is_told_nothing(run: Any, output: Any, command: str) -> None:
+    output(errno.EPIPE)
+    status, _, err = run(*COMMANDS[command])
+    assert (status, err) == (1, "")
+
+
+@pytest.mark.parametrize("prompt", ["prompt=[0,1]", "prompt=[the cat,a dog]"])
+def test_a_text_that_can_not_be_shown_is_saved(
+    run: Any, output: Any, folder: Path, tmp_path: Path, prompt: str
+) -> None:
+    output(errno.ENOSPC)
+    model = ("target=transformers", f"target.model={folder}")
+    words = [word for word in TEXT if not word.startswith(("target", "prompt"))]
+    assert run("generate", *model, prompt, *words)[0] == 1
+    assert json.loads((tmp_path / "d" / "generation.json").read_text())
+
+
+def test_an_output_that_is_closed_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    with named_output():
+        assert sys.stdout is None
