@@ -205,7 +205,9 @@ def main() -> None:
     if options.page:
         for name, run in {**{f"T{t:g}": run for t, run in runs.items()}, **sides}.items():
             publish(run, options.page, name)
-        runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"](options.page)
+        draw = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"]
+        found = options.page.parent / "runs" / f"{options.page.stem}-T{first:g}.json"
+        draw(found, options.page.with_name("gains.svg"))
 
 
 if __name__ == "__main__":

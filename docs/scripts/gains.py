@@ -1,18 +1,21 @@
-"""Draws docs/gains.svg: tokens per call and speed of each drafter, from the table of docs/pair.md.
+"""Draws docs/gains.svg: tokens per call and speed of each drafter, from docs/runs/pair-T0.json.
 
 python docs/scripts/gains.py
 """
 
+import json
 import re
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LEFT, TOP, STEP, BAR, WIDTH, GAP = 180, 84, 30, 18, 190, 80
 """Positions and sizes in pixels; `WIDTH` is that of a panel, and `GAP` holds a figure."""
 
-CAPTION = "Qwen2.5-Coder-1.5B-Instruct, 40 prompts, temperature 0, 95% intervals"
+CAPTION = "Qwen2.5-Coder-1.5B-Instruct, {} prompts, temperature {:g}, 95% intervals"
 
+PLAIN = "none"
 LOSSLESS = "quantized"
 """The drafter that is the target in other weights: it is no measure of a small model."""
 
@@ -43,34 +46,32 @@ class Row(NamedTuple):
     speedup: Figure
 
 
-def figure(cell: str) -> Figure:
-    """Returns the figure in a cell such as `1.61 [1.40, 1.85]`."""
-    value, *ends = map(float, re.findall(r"\d+\.\d+", cell))
-    return Figure(value, *(ends or (value, value)))
-
-
-def rows(page: str) -> list[Row]:
-    """Returns the rows at temperature 0, the fastest first, and plain decoding as the last."""
-    table = page.partition("<!-- drafters -->")[2].partition("<!-- end")[0]
-    lines = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
-    drafters = [
-        Row(name.strip(" `"), figure(tokens), figure(speedup))
-        for name, _, tokens, speedup, *_ in lines
-        if name.strip(" `") != "none"
+def rows(run: Mapping[str, Any]) -> list[Row]:
+    """Returns a run's drafters at its own gamma, the fastest first and plain decoding last."""
+    found = [
+        Row(row["drafter"], figure(row, "block_efficiency"), figure(row, "speedup"))
+        for row in run["rows"]
+        if not re.fullmatch(r"small_lm \d+", row["drafter"])
     ]
-    plain = Row("none", Figure(1.0, 1.0, 1.0), Figure(1.0, 1.0, 1.0))
-    return [*sorted(drafters, key=lambda row: -row.speedup.value), plain]
+    return sorted(found, key=lambda row: (row.drafter == PLAIN, -row.speedup.value))
 
 
-def picture(table: list[Row]) -> str:
-    """Returns the SVG: two bars with intervals for each row."""
+def figure(row: Mapping[str, Any], rate: str) -> Figure:
+    """Returns a rate of a row; without an interval, both of its ends are the rate."""
+    return Figure(row[rate], *(row.get(f"{rate}_{end}", row[rate]) for end in ("low", "high")))
+
+
+def picture(run: Mapping[str, Any]) -> str:
+    """Returns the SVG: two bars with intervals for each drafter."""
+    table = rows(run)
+    caption = CAPTION.format(len(run["prompts"]), run["temperature"])
     height = TOP + STEP * len(table) + 30
     second = LEFT + WIDTH + GAP
     box = f'viewBox="0 0 {second + WIDTH + GAP} {height}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img">',
         f"<style>{STYLE}</style>",
-        f'<text class="faint" x="14" y="24">{CAPTION}</text>',
+        f'<text class="faint" x="14" y="24">{caption}</text>',
         f'<text class="title" x="{LEFT}" y="66">Tokens per call</text>',
         f'<text class="title" x="{second}" y="66">Speed, plain = 1</text>',
     ]
@@ -81,7 +82,7 @@ def picture(table: list[Row]) -> str:
         parts.append(
             f'<text x="{LEFT - 10}" y="{top + 14}" text-anchor="end">{escape(name)}</text>'
         )
-        colour = {best: "--best", "none": "--plain", LOSSLESS: "--plain"}.get(row.drafter, "--bar")
+        colour = {best: "--best", PLAIN: "--plain", LOSSLESS: "--plain"}.get(row.drafter, "--bar")
         for left, part in ((LEFT, "tokens"), (second, "speedup")):
             unit = WIDTH / max(getattr(other, part).high for other in table)
             parts += bar(getattr(row, part), left, top, unit, colour)
@@ -103,11 +104,12 @@ def bar(shown: Figure, left: int, top: int, unit: float, colour: str) -> list[st
     return elements
 
 
-def draw(page: Path) -> None:
-    """Writes the plot of a page's table beside it."""
-    svg = picture(rows(page.read_text(encoding="utf-8")))
-    page.with_name("gains.svg").write_text(svg, encoding="utf-8")
+def draw(run: Path, out: Path) -> None:
+    """Writes the plot of a run's figures, from JSON."""
+    svg = picture(json.loads(run.read_text(encoding="utf-8")))
+    out.write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    draw(Path(__file__).parents[1] / "pair.md")
+    docs = Path(__file__).parents[1]
+    draw(docs / "runs" / "pair-T0.json", docs / "gains.svg")

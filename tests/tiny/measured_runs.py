@@ -65,10 +65,13 @@ def published(run: Summary) -> str:
 
 
 def _rounded(value: Any) -> Any:
-    """Returns a plain value with four digits of each fraction, and without what is empty."""
+    """Returns a plain value with six digits of each fraction, and without what is empty.
+
+    With so many, another rounding, to the two decimals of a page, hardly ever gives another figure.
+    """
     if isinstance(value, dict):
         inner = {name: _rounded(it) for name, it in value.items()}
         return {name: it for name, it in inner.items() if it not in (None, [], {})}
     if isinstance(value, list):
         return [_rounded(it) for it in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return float(f"{value:.6g}") if isinstance(value, float) else value
