@@ -5,8 +5,9 @@
 Runs `outrider train` for the backbone, and then once for each network, which begins with it, all on
 one file of texts for as many steps; then `outrider compare` on the same prefixes at temperature 0
 and 1. With `--timed`, some prompts are decoded too, which needs an idle machine, or one thread and
-`--processor-time`. What is already in `--results` is not done again; an unfinished training or
-comparison continues.
+`--processor-time`. With `--calibration`, DSpark's confidence head is calibrated on other prompts
+and ends the drafts of one more row. What is already in `--results` is not done again; an unfinished
+training or comparison continues.
 """
 
 import argparse
@@ -29,13 +30,14 @@ from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.pairs import Pair
 
-PLAIN, BACKBONE, DDTREE = "dflash", "backbone", "ddtree"
+PLAIN, BACKBONE, DDTREE, DSPARK = "dflash", "backbone", "ddtree", "dspark"
 NETWORKS: Mapping[str, Sequence[str]] = {
     PLAIN: (),
     "causal block": ("causal=true",),
     **{name: (f"corrector={name}",) for name in CORRECTORS},
-    "dspark": ("corrector=markov", "confident=true"),
+    DSPARK: ("corrector=markov", "confident=true"),
     "selector, convolved": ("corrector=selector", "convolved=true"),
 }
 """The options of each network's training, by the name to print."""
@@ -43,8 +45,8 @@ NETWORKS: Mapping[str, Sequence[str]] = {
 SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
-HEADINGS = ("network", "alpha", "alpha at 2", "tokens a call")
-TIMED = ("tokens a call, decoded", "cost", "predicted speedup", "speedup")
+HEADINGS = ("network", "alpha", "above `dflash`", "alpha at 2", "tokens a call")
+TIMED = ("tokens a call, decoded", "drafted a call", "cost", "predicted speedup", "speedup")
 
 
 def trained(name: str, options: argparse.Namespace) -> Path:
@@ -69,18 +71,27 @@ def trained(name: str, options: argparse.Namespace) -> Path:
     return out
 
 
-def compared(sampling: str, folders: Mapping[str, Path], options: argparse.Namespace) -> Run:
-    """Returns the comparison of the networks along the target's texts."""
-    drafters = [drafter(name, path) for name, path in folders.items()]
-    return run(sampling, drafters, "overlap", options.limit, options)
+def calibrated(options: argparse.Namespace) -> Path:
+    """Returns the folder of DSpark's weights with a calibrated head; calibrates it if need be."""
+    out = trained(DSPARK, options).with_name("dspark-calibrated")
+    if not (out / "calibration.json").is_file():
+        command(
+            *["train", "recipe=calibration", "drafter=dflash", "drafter.confidence=0"],
+            *[f"drafter.path={trained(DSPARK, options)}", f"target={options.target}"],
+            *["data=jsonl", f"data.path={Path(options.calibration).absolute()}"],
+            *["sampling=standard", f"gamma={options.gamma}", f"max_new_tokens={options.tokens}"],
+            *[f"out={out}", f"hydra.run.dir={out}-run", *options.settings],
+        )
+    return out
 
 
-def decoded(sampling: str, folders: Mapping[str, Path], options: argparse.Namespace) -> Run:
-    """Returns the comparison of decoding with the networks, and with DFlash's tree."""
-    drafters = [drafter(name, path) for name, path in folders.items()]
-    tree = f"tree: 'dynamic:{options.tree}', verifier: candidates, budget: {options.budget}"
-    drafters.append(drafter(DDTREE, folders[PLAIN], tree))
-    return run(f"{sampling}-decoded", drafters, "decode", options.timed, options)
+def networks(options: argparse.Namespace) -> list[str]:
+    """Returns the drafters to compare, all of them trained."""
+    made = [drafter(name, trained(name, options)) for name in options.only]
+    if options.calibration:
+        until = f"confidence: {options.confidence}"
+        made.append(drafter(f"{DSPARK} until unsure", calibrated(options), until))
+    return made
 
 
 def drafter(name: str, path: Path, more: str = "") -> str:
@@ -129,15 +140,20 @@ def lines(along: Summary, decoding: Summary | None) -> Iterator[str]:
     """
     yield from heading([*HEADINGS, *(() if decoding is None else TIMED)])
     by_name = {row.drafter: row for row in along.rows}
+    pairs = {pair.other: pair.opposite for pair in along.pairs if pair.rate == "alpha"}
     timed = {} if decoding is None else {row.drafter: row for row in decoding.rows}
     for name in [*by_name, *(name for name in timed if name not in by_name)]:
-        cells = [f"`{name}`", *along_cells(by_name.get(name))]
+        cells = [f"`{name}`", *along_cells(by_name.get(name), pairs.get(name))]
         yield f"| {' | '.join([*cells, *(timed_cells(timed[name]) if timed else ())])} |"
 
 
-def along_cells(row: Row | None) -> Iterator[str]:
-    """Yields a network's figures along the target's texts; trees have none."""
+def along_cells(row: Row | None, pair: Pair | None) -> Iterator[str]:
+    """Yields a network's figures along the target's texts; trees have none.
+
+    pair: its difference in alpha from DFlash, with a star if that is more than chance.
+    """
     yield figure(row and row.rates["alpha"])
+    yield figure(pair and pair.difference) + ("*" if pair and pair.significant else "")
     second = row and row.depths["alpha_at"][1]
     yield "" if second is None else f"{second:.3f}"
     yield figure(row and row.rates["expected_block_efficiency"])
@@ -146,6 +162,7 @@ def along_cells(row: Row | None) -> Iterator[str]:
 def timed_cells(row: Row) -> Iterator[str]:
     """Yields a network's figures of decoding."""
     yield figure(row.rates["block_efficiency"])
+    yield f"{row.counts.drafted / row.counts.rounds:.1f}" if row.counts else ""
     theory = row.prediction
     yield "" if theory is None else f"{theory.cost_ratio:.2f}"
     is_chain = row.ranks is None  # Theorem 3.8 is about chains
@@ -168,17 +185,23 @@ def main() -> None:
     parser.add_argument("--backbone", type=int, default=3, help="epochs of what all begin with")
     parser.add_argument("--epochs", type=int, default=3, help="of each network")
     parser.add_argument("--training", nargs="*", default=(), help="more for outrider train")
+    parser.add_argument("--calibration", help="a JSONL file of prompts to calibrate DSpark on")
+    parser.add_argument("--confidence", type=float, default=0.1, help="below which it stops")
     parser.add_argument("--only", nargs="+", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--target", default="smollm2", help="the name of a target")
     parser.add_argument("--settings", nargs="*", default=(), help="more for both commands")
     parser.add_argument("--results", default="build/correctors")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")
     options = parser.parse_args()
-    folders = {name: trained(name, options) for name in options.only}
+    drafters = networks(options)
+    tree = f"tree: 'dynamic:{options.tree}', verifier: candidates, budget: {options.budget}"
+    with_tree = [*drafters, drafter(DDTREE, trained(PLAIN, options), tree)]
     text: list[str] = []
     for temperature, sampling in enumerate(SAMPLINGS):
-        along = Summary(compared(sampling, folders, options))
-        decoding = Summary(decoded(sampling, folders, options)) if options.timed else None
+        along, decoding = Summary(run(sampling, drafters, "overlap", options.limit, options)), None
+        if options.timed:
+            name = f"{sampling}-decoded"
+            decoding = Summary(run(name, with_tree, "decode", options.timed, options))
         text += [f"Temperature {temperature}:", "", *lines(along, decoding), ""]
     print("\n".join(text))
     if options.page:

@@ -215,10 +215,13 @@ def others(root: Path) -> None:
     block = flat | {"model_type": "qwen3", "block_size": BLOCK, "num_target_layers": 8}
     del block["draft_vocab_size"]
     own = {"mask_token_id": 3, "target_layer_ids": [layer - 1 for layer in LAYERS]}
-    deep = block | own | {"architectures": ["Qwen3DFlashModel"], "num_anchors": 512}
+    deep = block | own | {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512}
+    bare = {"markov_rank": 0, "enable_confidence_head": False}  # its DFlash is DSpark without heads
+    heads = {"markov_rank": 256, "markov_head_type": "vanilla"}
+    heads |= {"enable_confidence_head": True, "confidence_head_with_markov": True}
     republish(root, "dflash-of-z-lab", "dflash", block | {"dflash_config": own}, "layers.0.")
-    republish(root, "dflash-of-DeepSpec", "dflash", deep, "layers.0.")
-    republish(root, "dspark-of-DeepSpec", "dflash", deep | {"markov_rank": 256}, "layers.0.")
+    republish(root, "dflash-of-DeepSpec", "dflash-from-anchor", deep | bare, "layers.0.")
+    republish(root, "dspark-of-DeepSpec", "dspark", deep | heads, "layers.0.")
     shards(root, "eagle3-llama-in-shards", plain)
 
 

@@ -152,7 +152,8 @@ def test_correctors_are_trained_and_put_in_one_table(
     tiny = ["recipe.held_out=2", "recipe.options.block=4", "recipe.options.anchors=2"]
     arguments = [
         *["--prompts", str(data), "--limit", "2", "--timed", "1", "--tokens", "4", "--gamma", "3"],
-        *["--texts", "4", "--backbone", "1", "--epochs", "1", "--only", "dflash", "selector"],
+        *["--texts", "4", "--backbone", "1", "--epochs", "1", "--only", "dflash", "dspark"],
+        *["--calibration", str(data), "--confidence", "1"],
         *["--tree", "2", "--budget", "4", "--results", "results"],
         *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
         *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
@@ -160,10 +161,11 @@ def test_correctors_are_trained_and_put_in_one_table(
     status, _, err = script(EVIDENCE / "correctors.py", *arguments)
     assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    names = ["network", "`dflash`", "`selector`", "`ddtree`"]
+    names = ["network", "`dflash`", "`dspark`", "`dspark until unsure`", "`ddtree`"]
     assert [row[0].strip() for row in rows] == names * 2
-    assert all(float(row[3].split()[0]) >= 1 for row in rows if "`selector`" in row[0])
-    assert all(float(row[4].split()[0]) >= 1 for row in rows if "network" not in row[0])
+    assert all(float(row[4].split()[0]) >= 1 for row in rows if "`dspark`" in row[0])
+    assert all(float(row[5].split()[0]) >= 1 for row in rows if "network" not in row[0])
+    assert [row[6].strip() for row in rows if "unsure" in row[0]] == ["0.0"] * 2
 
 
 def test_loading_is_set_beside_reading(

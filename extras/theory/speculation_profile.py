@@ -24,6 +24,9 @@ NAME = "speculation_profile.json"
 TOLERANCE = 0.02
 """How far the mean may be from the one that the marginal rates imply."""
 
+BLOCKS = ("dflash",)
+"""The drafters that engines let fill a block as long as the draft, so shorter drafts differ."""
+
 Rate = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -34,15 +37,15 @@ class Subject:
 
     method: the name of the drafter.
     checkpoint, target: a folder or hub id, None if there is none.
-    is_chain: whether its drafts have no branches, so that shorter ones begin longer ones.
     is_block: whether the rule does not accept the longest prefix of tokens that pass by themselves.
+    extrapolates: whether what is accepted of shorter drafts follows from that of the longest.
     """
 
     method: str
     checkpoint: Any = None
     target: Any = None
-    is_chain: bool = True
     is_block: bool = False
+    extrapolates: bool = True
 
 
 class SpeculationProfile(BaseModel):
@@ -136,19 +139,22 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
     target = settings.get("target") or {}
     drafter = config.get("drafter") or {}
     rule = _class_name(config.get("verifier") or settings.get("verifier"))
+    policy = _class_name(config.get("policy") or settings.get("policy"))
+    is_block = rule in ("block", "traversal")
+    is_whole = _class_name(drafter) in BLOCKS or policy not in ("", "fixed")
     subject = Subject(
         method=row.drafter,
         checkpoint=drafter.get("path") or drafter.get("model"),
         target=target.get("model") or _class_name(target),
-        is_chain=row.ranks is None,
-        is_block=rule in ("block", "traversal"),
+        is_block=is_block,
+        extrapolates=row.ranks is None and not is_whole and not is_block,
     )
     conditions = {
         "engine": "outrider",
         "concurrency": 1,
         "prompts": row.prompts,
         "verifier": rule,
-        "policy": _class_name(config.get("policy") or settings.get("policy")),
+        "policy": policy,
         "temperature": (settings.get("sampling") or {}).get("temperature"),
         "max_new_tokens": settings.get("max_new_tokens"),
         "mean_accept_length_interval": [acceptance.mean.low, acceptance.mean.high],
@@ -171,7 +177,7 @@ def profile(
     mean, count = acceptance.mean.value, len(marginal)
     implied = 1 + sum(acceptance.marginal)
     by_length = {str(count): mean}
-    if subject.is_chain:
+    if subject.extrapolates:
         by_length = {str(k): 1 + sum(acceptance.marginal[:k]) for k in range(1, count + 1)}
     return {
         "schema_version": "1.0",
@@ -187,7 +193,7 @@ def profile(
         "marginal_accept_rates": marginal,
         "mean_accept_length": round(mean, 6),
         "mean_accept_length_per_request": None if requests is None else round(requests.value, 6),
-        "accept_length_model": "chain_analytic" if subject.is_chain else "measured_per_k",
+        "accept_length_model": "chain_analytic" if subject.extrapolates else "measured_per_k",
         "accept_length_by_k": {k: round(tokens, 6) for k, tokens in by_length.items()},
         "acceptance_length_histogram": {str(k): v for k, v in acceptance.histogram.items()},
         "per_category": None,

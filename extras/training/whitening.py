@@ -38,7 +38,7 @@ class WhitenedAdamW(torch.optim.AdamW):
             for name, tensor in network.named_parameters()
             if tensor.requires_grad
         ]
-        super().__init__(groups, lr=rate, weight_decay=0.0, betas=(0.9, 0.95))
+        super().__init__(groups, lr=rate, weight_decay=0.0, betas=(0.9, 0.95), fused=True)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
@@ -50,9 +50,10 @@ class WhitenedAdamW(torch.optim.AdamW):
         ]
         for tensor, _, basis in changed:
             tensor.grad = (tensor.grad @ basis).to(tensor.dtype)
+            tensor.zero_()  # what Adam makes of it is the step alone, which no rounding hides
         super().step(closure)
         for tensor, before, basis in changed:
-            tensor.copy_(before + (tensor - before) @ basis)
+            tensor.copy_(before.add_(tensor @ basis))
 
 
 @torch.no_grad()

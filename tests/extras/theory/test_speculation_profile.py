@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,22 @@ def test_each_drafter_that_drafted_has_a_profile(whole_run: Run, tmp_path: Path)
 def test_block_verification_is_said(run_in: Callable[..., Any], tmp_path: Path) -> None:
     summary = Summary(run_in(tmp_path / "run", protocol="decode", verifier=Block()).run)
     for path in write_profiles(summary, tmp_path):
-        assert read_profile(path).verification_method == "block"
+        profile = read_profile(path)
+        assert profile.verification_method == "block" and list(profile.tokens_by_length()) == [3]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"drafter": {"_target_": "a.DFlash"}}, {"policy": {"_target_": "a.Heuristic"}}],
+)
+def test_drafts_that_change_with_their_length_say_nothing_of_shorter_ones(
+    config: Any, whole_run: Run, tmp_path: Path
+) -> None:
+    drafters = whole_run.facts["drafters"] | {"bigram": config}
+    run = replace(whole_run, facts={**whole_run.facts, "drafters": drafters})
+    lookup, bigram = map(read_profile, write_profiles(Summary(run), tmp_path))
+    assert list(lookup.tokens_by_length()) == [1, 2, 3]
+    assert bigram.tokens_by_length() == {3: pytest.approx(bigram.mean_accept_length)}
 
 
 @pytest.mark.parametrize(
