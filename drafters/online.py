@@ -20,7 +20,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.drafters.ngram import fitted_table, table_file
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
-from outrider.drafters.parts.texts.soft_counts import NGram, SoftCounts
+from outrider.drafters.parts.texts.soft_counts import NGram, Row, Rows, SoftCounts
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
@@ -49,6 +49,7 @@ class Online(RememberingDrafter["Past"]):
     remember: whether a text begins with what was learned of earlier texts.
     capacity: after how many n-grams to keep that; those that occurred last the longest ago are
         dropped. Each takes some six kilobytes. None for no limit.
+    memory: a file that keeps it from run to run.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` for an order below 1 or that of the table, `keep` below 1, a prior that is
@@ -63,7 +64,7 @@ class Online(RememberingDrafter["Past"]):
     )
 
     @checked("drafter")
-    def __init__(
+    def __init__(  # noqa: PLR0913  what it learns, and what of it is kept
         self,
         order: Count = 2,
         prior: Annotated[float, Above(0)] = 1.0,
@@ -72,9 +73,10 @@ class Online(RememberingDrafter["Past"]):
         counts: str | None = None,
         remember: bool = True,
         capacity: Count | None = 20_000,
+        memory: str | None = None,
         tree: Any = None,
     ) -> None:
-        super().__init__(partial(Past, capacity), remember)
+        super().__init__(partial(Past, capacity), remember, memory)
         self._order, self._prior, self._keep = order, prior, keep
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
@@ -84,6 +86,7 @@ class Online(RememberingDrafter["Past"]):
         self._own = SoftCounts()
 
     def bind(self, target: Target) -> None:
+        super().bind(target)
         if self._counts is not None and self._table is None:
             self._table = fitted_table(table_file(self._counts), target.vocab_size)
             is_longer = self._order >= self._table.order
@@ -143,12 +146,12 @@ class Online(RememberingDrafter["Past"]):
         return [tuple(text[len(text) - length :]) for length in lengths]
 
     def remember(self, context: Context) -> None:
-        self.learn(self._own)
+        self.learn(self._own.rows())
 
 
 @final
 class Past(TextMemory):
-    """What was learned of earlier texts; it fits no file.
+    """What was learned of earlier texts.
 
     capacity: the most n-grams; None for no limit.
     """
@@ -162,12 +165,12 @@ class Past(TextMemory):
 
     @staticmethod
     def entry(vocab_size: int) -> Any:
-        return SoftCounts
+        return Annotated[list[Any], Rows(vocab_size)]
 
-    def learn(self, entry: SoftCounts) -> None:
-        self.counts.merge(entry)
+    def learn(self, entry: Iterable[Row]) -> None:
+        self.counts.add_rows(entry)
         if self._capacity is not None:
             self.counts.drop_oldest(self._capacity)
 
-    def entries(self) -> Iterable[SoftCounts]:
-        yield self.counts
+    def entries(self) -> Iterable[list[Row]]:
+        yield self.counts.rows()

@@ -128,7 +128,7 @@ def test_ngrams_that_occurred_last_the_longest_ago_are_dropped() -> None:
     for token in (1, 2, 3, 1):
         counts.add((token,), [0], [0.5])
     past = Past(capacity=2)
-    past.learn(counts)
+    past.learn(counts.rows())
     kept = {token for token in (1, 2, 3) if is_known(past.counts, token)}
     assert kept == {1, 3}
 

@@ -1,13 +1,21 @@
 """Sums of the target's distributions after n-grams, of which the likeliest tokens are kept."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import is_int, is_number
+
 NGram = tuple[int, ...]
+Row = tuple[Sequence[int], int, Sequence[int], Sequence[float]]
+"""An n-gram, how many distributions were added, the tokens that are kept, and their sums."""
+
+ROUNDING = 1e-9
+"""By how much of it the sums after an n-gram may exceed the number of distributions."""
 
 
 @final
@@ -25,10 +33,17 @@ class SoftCounts:
         """Adds a distribution after `context`, by the tokens of it that are kept."""
         self._add(context, 1, zip(tokens, probs, strict=True))
 
-    def merge(self, other: "SoftCounts") -> None:
-        """Adds all distributions of another."""
-        for context, added in other._added.items():
-            self._add(context, added, other._sums[context].items())
+    def rows(self) -> list[Row]:
+        """Returns what was added after each n-gram, the newest last; it fits JSON."""
+        return [
+            (context, added, [*self._sums[context]], [*self._sums[context].values()])
+            for context, added in self._added.items()
+        ]
+
+    def add_rows(self, rows: Iterable[Row]) -> None:
+        """Adds what `rows` of another returned."""
+        for context, added, tokens, sums in rows:
+            self._add(tuple(context), added, zip(tokens, sums, strict=True))
 
     def drop_oldest(self, capacity: int) -> None:
         """Drops the n-grams that nothing was added to for the longest time.
@@ -65,3 +80,32 @@ class SoftCounts:
             tokens = torch.tensor(list(part), dtype=torch.long)
             q[tokens] += torch.tensor(list(part.values()), dtype=q.dtype) / (prior + added)
         return q
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A bound that holds for `rows` of a vocabulary; see `outrider.base.bounds`."""
+
+    vocab_size: int
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, Sequence) and all(map(self._is_row, value))
+
+    def __str__(self) -> str:
+        return "of [n-gram, number, tokens, sums]"
+
+    def _is_row(self, row: object) -> bool:
+        if not (isinstance(row, Sequence) and len(row) == 4):
+            return False
+        context, added, tokens, sums = row
+        lists = all(isinstance(part, Sequence) for part in (context, tokens, sums))
+        return (
+            lists
+            and all(is_int(token) and 0 <= token < self.vocab_size for token in (*context, *tokens))
+            and is_int(added)
+            and added > 0
+            and len(tokens) == len(sums)
+            and all(is_number(p) and p >= 0 for p in sums)
+            and sum(sums) <= added * (1 + ROUNDING)
+        )

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from tiny.growth import operations
 
 from outrider import ConfigError, Drafter, Target, Verifier, decode
 from outrider.drafters.hybrid import Hybrid
+from outrider.drafters.online import Online
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.swift import Swift
 from outrider.drafters.token_recycling import TokenRecycling
@@ -34,6 +36,8 @@ MAKERS: dict[str, Make] = {
     "suffix with a capacity": partial(Suffix, capacity=20),
     "token_recycling": TokenRecycling,
     "token_recycling with a capacity": partial(TokenRecycling, capacity=4),
+    "online": Online,
+    "online with a capacity": partial(Online, capacity=9, keep=3),
     "hybrid": hybrid,
 }
 
@@ -66,7 +70,7 @@ def test_the_layers_that_swift_skips_go_from_run_to_run(llama: Any, tmp_path: Pa
         Swift(memory=str(path)).bind(target)
 
 
-@pytest.mark.parametrize("make", [partial(Suffix, capacity=40), TokenRecycling])
+@pytest.mark.parametrize("make", [partial(Suffix, capacity=40), TokenRecycling, Online])
 def test_a_file_does_not_grow_with_the_texts_and_a_text_adds_a_line(
     make: Make, tmp_path: Path
 ) -> None:
@@ -146,6 +150,41 @@ def test_a_damaged_file_is_refused_in_one_line(change: Any, line: str, tmp_path:
     with pytest.raises(ConfigError, match=rf"drafter\.memory='.*memory'(:|, ) ?{line}") as error:
         Suffix(memory=str(path)).bind(TARGET)
     assert "\n" not in str(error.value) and len(str(error.value)) < 700
+
+
+ROW = [[1, 2], 2, [3, 4], [0.5, 1.5]]
+"""What `online` keeps after the n-gram 1, 2: two distributions."""
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        ROW[:3],
+        [[1, 12], 2, [3, 4], [0.5, 1.5]],
+        [[1, 2], 2, [3, -4], [0.5, 1.5]],
+        [[1, 2], 0, [3, 4], [0, 0]],
+        [[1, 2], 2.0, [3, 4], [0.5, 1.5]],
+        [[1, 2], 2, [3], [0.5, 1.5]],
+        [[1, 2], 2, [3, 4], [0.6, 1.5]],
+        [[1, 2], 2, [3, 4], [-0.5, 1.5]],
+        [[1, 2], 2, [3, 4], [math.nan, 1.5]],
+        [[1, 2], 2, [3, 4], ["a", "b"]],
+        [1, 2, 3, 4],
+        {"1": 2},
+        "abcd",
+        7,
+    ],
+)
+def test_sums_that_no_text_has_are_one_line(row: Any, tmp_path: Path) -> None:
+    path = tmp_path / "memory"
+    written(Online(memory=str(path)), PROMPTS[0])
+    header, _ = path.read_text().split("\n", 1)
+    path.write_text(f"{header}\n{json.dumps([ROW])}\n")
+    Online(memory=str(path)).bind(TARGET)
+    path.write_text(f"{header}\n{json.dumps([ROW, row])}\n")
+    with pytest.raises(ConfigError, match=r"line 2: damaged, entry=.*expected .*n-gram") as error:
+        Online(memory=str(path)).bind(TARGET)
+    assert "\n" not in str(error.value)
 
 
 def test_a_file_that_can_not_be_read_or_would_have_no_effect_is_refused(tmp_path: Path) -> None:
