@@ -46,6 +46,9 @@ def test_the_signature_is_the_config() -> None:
         "device": "auto",
         "optimize": "auto",
         "quantize": None,
+        "device_map": None,
+        "quantization_config": None,
+        "attn_implementation": None,
         "tree": None,
         "vocabulary": "same",
     }
