@@ -1,11 +1,15 @@
 """The reports of a run: those that a setting names, or all that are installed."""
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from inspect import Parameter, signature
+from pathlib import Path
 from typing import Any
 
 from outrider.base.errors import ConfigError, described
 from outrider.base.terminal import plain, remarks
 from outrider.lab.runs.report import Report, Reports
+from outrider.lab.runs.store import Run
 from outrider.plugins.config import build, option_configs
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
@@ -25,6 +29,18 @@ def chosen_reports(options: Any = None) -> Reports:
         return Reports({name: report for name, report in made.items() if report}, _say_failed)
     nodes = option_configs("report", options)
     return Reports({name: build(node) for name, node in nodes.items()}, _say_failed)
+
+
+@contextmanager
+def following(reports: Reports, folder: Path, settings: Mapping[str, Any]) -> Iterator[None]:
+    """Has reports follow a run that compares no drafters, and prints the files that they wrote.
+
+    settings: plain values.
+    """
+    reports.begin(Run(folder, {"settings": settings}, ()))
+    yield
+    for path in reports.end({}, folder):
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
 def _made(entry: Entry) -> Report | None:

@@ -16,6 +16,7 @@ from outrider.base.errors import require
 from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
+from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variant_configs import RULES, configs_of, variants_of
 from outrider.data.prompts import Prompt
 from outrider.extras.bench.curves import count_curve_steps, measure_curves
@@ -32,10 +33,11 @@ from outrider.extras.bench.measure import Run, differences, measure_runs, speed_
 from outrider.extras.bench.neighbour import neighbour
 from outrider.extras.bench.peers import Entrant
 from outrider.extras.bench.plots import plot_curves
-from outrider.extras.bench.report import BenchResult, bench_lines, bench_table
+from outrider.extras.bench.report import BenchResult, bench_lines, bench_table, final_figures
 from outrider.extras.bench.roofline import memory_bandwidth
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
+from outrider.lab.runs.report import Report
 from outrider.plugins.config import build, plain_values
 from outrider.plugins.schema import plain_settings
 
@@ -50,6 +52,7 @@ def bench(config: Bench) -> None:
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
+    reports = chosen_reports(config.reports)
     settings = plain_settings(config)
     usual = {role: {"": settings[role]} for role in RULES}
     listed = configs_of(settings["drafters"], usual)
@@ -64,6 +67,7 @@ def bench(config: Bench) -> None:
     with (
         claimed(folder),
         advising(lambda: _advice(folder)),
+        following(reports, folder, settings),
         ExitStack() as stack,
         Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
@@ -76,7 +80,7 @@ def bench(config: Bench) -> None:
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         texts = _encode_prompts(config, prompts, reference)
-        runs = _measure_runs(config, workers, texts, folder, progress)
+        runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
@@ -89,16 +93,18 @@ def bench(config: Bench) -> None:
             reference, together, texts, settings, lambda: progress.advance(task)
         )
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
-    result = BenchResult(
-        runs=runs,
-        start_seconds={name: worker.start_seconds for name, worker in workers.items()},
-        peak_bytes=peak_bytes,
-        ratios={
+        ratios = {
             (entrant.name, rival): speed_ratio(runs, entrant.name, rival)
             for entrant in participants
             for rival in entrant.rivals
             if rival in workers
-        },
+        }
+        reports.log(final_figures(runs, list(workers), ratios), len(runs))
+    result = BenchResult(
+        runs=runs,
+        start_seconds={name: worker.start_seconds for name, worker in workers.items()},
+        peak_bytes=peak_bytes,
+        ratios=ratios,
         differences=text_differences,
         curves=curves,
         weight_bytes=weight_bytes,
@@ -158,6 +164,8 @@ def _measure_runs(
     prompts: Sequence[list[int]],
     folder: Path,
     progress: Progress,
+    *,
+    reports: Report,
 ) -> list[Run]:
     """Returns all runs, each of which is saved in `runs.jsonl` as soon as it is done."""
     task = progress.add_task("writing", total=len(workers) * len(prompts) * config.repeats)
@@ -165,6 +173,8 @@ def _measure_runs(
     for run in measure_runs(workers, prompts, config.repeats, config.max_new_tokens):
         append_line(folder / RUNS, json.dumps(run.plain()))
         runs.append(run)
+        speed = len(run.tokens) / run.seconds
+        reports.log({f"{run.entrant}/text/tokens_per_second": speed}, len(runs))
         progress.advance(task)
     return runs
 

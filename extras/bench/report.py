@@ -59,6 +59,17 @@ class BenchResult:
         }
 
 
+def final_figures(
+    runs: Sequence[Run], names: Sequence[str], ratios: Mapping[tuple[str, str], Interval | None]
+) -> dict[str, float]:
+    """Returns the speeds of entrants, and their ratios with the ends of intervals, by name."""
+    figures = {f"{name}/tokens_per_second": speed(runs, name) for name in names}
+    for (name, rival), ratio in ratios.items():
+        if ratio is not None:
+            figures |= ratio.named(f"{name}/times {rival}")
+    return figures
+
+
 def bench_table(result: BenchResult, title: str) -> Table:
     """Returns the table with a row for each entrant."""
     table = Table(title=title, padding=0)  # so that it fits a narrow terminal

@@ -30,3 +30,4 @@ class Bench(Decoding):
     contexts: list[Count]
     turns: Count
     draft_timeout: Seconds | None
+    reports: Parts

@@ -18,7 +18,8 @@ class Logger(Report):
     """Logs the figures of the run that it follows; `outrider report` has it log nothing.
 
     After each text: the tokens a call and the speedup of its drafter over all texts so far. At the
-    end: every rate, with the ends of its interval as `_low` and `_high`.
+    end: every rate, with the ends of its interval as `_low` and `_high`. Of a run that compares no
+    drafters: what its command logs.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class Logger(Report):
 
     @abstractmethod
     def log(self, figures: Figures, step: int) -> None:
-        """Logs figures. step: how many measurements there are."""
+        """Logs figures. step: how many measurements there are, or steps of another command."""
 
     def close(self) -> None:
         """Ends the log."""
@@ -94,11 +95,5 @@ def final_figures(summary: Summary) -> Figures:
     figures: dict[str, float] = {}
     for row in summary.rows:
         for name, rate in row.rates.items():
-            if rate is not None:
-                ends = {"": rate.value, "_low": rate.low, "_high": rate.high}
-                figures |= {
-                    f"{row.drafter}/{name}{end}": value
-                    for end, value in ends.items()
-                    if value is not None
-                }
+            figures |= {} if rate is None else rate.named(f"{row.drafter}/{name}")
     return figures

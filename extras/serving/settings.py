@@ -39,3 +39,4 @@ class Audit:
     level: Annotated[float, Within("(0, 1)")]
     tie: NonNegative
     logprobs: Annotated[int, AtLeast(0)]
+    reports: Parts

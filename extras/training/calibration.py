@@ -95,6 +95,7 @@ class CalibrationRecipe(Recipe):
         config = checkpoint.read_config(folder) | {"calibration": pairs.tolist()}
         write_whole(job.out / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
         write_whole(job.out / FILE, json.dumps(facts, indent=1) + "\n")
+        job.log({name: after for name, (_, after) in facts["errors"].items()}, 1)
         for name, (before, after) in facts["errors"].items():
             job.console.print(f"{name}: {before:.3f}, calibrated {after:.3f}", highlight=False)
         job.console.print(plain(job.out), soft_wrap=True)

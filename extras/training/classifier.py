@@ -92,6 +92,7 @@ class ClassifierRecipe(Recipe):
         facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
         save_weights(weights, path, {name: str(value) for name, value in facts.items()})
         share = float(held_y.double().mean())
+        job.log({"held_out": loss, "accepted": share}, self.steps)
         job.console.print(
             f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
             f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"

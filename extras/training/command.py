@@ -12,6 +12,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import claimed
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks
+from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.recipe import Job, Recipe
@@ -23,8 +24,8 @@ from outrider.plugins.schema import plain_settings
 KEPT_FILES = ("file", "states")
 """The settings of a recipe that say where files are kept."""
 
-PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=")
-"""Settings that are paths on this machine: the record of the command leaves them out."""
+PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=", "reports=")
+"""Settings that are, or hold, paths on this machine: the record of the command leaves them out."""
 
 
 def train(config: Train) -> None:
@@ -32,12 +33,17 @@ def train(config: Train) -> None:
     for library in ("accelerate", "matplotlib"):
         import_module(library)  # if it is missing, that is said before the long work
     folder = Path(HydraConfig.get().runtime.output_dir)
+    reports = chosen_reports(config.reports)
     recipe: Recipe = build(config.recipe)
     _check_family(config)
     target, prompts = build(config.target), build(config.data)
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
-    with claimed(folder), advising(lambda: _advice(folder)):
+    with (
+        claimed(folder),
+        advising(lambda: _advice(folder)),
+        following(reports, folder, plain_settings(config)),
+    ):
         begin(folder, facts)
         made = recipe(
             Job(
@@ -57,6 +63,7 @@ def train(config: Train) -> None:
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
                 console=remarks(stderr=False),
+                log=reports.log,
             )
         )
         finish(folder)
@@ -96,6 +103,7 @@ def _writer(config: Train, target: Target) -> Target:
 def _deciding_settings(config: Train) -> dict[str, Any]:
     """Returns the settings that decide the result: all but paths that are written to."""
     settings = plain_settings(config)
+    del settings["reports"]
     recipe = {name: value for name, value in settings["recipe"].items() if name not in KEPT_FILES}
     return {**settings, "recipe": recipe, "out": None, "draft_timeout": None}
 

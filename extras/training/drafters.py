@@ -91,6 +91,7 @@ class DrafterRecipe(TextRecipe):
             folder=job.folder,
             console=job.console,
             evaluate=evaluate,
+            log=job.log,
         )
         learner.save_checkpoint(job.out)
         facts = {

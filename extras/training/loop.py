@@ -14,6 +14,7 @@ from torch import Tensor
 from outrider.base.errors import ConfigError
 from outrider.extras.training.learner import Learner
 from outrider.extras.training.progress import CHECKPOINT, Figures, TrainingProgress
+from outrider.extras.training.recipe import Log
 from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import Batch, Examples
 from outrider.extras.training.whitening import Basis, WhitenedAdamW, whitening_bases
@@ -24,7 +25,7 @@ MEASURED = 256
 Loss = Callable[[Batch], Tensor]
 
 
-def train_network(
+def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is told
     learner: Learner,
     examples: Examples,
     held_out: Examples,
@@ -33,6 +34,7 @@ def train_network(
     folder: Path,
     console: Console,
     evaluate: Callable[[], Figures] = dict,
+    log: Log | None = None,
 ) -> list[Figures]:
     """Trains a network in place, leaves it at its best held-out loss, and returns the curve.
 
@@ -40,6 +42,7 @@ def train_network(
     curve as one that was not. Weights in half precision become float32 (mixed precision).
 
     evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
+    log: takes the figures of each evaluation, and its step.
 
     Raises:
         ConfigError: the checkpoint belongs to another schedule, or a loss is not a finite number.
@@ -93,6 +96,8 @@ def train_network(
                     figures = _held_out_loss(loss, held_out, schedule, device, dtype)
                 progress.record(figures | evaluate())
                 _report(console, progress.curve[-1])
+                if log is not None:
+                    log({**progress.curve[-1], "rate": group["lr"]}, progress.step)
     progress.restore_best()
     network.eval()
     return progress.curve

@@ -38,6 +38,7 @@ def write_fitted(
         **facts,
     }
     write_fingerprints(job.out, job.target, split.learned)
+    job.log(figures, 1)
     write_card(job.out, card_facts, [{"step": 1.0, **figures}])
     line = ", ".join(f"{name} {value:.3f}" for name, value in figures.items())
     job.console.print(f"{card_facts['tokens']} tokens; on held-out texts {line}", highlight=False)

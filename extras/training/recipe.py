@@ -14,6 +14,8 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.data.prompts import Prompt
 
+Log = Callable[[Mapping[str, float], int], None]
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class Job:
     folder: the run's folder, for what the recipe keeps on the way.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     out: the file or folder to write, without a suffix; the recipe adds its own.
+    log: takes figures by name, and the step of training, for the reports that follow the run.
     """
 
     target: Target
@@ -47,6 +50,7 @@ class Job:
     folder: Path
     out: Path
     console: Console
+    log: Log
 
 
 class Recipe(ABC):

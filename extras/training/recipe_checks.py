@@ -12,6 +12,7 @@ from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
 from outrider.drafters.ngram import bigram
 from outrider.extras.training.recipe import Job, Recipe
+from outrider.lab.runs.report import Report
 from outrider.plugins.registry import make as make_part
 from outrider.plugins.roles import ROLES
 from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, draft_after, tiny_target
@@ -59,6 +60,7 @@ def tiny_job(folder: Path) -> Job:
         folder=folder,
         out=folder / "trained",
         console=Console(file=StringIO()),
+        log=Report().log,
     )
 
 

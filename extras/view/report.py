@@ -49,7 +49,7 @@ class Page(Report):
     """The page of the runs, with each of its figures beside it."""
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
-        return (write_report(summaries, folder),)
+        return (write_report(summaries, folder),) if summaries else ()
 
 
 def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:

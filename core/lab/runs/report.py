@@ -1,4 +1,4 @@
-"""What follows a run of `outrider compare`, such as its page, a table or a logger."""
+"""What follows a run, such as its page, a table or a logger."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,9 @@ from outrider.lab.runs.summary import Summary
 
 
 class Report:
-    """Is told of a run while it is measured, and at its end. This base class does nothing.
+    """Is told of a run while it goes on, and at its end. This base class does nothing.
+
+    A run of `outrider compare` has measurements; other commands log figures in their place.
 
     checks: where the kit finds the checks of its kind.
     """
@@ -24,12 +26,19 @@ class Report:
     def add(self, measurement: Measurement) -> None:
         """Called after each measurement: what one drafter did with one question of a prompt."""
 
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        """Called with the figures of a run that compares no drafters, by name, as they come.
+
+        step: of training, of the texts of a bench, or of the requests of an audit.
+        """
+
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> Sequence[Path]:
         """Returns the files that it wrote into `folder` for people to read.
 
         Called when a run is finished, and by `outrider report` for any number of runs.
 
-        summaries: by the run's label, which is "" if there is only one run.
+        summaries: by the run's label, which is "" if there is only one run; empty for a run that
+            compares no drafters.
         """
         return ()
 
@@ -51,6 +60,9 @@ class Reports(Report):
 
     def add(self, measurement: Measurement) -> None:
         self._tell(lambda report: report.add(measurement))
+
+    def log(self, figures: Mapping[str, float], step: int) -> None:
+        self._tell(lambda report: report.log(figures, step))
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
         written = self._tell(lambda report: report.end(summaries, folder))

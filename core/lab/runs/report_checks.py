@@ -34,6 +34,15 @@ def check_a_run_is_followed_to_its_end(make: Make) -> None:
         _check_end(report, {"": summary}, folder)
 
 
+def check_a_run_that_compares_no_drafters_is_followed(make: Make) -> None:
+    """It takes a run's beginning, its figures and its end, as `outrider train` has them."""
+    with TemporaryDirectory(prefix="outrider-") as name:
+        folder, report = Path(name), make()
+        report.begin(Run(folder, {"settings": {"gamma": 2}}, ()))
+        report.log({"loss": 0.5}, 1)
+        _check_end(report, {}, folder)
+
+
 def check_several_runs_are_reported(make: Make) -> None:
     """It takes the ends of several runs that it has not followed, as `outrider report` has them."""
     with TemporaryDirectory(prefix="outrider-") as name:
@@ -68,4 +77,8 @@ def tiny_run() -> tuple[Mapping[str, object], tuple[Measurement, ...]]:
     return facts, tuple(measure(target, variants, questions, settings))
 
 
-CHECKS = (check_a_run_is_followed_to_its_end, check_several_runs_are_reported)
+CHECKS = (
+    check_a_run_is_followed_to_its_end,
+    check_a_run_that_compares_no_drafters_is_followed,
+    check_several_runs_are_reported,
+)

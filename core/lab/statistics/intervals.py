@@ -41,6 +41,11 @@ class Interval:
             return Interval(-self.value, None, None)
         return Interval(-self.value, -self.high, -self.low)
 
+    def named(self, name: str) -> dict[str, float]:
+        """Returns the figure by its name, and the ends that it has as `_low` and `_high`."""
+        figures = {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
+        return {key: figure for key, figure in figures.items() if figure is not None}
+
 
 @final
 @dataclass(frozen=True)

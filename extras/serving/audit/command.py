@@ -17,12 +17,14 @@ from rich.table import Table
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.reports import chosen_reports, following
 from outrider.extras.serving.audit.audit import Auditor
 from outrider.extras.serving.audit.client import OpenAIClient, Request
 from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.serving.audit.result import Result
 from outrider.extras.serving.settings import Audit
 from outrider.plugins.config import build
+from outrider.plugins.schema import plain_settings
 
 PROMPTS = 2
 """How many prompts are used: the same ones again and again tell more than many."""
@@ -34,11 +36,16 @@ def audit(settings: Audit) -> None:
     Raises:
         OutriderError: the server is broken.
     """
+    reports = chosen_reports(settings.reports)
     auditor = _auditor(settings)
-    with Progress(console=remarks()) as progress:
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    with (
+        following(reports, folder, plain_settings(settings)),
+        Progress(console=remarks()) as progress,
+    ):
         task = progress.add_task("requests", total=settings.requests)
         result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
-    folder = Path(HydraConfig.get().runtime.output_dir)
+        reports.log(result.figures, result.requests)
     sources = {"url": settings.url, "baseline": settings.baseline}
     content = write(result, folder, sources)
     results().print(_table(result))

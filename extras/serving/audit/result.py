@@ -1,5 +1,6 @@
 """What an audit found, and its verdict in a line."""
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -49,6 +50,13 @@ class Result:
     findings: tuple[Finding, ...]
     ties: int
     suspected: bool
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Returns the evidence, where no single text shows a fault, and whether one was found."""
+        evidence = {f"{each.name}/evidence": each.growth for each in self.findings}
+        found = {name: growth for name, growth in evidence.items() if math.isfinite(growth)}
+        return found | {"control": self.control, "broken": float(self.verdict == "broken")}
 
     @property
     def line(self) -> str:

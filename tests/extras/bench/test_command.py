@@ -26,9 +26,12 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         "gamma=3",
         "drafters=[{drafter: medusa, path: untrained, name: heads, verifier: block, gamma: 2}]",
         "hydra.run.dir=b",
+        f"reports=[{{report: json_lines, path: {tmp_path / 'log.jsonl'}}}]",
         *TINY,
     )
     assert status == 0, err
+    begun, *texts_logged, ended = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    assert begun["settings"]["repeats"] == "2" and len(texts_logged) == ended["step"] == 20
     assert "all 10 texts agree" in out
     assert "times as fast as transformers plain" in out
     assert "tokens/s without drafts" in out
@@ -41,6 +44,9 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         "transformers PromptLookup",
     }
     assert all(value > 0 for value in facts["tokens_per_second"].values())
+    for name, value in facts["tokens_per_second"].items():
+        assert ended["figures"][f"{name}/tokens_per_second"] == value
+    assert ended["figures"]["outrider plain/times transformers plain"] > 0
     phases = facts["phases"]["outrider PromptLookup"]
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
     assert "a draft, beside the time that reading its matrices takes" in out

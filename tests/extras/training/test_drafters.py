@@ -69,7 +69,9 @@ def test_a_family_is_trained_and_used(
     known = [] if family == "pard" else ["recipe.vocabulary=25"]
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
+    log = tmp_path / "log.jsonl"
     more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]
+    more.append(f"reports=[{{report: json_lines, path: {log}}}]")
     status, printed, complaint = run("train", f"drafter={family}", *settings, *more, *out)
     assert status == 0, complaint
     assert "alpha" in printed and "block_efficiency" in printed
@@ -80,6 +82,9 @@ def test_a_family_is_trained_and_used(
     assert f"outrider train drafter={family} " in card and "recipe.texts=12" in card
     assert str(tmp_path) not in facts["command"]
     assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    begun, *logged = map(json.loads, log.read_text().splitlines())
+    assert begun["settings"]["recipe.texts"] == "12" and logged[-1]["step"] == facts["steps"]
+    assert {"loss", "held_out", "alpha"} <= logged[-1]["figures"].keys()
     option = "model" if family in MODELS else "path"
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
     status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
@@ -91,9 +96,12 @@ def test_texts_may_be_written_with_other_settings(
     settings: list[str], run: Any, folder: Path, tmp_path: Path
 ) -> None:
     target = ["target=transformers", f"target.model={folder}", "target.optimize=packed"]
+    log = tmp_path / "log.jsonl"
     command = ["train", "drafter=bigram", *target, *SMALL[:3], *settings]
+    command.append(f"reports=[{{report: json_lines, path: {log}}}]")
     status, _, complaint = run(*command, f"hydra.run.dir={tmp_path}")
     assert status == 0, complaint
+    assert json.loads(log.read_text().splitlines()[-1])["figures"].keys() >= {"alpha"}
     written_by = json.loads((tmp_path / "texts.jsonl.origin.json").read_text())
     learned_from = json.loads((tmp_path / "training.json").read_text())["facts"]
     is_same = written_by["target's weights"] == learned_from["target's weights"]

@@ -116,8 +116,13 @@ def audited(run: Any, data: Path, tmp_path: Path) -> Iterator[Callable[..., Any]
 
 
 def test_a_broken_server_is_told_in_a_line(audited: Any, tmp_path: Path) -> None:
-    status, printed, facts = audited("residual of the wrong side", drafts=False)
+    log = tmp_path / "log.jsonl"
+    logger = f"reports=[{{report: json_lines, path: {log}}}]"
+    status, printed, facts = audited("residual of the wrong side", logger, drafts=False)
     assert status == 1
+    begun, ended = map(json.loads, log.read_text().splitlines())
+    assert begun["settings"]["max_new_tokens"] == "24"
+    assert ended["step"] == facts["requests"] and ended["figures"]["broken"] == 1
     assert "broken: greedy, alone: token" in printed
     assert facts["verdict"] == "broken"
     assert "greedy, alone" in (tmp_path / "out" / "audit.html").read_text()
