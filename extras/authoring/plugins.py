@@ -15,14 +15,15 @@ from outrider.plugins.registry import installed
 OWN = "outrider"
 """The distribution of the built-in parts."""
 
+LOSSLESS = {True: "yes", False: "LOSSY", None: "?"}
+
 
 def plugins(arguments: Sequence[str]) -> None:
     """Prints a table of the registered parts for each role."""
     description = "Lists every registered part: what it is and needs, and who it came from."
     argument_parser("plugins", description=description).parse_args(arguments)
-    entries = installed().entries
-    for role in dict.fromkeys(entry.role for entry in entries):
-        of_role = [entry for entry in entries if entry.role == role]
+    facts = [facts_of(entry) for entry in installed().entries]
+    for role in dict.fromkeys(part["role"] for part in facts):
         table = Table(title=role, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
         # Words are wrapped in a narrow terminal, so that nothing is cut.
         table.add_column("name", no_wrap=True)
@@ -30,16 +31,17 @@ def plugins(arguments: Sequence[str]) -> None:
         table.add_column("needs", overflow="fold", ratio=2)
         if role == "verifier":
             table.add_column("lossless", no_wrap=True)
-        for entry in of_role:
-            owner = "" if entry.distribution == OWN else f"[{entry.distribution}]"
-            what = " ".join(filter(None, (about(entry), owner)))
-            cells = [entry.name, what, ", ".join(needs(entry))]
-            table.add_row(*map(plain, cells), *([lossless(entry)] if role == "verifier" else []))
+        for part in (part for part in facts if part["role"] == role):
+            owner = "" if part["distribution"] == OWN else f"[{part['distribution']}]"
+            what = " ".join(filter(None, (part["about"], owner)))
+            cells = [part["name"], what, ", ".join(part["needs"])]
+            cells += [LOSSLESS[part["lossless"]]] * (role == "verifier")
+            table.add_row(*map(plain, cells))
         results().print(table)
-    print_json([_plain(entry) for entry in entries])
+    print_json(facts)
 
 
-def _plain(entry: Entry) -> dict[str, Any]:
+def facts_of(entry: Entry) -> dict[str, Any]:
     """Returns a part as plain values; `lossless` is null where the question has no answer."""
     return {
         "role": entry.role,
@@ -48,18 +50,15 @@ def _plain(entry: Entry) -> dict[str, Any]:
         "needs": needs(entry),
         "distribution": entry.distribution,
         "plugin": entry.plugin,
-        "lossless": {"yes": True, "LOSSY": False}.get(lossless(entry)),
+        "lossless": is_lossless(entry),
     }
 
 
-def lossless(entry: Entry) -> str:
-    """Returns "yes" or "LOSSY" for an acceptance rule with its default arguments, "" for others.
-
-    A rule that has no defaults gives "?".
-    """
+def is_lossless(entry: Entry) -> bool | None:
+    """Returns whether an acceptance rule with its default arguments is; None for all others."""
     if entry.role != "verifier":
-        return ""
+        return None
     try:
-        return "yes" if entry.factory().lossless else "LOSSY"
+        return bool(entry.factory().lossless)
     except TypeError:  # it needs arguments, and they may decide
-        return "?"
+        return None
