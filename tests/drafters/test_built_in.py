@@ -78,7 +78,8 @@ def test_every_built_in_drafter_has_a_card(family: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_no_built_in_drafter_was_trained_on_the_packaged_prompts(family: str, smollm2: Any) -> None:
-    known = set((WEIGHTS / family / FILE).read_text().split())
+    own, shared = WEIGHTS / family / FILE, WEIGHTS / FILE  # the networks learned from one corpus
+    known = set((own if own.is_file() else shared).read_text().split())
     assert len(known) > 500
     for prompt in demo():
         ids = smollm2.encode_turns(prompt.turns[:1], chat=True)
