@@ -47,27 +47,22 @@ def run_campaign(
         is_late = seconds is not None and monotonic() - began >= seconds
         return is_late or (runs is not None and tally.runs - before >= runs)
 
+    def add(example: Tried, outcome: Outcome) -> None:
+        tally.add(example, outcome)
+        progress()
+
     chunk = 0
     try:
         while not is_over() and tally.failure is None:
             left = CHUNK if runs is None else min(CHUNK, runs - (tally.runs - before))
             name = f"{seed}/{group}/{chunk}"
             pool = Pool(tuple(drafters), turn=random.Random(name).randrange(1000))
-            strategy = examples(group, pool)
-            _run_chunk(strategy, name, left, is_over, _counted(tally, progress))
+            _run_chunk(examples(group, pool), name, left, is_over, add)
             chunk += 1
     except _Failed as failed:
         tally.failure = failed.example, failed.reason
     finally:
         tally.seconds += monotonic() - began
-
-
-def _counted(tally: Tally, progress: Callable[[], None]) -> Callable[[Tried, Outcome], None]:
-    def count(example: Tried, outcome: Outcome) -> None:
-        tally.add(example, outcome)
-        progress()
-
-    return count
 
 
 @final

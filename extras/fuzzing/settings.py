@@ -12,20 +12,8 @@ Values = Mapping[str, tuple[Any, ...]]
 """The values to try of each setting."""
 
 TREES = (
-    None,
-    "2",
-    "2x2",
-    "3x2x1",
-    "iid:2",
-    "iid:3x2",
-    "paths:2",
-    "paths:3",
-    "top:2x2",
-    "dynamic:3",
-    "sequoia:.6,.3",
-    "cost:3,.1,.05",
-    [[0], [0, 0], [1]],
-    "top:[[0],[0,0],[1]]",
+    *(None, "2", "2x2", "3x2x1", "iid:2", "iid:3x2", "paths:2", "paths:3", "top:2x2"),
+    *("dynamic:3", "sequoia:.6,.3", "cost:3,.1,.05", [[0], [0, 0], [1]], "top:[[0],[0,0],[1]]"),
 )
 """The forms of trees; None is a chain."""
 
@@ -79,23 +67,8 @@ NETWORKS: Mapping[str, Values] = {
 """The drafters that need a transformers model; networks have random weights."""
 
 WITH_TREE = (
-    "random",
-    "unigram",
-    "bigram",
-    "online",
-    "small_lm",
-    "pard",
-    "early_exit",
-    "swift",
-    "eagle",
-    "eagle3",
-    "peagle",
-    "dflash",
-    "mtp",
-    "medusa",
-    "mlp_speculator",
-    "hydra",
-    "redrafter",
+    *("random", "unigram", "bigram", "online", "small_lm", "pard", "early_exit", "swift", "eagle"),
+    *("eagle3", "peagle", "dflash", "mtp", "medusa", "mlp_speculator", "hydra", "redrafter"),
     "falcon",
 )
 """The drafters with a setting `tree`."""
@@ -143,18 +116,7 @@ def sampling(draw: st.DrawFn, vocab_size: int) -> dict[str, Any]:
     chosen: dict[str, Any] = {"temperature": temperature}
     if temperature:
         chosen["seed"] = draw(st.sampled_from((0, 1, 2, 3, 2**64 - 1)))
-        limits: tuple[dict[str, Any], ...] = (
-            {},
-            {"top_k": 1},
-            {"top_k": vocab_size},
-            {"top_p": 0.5},
-            {"top_p": 1e-9},
-        )
-        more: tuple[dict[str, Any], ...] = (
-            {},
-            {"min_p": 0.3},
-            {"min_p": 1.0},
-            {"top_k": 2, "top_p": 0.9},
-        )
+        limits: Any = ({}, {"top_k": 1}, {"top_k": vocab_size}, {"top_p": 0.5}, {"top_p": 1e-9})
+        more: Any = ({}, {"min_p": 0.3}, {"min_p": 1.0}, {"top_k": 2, "top_p": 0.9})
         chosen |= draw(st.sampled_from(limits)) | draw(st.sampled_from(more))
     return chosen

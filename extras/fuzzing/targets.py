@@ -91,46 +91,19 @@ def _model(kind: str) -> Any:
             **common, n_embd=16, n_layer=3, n_head=2, n_positions=POSITIONS, initializer_range=0.5
         )
         return transformers.GPT2LMHeadModel(config)
-    config_class: Any
     if kind == "t5":
-        config_class = transformers.T5Config
-        return transformers.T5ForConditionalGeneration(
-            config_class(
-                vocab_size=MODEL_VOCAB,
-                d_model=16,
-                d_kv=8,
-                d_ff=32,
-                num_layers=2,
-                num_heads=2,
-                relative_attention_num_buckets=8,
-                relative_attention_max_distance=12,
-                initializer_factor=3.0,
-                decoder_start_token_id=0,
-                pad_token_id=0,
-                eos_token_id=None,
-            )
-        )
-    config_class, model_class, more = {
-        "llama": (transformers.LlamaConfig, transformers.LlamaForCausalLM, {}),
-        "mistral": (
-            transformers.MistralConfig,
-            transformers.MistralForCausalLM,
-            {"sliding_window": WINDOW},
-        ),
-        "gemma2": (
-            transformers.Gemma2Config,
-            transformers.Gemma2ForCausalLM,
-            {"sliding_window": WINDOW, "head_dim": 8, "query_pre_attn_scalar": 8},
-        ),
-    }[kind]
-    decoder = {
-        "hidden_size": 16,
-        "intermediate_size": 32,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-        "max_position_embeddings": POSITIONS,
-        "pad_token_id": None,
-        "initializer_range": 0.5,
-    }
-    return model_class(config_class(**common, **decoder, **more))
+        attention = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 12}
+        t5_sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+        ids = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": None}
+        t5: Any = transformers.T5Config
+        made = t5(vocab_size=MODEL_VOCAB, initializer_factor=3.0, **attention, **t5_sizes, **ids)
+        return transformers.T5ForConditionalGeneration(made)
+    more: dict[str, Any] = {} if kind == "llama" else {"sliding_window": WINDOW}
+    if kind == "gemma2":
+        more |= {"head_dim": 8, "query_pre_attn_scalar": 8}
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "max_position_embeddings": POSITIONS}
+    layers = {"num_hidden_layers": 3, "num_attention_heads": 2, "num_key_value_heads": 1}
+    more |= {**sizes, **layers, "pad_token_id": None, "initializer_range": 0.5}
+    decoder = transformers.AutoConfig.for_model(kind, **common, **more)
+    auto: Any = transformers.AutoModelForCausalLM
+    return auto.from_config(decoder)

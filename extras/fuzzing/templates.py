@@ -10,17 +10,9 @@ from outrider.targets.tabular import TabularTarget
 
 FRAGMENTS = (
     *("{% for m in messages %}", "{% endfor %}", "{{ m.role }}", "{{ m['content'] }}"),
-    *(
-        "{{ messages[0].content }}",
-        "{{ messages[-1].content | trim }}",
-        "{{ messages[9].content }}",
-    ),
-    *(
-        "{% for p in m.content %}",
-        "{{ p.text }}",
-        "{{ m.content[0].text }}",
-        "{{ m.content.text }}",
-    ),
+    *("{{ messages[0].content }}", "{{ messages[-1].content | trim }}"),
+    *("{{ messages[9].content }}", "{% for p in m.content %}", "{{ p.text }}"),
+    *("{{ m.content[0].text }}", "{{ m.content.text }}"),
     *("{{ raise_exception('Conversation roles must alternate') }}", "{{ 1 / 0 }}", "{{ nothing }}"),
     *("{{ nothing.at_all }}", "{% if add_generation_prompt %}", "{% endif %}", "{{ bos_token }}"),
     *("{% set x = 1 %}", "{{ x | tojson }}", "{{ tools }}", "{% break %}", "{% nonsense %}", "{{"),
