@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
@@ -21,6 +20,7 @@ from outrider.drafters.parts.networks.layer import (
     RMSNorm,
     layer_output,
 )
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -63,13 +63,8 @@ class EagleNetwork(FeatureNetwork):
         )
 
     def forward(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
+        self, states: States, tokens: Ids, positions: Ids, sees: Sees, cache: KeysAndValues
+    ) -> States:
         both = torch.cat([embedding(tokens, self._embedding), states], dim=-1)
         x = self.fc(both)
         return layer_output(self, x, x, positions=positions, sees=sees, cache=cache)

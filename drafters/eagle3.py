@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -23,6 +22,7 @@ from outrider.drafters.parts.networks.features import (
     state_names,
 )
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, RMSNorm
+from outrider.drafters.parts.networks.tensors import Ids, Known, Sees, State, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 
@@ -62,9 +62,7 @@ class Eagle3Network(FeatureNetwork):
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
         self._embedding = weights.embedding(target).detach()
 
-    def states(
-        self, features: Sequence[Float[Tensor, "*batch width"]]
-    ) -> Float[Tensor, "*batch w"]:
+    def states(self, features: Sequence[State]) -> State:
         if self.config.norms.apart:
             features = [norm(rows) for norm, rows in zip(self.fc_norm, features, strict=True)]
         both = torch.cat(list(features), dim=-1)
@@ -72,18 +70,13 @@ class Eagle3Network(FeatureNetwork):
         return states
 
     def forward(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
+        self, states: States, tokens: Ids, positions: Ids, sees: Sees, cache: KeysAndValues
+    ) -> States:
         words = embedding(tokens, self._embedding)
         out: Tensor = self.layer(words, states, positions, sees, cache)
         return self.norm(out) if self.config.norms.output else out
 
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+    def logits(self, states: State) -> Known:
         logits: Tensor = self.lm_head(states if self.config.norms.output else self.norm(states))
         return logits
 

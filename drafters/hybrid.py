@@ -5,14 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Self, final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -132,13 +129,7 @@ class Hybrid(Drafter):
             for tree, (_, pen) in zip(trees, own, strict=True):
                 tree.add(written(pen))
 
-    def observe(
-        self,
-        context: Context,
-        draft: Draft,
-        logits: Float[Tensor, "nodes+1 vocab"],
-        verdict: Verdict,
-    ) -> None:
+    def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         for drafter in self._drafters:
             if drafter.observes:
                 drafter.observe(context, draft, logits, verdict)

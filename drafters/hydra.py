@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
@@ -14,6 +14,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 EXPECTED = {"hydra_head_arch": "mlp", "grounded_heads": True, "hidden_state_offset": 0}
@@ -38,7 +39,7 @@ class Reduced(nn.Module):
             nn.init.eye_(residual.weight)
             nn.init.zeros_(residual.bias)
 
-    def forward(self, x: Float[Tensor, "*batch inputs"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, x: State) -> State:
         out: Tensor = self.res_connection(x) + silu(self.linear(x))
         return out
 
@@ -85,13 +86,11 @@ class HydraNetwork(StagedNetwork):
                 nn.init.zeros_(matrix.bias)
                 self.hydra_lm_head.append(matrix)
 
-    def forward(
-        self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch v"]:
+    def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
         """Returns the state and the embeddings of all tokens since, side by side."""
         return torch.cat([state, embedding(tokens, self._embedding)], dim=-1)
 
-    def logits(self, stage: int, state: Float[Tensor, "*batch v"]) -> Float[Tensor, "*batch known"]:
+    def logits(self, stage: int, state: State) -> Known:
         hidden = self.hydra_mlp[stage](state)
         head = self.hydra_lm_head[stage] if len(self.hydra_lm_head) else self._shared_head
         logits: Tensor = head(hidden)

@@ -16,6 +16,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
@@ -31,7 +32,7 @@ class Residual(nn.Module):
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, x: State) -> State:
         return x + silu(self.linear(x))
 
 
@@ -46,7 +47,7 @@ class Hidden(nn.Module):
         nn.init.zeros_(self.down.weight)
         nn.init.zeros_(self.down.bias)
 
-    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, x: State) -> State:
         out: Tensor = x + self.down(relu(self.up(x)))
         return out
 
@@ -98,9 +99,7 @@ class MedusaNetwork(TrainedNetwork):
         """Returns the rows of the target's head that belong to the vocabulary."""
         return self._shared_head.matrix
 
-    def ahead(
-        self, head: int, state: Float[Tensor, "*batch width"]
-    ) -> Float[Tensor, "*batch known"]:
+    def ahead(self, head: int, state: State) -> Known:
         """Returns the logits of one head; head 0 predicts the token after the next one."""
         parts: Any = self.heads[head]
         for block in parts[: self._blocks]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, gelu
 
@@ -13,6 +13,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 ENTRIES = (
@@ -34,7 +35,7 @@ class ScaledNorm(nn.Module):
         self.weight: nn.Parameter | None = nn.Parameter(torch.ones(width)) if learned else None
         self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(width)) if learned else None
 
-    def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    def forward(self, x: State) -> State:
         x = x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
         if self.weight is None or self.bias is None:
             return x
@@ -98,12 +99,10 @@ class MLPSpeculatorNetwork(StagedNetwork):
             self.head.extend(nn.Linear(inner, size, bias=False) for _ in range(stages))
         self.ln0: ScaledNorm | None = ScaledNorm(width, learned=False) if scale_input else None
 
-    def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+    def start(self, state: State) -> State:
         return state if self.ln0 is None else self.ln0(state) / 2**0.5
 
-    def forward(
-        self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch inner"]:
+    def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
         projected = self.proj[stage](state)
         if len(self.emb):
             table: Any = self.emb[stage].weight
@@ -113,9 +112,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
             mixed = torch.addcmul(projected, word, factor)
         return gelu(self.ln[stage](mixed))
 
-    def logits(
-        self, stage: int, state: Float[Tensor, "*batch inner"]
-    ) -> Float[Tensor, "*batch known"]:
+    def logits(self, stage: int, state: State) -> Known:
         if len(self.head):
             logits: Tensor = self.head[stage](state)
             return logits

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -17,6 +16,7 @@ from outrider.drafters.parts.networks import mtp_tensors, weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.forward import cache_argument
@@ -66,13 +66,8 @@ class MtpNetwork(FeatureNetwork):
         )
 
     def forward(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
+        self, states: States, tokens: Ids, positions: Ids, sees: Sees, cache: KeysAndValues
+    ) -> States:
         if sees is None:
             count = tokens.shape[1]
             sees = causal(count, len(cache) + count, tokens.device)[None, None]

@@ -13,7 +13,7 @@ from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Context
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -125,13 +125,7 @@ class Online(RememberingDrafter["Past"]):
             q = self._own.blended(q, context, self._prior, self._past.counts)
         return q
 
-    def observe(
-        self,
-        context: Context,
-        draft: Draft,
-        logits: Float[Tensor, "nodes+1 vocab"],
-        verdict: Verdict,
-    ) -> None:
+    def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         likeliest = wide(logits).softmax(-1).topk(min(self._keep, logits.shape[-1]))
         probs, tokens = likeliest.values.tolist(), likeliest.indices.tolist()
         before = context.tokens[-self._order :]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -19,6 +19,7 @@ from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, Fusion
 from outrider.drafters.parts.networks.features import LOWEST, default_layers, state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -60,9 +61,7 @@ class PEagleNetwork(TrainedNetwork):
             self.embed_tokens = nn.Embedding(target.vocab_size, width)
         self._embedding = weights.embedding(target).detach()
 
-    def states(
-        self, features: Sequence[Float[Tensor, "batch tokens width"]], masks: int
-    ) -> Float[Tensor, "batch rows w"]:
+    def states(self, features: Sequence[States], masks: int) -> States:
         """Returns the input states of some tokens, and of masks after them.
 
         features: the target's before each token, in the order of `reads`.
@@ -73,17 +72,9 @@ class PEagleNetwork(TrainedNetwork):
         return torch.cat([fused, learned.expand(len(fused), masks, -1)], dim=1)
 
     def forward(
-        self,
-        states: Float[Tensor, "batch rows w"],
-        tokens: Int[Tensor, "batch rows"],
-        positions: Int[Tensor, "batch rows"],
-        sees: Bool[Tensor, "batch 1 rows all"] | None,
-        caches: LayerCaches,
-    ) -> Float[Tensor, "batch rows w"]:
-        """Returns the state after each token or mask.
-
-        sees: what each row attends to, cached ones first; None for a chain.
-        """
+        self, states: States, tokens: Ids, positions: Ids, sees: Sees, caches: LayerCaches
+    ) -> States:
+        """Returns the state after each token or mask."""
         table = self._embedding if self.embed_tokens is None else self.embed_tokens.weight
         fusion, *others = zip(self.layers, caches.of_layer, strict=True)
         x: Tensor = fusion[0](embedding(tokens, table), states, positions, sees, fusion[1])

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
@@ -15,6 +15,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 BLOCKS = "num_draft_layers"
@@ -65,13 +66,11 @@ class ReDrafterNetwork(StagedNetwork):
             self.rnn_w: nn.Linear = nn.Linear(self._width, self._width, bias=False)
         self._recurrent = recurrent
 
-    def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch both"]:
+    def start(self, state: State) -> State:
         """Returns the target's state, followed by a recurrent state of zeros."""
         return torch.cat([state, torch.zeros_like(state)], dim=-1)
 
-    def forward(
-        self, stage: int, state: Float[Tensor, "*batch both"], tokens: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch both"]:
+    def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
         target_state, recurrent = torch.split(state, self._width, dim=-1)
         word = embedding(tokens, self._embedding)
         if self._recurrent:
@@ -80,9 +79,7 @@ class ReDrafterNetwork(StagedNetwork):
             recurrent = word + recurrent
         return torch.cat([target_state, recurrent], dim=-1)
 
-    def logits(
-        self, stage: int, state: Float[Tensor, "*batch both"]
-    ) -> Float[Tensor, "*batch known"]:
+    def logits(self, stage: int, state: State) -> Known:
         hidden = self.input_proj(state) if self._inner != 2 * self._width else state
         logits: Tensor = self.lm_head(hidden)
         return logits if self.borrowed_head is None else self.borrowed_head(logits)

@@ -5,12 +5,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self, final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.base.bounds import AtLeast, Count, Within, checked
 from outrider.contract.context import Context
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.verifier import Verdict
@@ -91,13 +88,7 @@ class TokenRecycling(RememberingDrafter["Past"]):
                     children.append((pen.last, (*path, rank), following))
             layer = children
 
-    def observe(
-        self,
-        context: Context,
-        draft: Draft,
-        logits: Float[Tensor, "nodes+1 vocab"],
-        verdict: Verdict,
-    ) -> None:
+    def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         best = logits.topk(min(self._candidates, logits.shape[-1])).indices.tolist()
         # Of several nodes with one token, the first counts: it has the likeliest path.
         tokens = [context.tokens[-1], *draft.tokens]

@@ -3,13 +3,11 @@
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
 from outrider.verifiers.prefix import acceptance, drafted, read, remaining
 
 
@@ -52,9 +50,7 @@ class Block(Verifier):
             p = residuals[accepted]
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
-    def accepts_along(
-        self, ratios: Float[Tensor, "drafts depths"]
-    ) -> Float[Tensor, "drafts depths"]:
+    def accepts_along(self, ratios: Ratios) -> Ratios:
         return blockwise(ratios)
 
 
@@ -77,7 +73,7 @@ def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
     return read(accepted, chance.pick(remaining(residual, after)))
 
 
-def blockwise(ratios: Float[Tensor, "drafts depths"]) -> Float[Tensor, "drafts depths"]:
+def blockwise(ratios: Ratios) -> Ratios:
     """Returns the probability that each token of a draft is accepted, if those before it were.
 
     The tokens are those of a text that the target wrote. A prefix of length i is accepted, alone or
@@ -96,9 +92,7 @@ def blockwise(ratios: Float[Tensor, "drafts depths"]) -> Float[Tensor, "drafts d
     return rates
 
 
-def weighted_residual(
-    weight: float, p: Float[Tensor, "vocab"], draft: Draft, node: int
-) -> Float[Tensor, "vocab"]:
+def weighted_residual(weight: float, p: Probs, draft: Draft, node: int) -> Probs:
     """Returns max(0, w p - q), not normalised, where q is the distribution that drew `node`."""
     residual = wide(p) * weight
     probs = draft.probs[node]

@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, final
 
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
-from torch import Tensor
 
 from outrider.base.bounds import NonNegative, OneOf, checked
-from outrider.contract.verifier import DIVERGENCES, Budget, VerifierExample
+from outrider.contract.verifier import DIVERGENCES, Budget, Probs, VerifierExample
 from outrider.verifiers.towards import STEPS, Towards, within
 
 Floats = NDArray[np.float64]
@@ -59,16 +57,14 @@ class Cactus(Towards):
     ) -> None:
         self.budget: Budget = Budget(budget, divergence)
 
-    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def aim(self, p: Probs, q: Probs) -> Probs:
         if self.budget.divergence == "tv":
             return p + min(1.0, self.budget.limit / max(self.budget.spent(q, p), 1e-300)) * (q - p)
         # Rounding may lift the divergence above the limit by a few bits.
         return within(self.budget, nearest_in_kl(p, q, self.budget.limit), p)
 
 
-def nearest_in_kl(
-    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], limit: float
-) -> Float[Tensor, "vocab"]:
+def nearest_in_kl(p: Probs, q: Probs, limit: float) -> Probs:
     """Returns q clamped to [b p, a p], with the smallest b in [0, 1] that the limit allows."""
     possible = p > 0  # elsewhere any probability would cost an infinite divergence
     clamps = Clamps.of(p[possible].cpu().numpy(), q[possible].cpu().numpy())

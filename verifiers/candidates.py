@@ -2,12 +2,9 @@
 
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 from outrider.verifiers.recursive import descend
 from outrider.verifiers.token import token_rates
 
@@ -28,7 +25,5 @@ class Candidates(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return descend(draft, scores, chance)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)

@@ -3,11 +3,9 @@
 from typing import Annotated, ClassVar, final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.base.bounds import NonNegative, OneOf, Share, checked
-from outrider.contract.verifier import DIVERGENCES, Budget, VerifierExample
+from outrider.contract.verifier import DIVERGENCES, Budget, Probs, VerifierExample
 from outrider.verifiers.towards import Towards, within
 
 DEFERRALS = {
@@ -70,13 +68,11 @@ class Cascade(Towards):
         self.margin = margin
         self.budget: Budget = Budget(budget, divergence)
 
-    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def aim(self, p: Probs, q: Probs) -> Probs:
         return within(self.budget, cascade(p, q, self.deferral, self.margin), p)
 
 
-def cascade(
-    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], deferral: str, margin: float
-) -> Float[Tensor, "vocab"]:
+def cascade(p: Probs, q: Probs, deferral: str, margin: float) -> Probs:
     """Returns the distribution of the cascade, before any budget."""
     if deferral == "token":
         defers = p < (1 - margin) * p.max()

@@ -6,15 +6,14 @@ from torch import Tensor
 
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
+from outrider.contract.verifier import Probs
 from outrider.verifiers.distinct import followers, pairs_before_a_third, without
 
 MOST_OF_THREE = 2048
 """The most tokens of nonzero probability for which all pairs of distinct siblings are summed."""
 
 
-def acceptance_ceiling(
-    draft: Draft, node: int, p: Float[Tensor, "vocab"], kind: str
-) -> float | None:
+def acceptance_ceiling(draft: Draft, node: int, p: Probs, kind: str) -> float | None:
     """Returns the largest probability with which a child of `node` can be accepted.
 
     That is the value of the optimal transport between the siblings and p: the sum of

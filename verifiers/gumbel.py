@@ -3,13 +3,11 @@
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 from outrider.verifiers.sample_match import matching
 
 
@@ -40,15 +38,13 @@ class Gumbel(Verifier):
             lambda node, depth: chance.race(scores.after(node), scores.start + depth),
         )
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         q = wide(q, scores.logits.device)
         p = wide(scores.after(node))
         return (both(p, q) / q).nan_to_num(0.0, posinf=0.0)
 
 
-def both(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+def both(p: Probs, q: Probs) -> Probs:
     """Returns for each token x the probability that it wins the races for p and for q.
 
     That is 1 / sum_y max(p(y) / p(x), q(y) / q(x)). The maximum is the first term for the y whose

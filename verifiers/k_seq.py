@@ -3,13 +3,10 @@
 from bisect import bisect_right
 from typing import ClassVar, final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.token import token_rates
 
 STEPS = 60
@@ -51,18 +48,16 @@ class KSeq(Verifier):
             accepted.append(node)
         return Verdict(tuple(accepted), chance.categorical(scores.after(node)))
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 
-def sibling_rate(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float) -> float:
+def sibling_rate(p: Probs, q: Probs, rho: float) -> float:
     """Returns beta = sum_x min(q(x), p(x) / rho), the probability that one sibling is accepted."""
     return float(q.minimum(p / rho).sum())
 
 
-def smallest_rho(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], siblings: int) -> float:
+def smallest_rho(p: Probs, q: Probs, siblings: int) -> float:
     """Returns the smallest rho in [1, K] with 1 - (1 - beta)^K <= rho beta, by bisection."""
 
     def fits(rho: float, beta: float) -> bool:
@@ -85,9 +80,7 @@ def smallest_rho(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], siblings:
     return high
 
 
-def k_residual(
-    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"], rho: float, siblings: int
-) -> Float[Tensor, "vocab"]:
+def k_residual(p: Probs, q: Probs, rho: float, siblings: int) -> Probs:
     """Returns p minus the probability that accepted siblings cover, not normalised.
 
     Returns p itself if nothing remains.

@@ -12,7 +12,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.prefix import acceptance, leading, verify_prefix
 from outrider.verifiers.token import residual
 
@@ -109,9 +109,7 @@ class Lenient(Verifier):
             factors=factors if self.residual == "scaled" else None,
         )
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"] | None:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs | None:
         if self.within is not None:  # it depends on the tokens before `node`
             return None
         if scores.sampling.greedy:

@@ -5,14 +5,14 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
 from outrider.verifiers.block import Block, blockwise
 
 
@@ -67,13 +67,11 @@ class MultiPathBlock(Verifier):
         verdict = Block().verify(chosen, Scores(scores.logits[rows], scores.sampling), chance)
         return Verdict(tuple(path[step] for step in verdict.accepted), verdict.next_token)
 
-    def accepts_along(
-        self, ratios: Float[Tensor, "drafts depths"]
-    ) -> Float[Tensor, "drafts depths"]:
+    def accepts_along(self, ratios: Ratios) -> Ratios:
         return blockwise(ratios)
 
 
-def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, "vocab"]:
+def ranked(p: Probs, q: Probs) -> Int[Tensor, "vocab"]:
     """Returns the tokens in rising order of p / q.
 
     Ties may fall either way: the choice of the path and its distribution both use this one order.
@@ -83,9 +81,7 @@ def ranked(p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Int[Tensor, 
     return torch.from_numpy(np.argsort(ratio.cpu().numpy())).to(p.device)
 
 
-def largest_of(
-    paths: int, q: Float[Tensor, "vocab"], before: Float[Tensor, "vocab"], joint: float
-) -> Float[Tensor, "vocab"]:
+def largest_of(paths: int, q: Probs, before: Probs, joint: float) -> Probs:
     """Returns the distribution of the next token of the largest of several paths.
 
     paths: their number, K.

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal, final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.recursive import descend, first
 from outrider.verifiers.token import token_rates
 
@@ -43,9 +41,7 @@ class MultiStep(Verifier):
         choose = first if self.order == "drawn" else _random
         return descend(draft, scores, chance, choose)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 

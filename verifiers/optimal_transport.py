@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
 from outrider.verifiers.recursive import residual
@@ -80,15 +80,13 @@ class OptimalTransport(Verifier):
             accepted.append(chosen)
             node = chosen
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 
 def _select(
-    draft: Draft, siblings: list[int], p: Float[Tensor, "vocab"], chance: Chance
-) -> tuple[int, Float[Tensor, "vocab"] | None, list[int]]:
+    draft: Draft, siblings: list[int], p: Probs, chance: Chance
+) -> tuple[int, Probs | None, list[int]]:
     """Returns the sibling to test, the distribution that it has, and those to test after it."""
     group, q = _group(draft, siblings), draft.probs[siblings[0]]
     if q is None or len(group) == 1:

@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict
+from outrider.contract.verifier import Probs, Scores, Verdict
 
 Rest = Callable[[Tensor, Tensor | None, int | None], Tensor]
 """Maps p, q and a rejected token to the distribution of the token in its place, not normalised.
@@ -93,7 +93,7 @@ def leading(coins: list[bool]) -> int:
     return coins.index(False) if False in coins else len(coins)
 
 
-def remaining(rest: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+def remaining(rest: Probs, p: Probs) -> Probs:
     """Returns what is left of a distribution, or p if nothing is, without waiting for a device."""
     if rest.device.type != "cpu":
         return torch.where(rest.any(), rest, wide(p))

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Sequence
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict
+from outrider.contract.verifier import Probs, Scores, Verdict
 
 Choose = Callable[[Sequence[int], Chance], int]
 """Maps the children still to be tested, and a chance, to the index of the one to test next."""
@@ -49,9 +47,7 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
         node = chosen
 
 
-def residual(
-    p: Float[Tensor, "vocab"], probs: Float[Tensor, "vocab"] | None, token: int
-) -> Float[Tensor, "vocab"]:
+def residual(p: Probs, probs: Probs | None, token: int) -> Probs:
     """Returns norm(max(0, p - q)), or p itself if rounding leaves nothing.
 
     q is `probs`, or a point mass on `token` if that is None.

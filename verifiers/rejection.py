@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 from outrider.verifiers.prefix import drafted, leading, read
 
 
@@ -34,9 +34,7 @@ class Rejection(Verifier):
         accepted = leading(chance.coins(torch.tensor(rates, dtype=torch.float64)))
         return Verdict(tuple(range(accepted)), chance.categorical(scores.after(accepted - 1)))
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         p = scores.after(node)
         ratio = (p / wide(q, p.device)).nan_to_num(0.0, posinf=float("inf"))
         return _relative(ratio)

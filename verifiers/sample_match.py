@@ -3,12 +3,9 @@
 from collections.abc import Callable
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 
 
 @final
@@ -27,9 +24,7 @@ class SampleMatch(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return matching(draft, lambda node, _: chance.categorical(scores.after(node)))
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return scores.after(node)
 
 

@@ -10,7 +10,7 @@ from outrider.base.bounds import Above, checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 from outrider.verifiers.prefix import acceptance, verify_prefix
 from outrider.verifiers.token import residual
 
@@ -48,17 +48,13 @@ class ScaledUniform(Verifier):
         rest = self._own_residual if self.residual == "own" and self.b > 1 else residual
         return verify_prefix(draft, scores, chance, rates, rest)
 
-    def _own_residual(
-        self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"] | None, token: int | None
-    ) -> Float[Tensor, "vocab"]:
+    def _own_residual(self, p: Probs, q: Probs | None, token: int | None) -> Probs:
         if q is None:
             q = torch.zeros_like(p)
             q[token] = 1.0
         return (p - wide(q, p.device).minimum(p / self.b)).clamp(min=0)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         p = scores.after(node)
         scaled = p / (self.b * wide(q, p.device))
         return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)

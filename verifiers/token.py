@@ -2,14 +2,11 @@
 
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
 from outrider.verifiers.prefix import acceptance, leading, remaining, verify_prefix
 
 
@@ -31,21 +28,17 @@ class Token(Verifier):
             return Verdict(tuple(range(accepted)), best[accepted])
         return verify_prefix(draft, scores, chance, acceptance(draft, scores), residual)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 
-def token_rates(q: Float[Tensor, "vocab"], scores: Scores, node: int) -> Float[Tensor, "vocab"]:
+def token_rates(q: Probs, scores: Scores, node: int) -> Probs:
     """Returns min(1, p(x) / q(x)) for each token after `node`; 1 where both are 0."""
     p = scores.after(node)
     return (p / wide(q, p.device)).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
-def residual(
-    p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"] | None, token: int | None
-) -> Float[Tensor, "vocab"]:
+def residual(p: Probs, q: Probs | None, token: int | None) -> Probs:
     """Returns max(0, p - q), not normalised; q is a point mass on `token` if it is None.
 
     Returns p itself if nothing remains. Then p and q differ only by rounding, and the rejection had

@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
-from outrider.contract.verifier import Budget, Scores, Verdict, Verifier
+from outrider.contract.verifier import Budget, Probs, Scores, Verdict, Verifier
 from outrider.verifiers.token import residual
 
 STEPS = 60
@@ -32,7 +32,7 @@ class Towards(Verifier):
         return self.budget.limit == 0
 
     @abstractmethod
-    def aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def aim(self, p: Probs, q: Probs) -> Probs:
         """Returns the distribution that a token should have, given that it was drafted from q.
 
         p, q: in the widest type of their device; the budget is above 0.
@@ -41,15 +41,13 @@ class Towards(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return verify_towards(self._aim, draft, scores, chance)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return accepts_towards(self._aim, q, scores, node)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
 
-    def _aim(self, p: Float[Tensor, "vocab"], q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+    def _aim(self, p: Probs, q: Probs) -> Probs:
         return p if self.lossless else self.aim(p, q)
 
 
@@ -69,25 +67,21 @@ def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Ve
     return Verdict(tuple(range(len(draft))), chance.categorical(scores.after(len(draft) - 1)))
 
 
-def accepts_towards(
-    aim: Aim, q: Float[Tensor, "vocab"], scores: Scores, node: int
-) -> Float[Tensor, "vocab"]:
+def accepts_towards(aim: Aim, q: Probs, scores: Scores, node: int) -> Probs:
     """Returns for each token the probability that `verify_towards` accepts it."""
     q = wide(q, scores.logits.device)
     h = aimed(aim, scores, node, q)
     return (h / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
 
-def aimed(aim: Aim, scores: Scores, node: int, q: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
+def aimed(aim: Aim, scores: Scores, node: int, q: Probs) -> Probs:
     """Returns the distribution that the token after `node` should have, if it was drawn from q."""
     p = wide(scores.after(node))
     p = p / p.sum()
     return p if scores.sampling.greedy else aim(p, q)
 
 
-def within(
-    budget: Budget, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]
-) -> Float[Tensor, "vocab"]:
+def within(budget: Budget, h: Probs, p: Probs) -> Probs:
     """Returns p + s (h - p) with the largest s in [0, 1] that the budget allows."""
     if budget.spent(h, p) <= budget.limit:
         return h

@@ -4,13 +4,11 @@ from dataclasses import dataclass, field
 from typing import final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
 from outrider.verifiers.block import blockwise, prefix_rate
 
 
@@ -24,7 +22,7 @@ class _Node:
     tested: the tokens of the rejected children.
     """
 
-    p: Float[Tensor, "vocab"]
+    p: Probs
     weight: float
     children: list[int]
     tested: list[int] = field(default_factory=list)
@@ -71,9 +69,7 @@ class Traversal(Verifier):
             parent.children.remove(leaf)
             parent.tested.append(draft.tokens[leaf])
 
-    def accepts_along(
-        self, ratios: Float[Tensor, "drafts depths"]
-    ) -> Float[Tensor, "drafts depths"]:
+    def accepts_along(self, ratios: Ratios) -> Ratios:
         return blockwise(ratios)
 
 
@@ -85,7 +81,7 @@ def _node(draft: Draft, scores: Scores, node: int, weight: float) -> _Node:
     return _Node(p / p.sum(), weight, list(children.values()))
 
 
-def _distribution(draft: Draft, child: int, parent: _Node) -> Float[Tensor, "vocab"]:
+def _distribution(draft: Draft, child: int, parent: _Node) -> Probs:
     """Returns the distribution of a child, given that it differs from its tested siblings."""
     probs = draft.distribution(child, parent.p)
     if not parent.tested or draft.probs[child] is None:

@@ -11,7 +11,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.token import Token
 from outrider.verifiers.typical import above_threshold
 
@@ -57,9 +57,7 @@ class Truncation(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return TOKEN.verify(draft, self._truncated(scores), chance)
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return TOKEN.accepts(q, self._truncated(scores), node)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 
 
 @final
@@ -69,9 +69,7 @@ class Typical(Verifier):
                 best = max(best, (depth + 1, likelihood, node), key=lambda path: path[:2])
         return Verdict(draft.path(best[2]), chance.categorical(scores.after(best[2])))
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"]:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return self._typical(scores.after(node)).to(q.dtype)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import PluginError, TargetError
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 
 
 class Constraint:
@@ -136,9 +136,7 @@ def changed(
     return row
 
 
-def constrained(
-    constraint: Constraint, ids: list[int], draft: Draft, logits: Float[Tensor, "nodes+1 vocab"]
-) -> Float[Tensor, "nodes+1 vocab"]:
+def constrained(constraint: Constraint, ids: list[int], draft: Draft, logits: Logits) -> Logits:
     """Returns the constrained logits after the text `ids` and after each node of its draft.
 
     A token that the constraint forbids is never accepted by a lossless rule, so the constraint is

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from outrider.contract.devices import wide
 
+Logits = Float[Tensor, "nodes+1 vocab"]
+"""A target's logits after the context, and after each node of a draft."""
+
 ROOT = -1
 """The node before the first token of a draft: the context itself."""
 

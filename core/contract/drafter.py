@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.context import Context
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
@@ -99,13 +99,7 @@ class Drafter(ABC):
     def answer(self, probes: Draft, logits: Float[Tensor, "probes vocab"]) -> None:
         """Receives the target's logits after each probe that the last draft asked."""
 
-    def observe(
-        self,
-        context: Context,
-        draft: Draft,
-        logits: Float[Tensor, "nodes+1 vocab"],
-        verdict: Verdict,
-    ) -> None:
+    def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         """Receives the target's logits at every node of a draft, once the round is over.
 
         Each rule is exact for every draft, and its later decisions are independent of what was

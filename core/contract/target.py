@@ -12,7 +12,7 @@ from torch import Tensor
 from outrider.base.errors import ConfigError, TargetError, require
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.prompt import check_ids, ids_of, ids_of_text, in_chat_template
 from outrider.contract.verifier import Verdict
 
@@ -35,7 +35,7 @@ class Session(ABC):
     """One text in progress on a target, with its key-value cache."""
 
     @abstractmethod
-    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+    def score(self, draft: Draft) -> Logits:
         """Returns the logits after the context (row 0) and after each node i (row i + 1).
 
         One forward pass scores the whole draft. Each `score` is followed by a `commit`.

@@ -17,6 +17,12 @@ from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 
+Probs = Float[Tensor, "vocab"]
+"""A probability for each token: a distribution, or how likely each is to be accepted."""
+
+Ratios = Float[Tensor, "drafts depths"]
+"""A number for each token of several chains."""
+
 
 @final
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Scores:
             )
         return self.shown
 
-    def after(self, node: int) -> Float[Tensor, "vocab"]:
+    def after(self, node: int) -> Probs:
         """Returns the distribution p of the token after `node`; -1 stands for the context."""
         return self.probs[node + 1]
 
@@ -96,9 +102,7 @@ class Verifier(ABC):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         """Returns the accepted path and the token after it."""
 
-    def accepts(
-        self, q: Float[Tensor, "vocab"], scores: Scores, node: int
-    ) -> Float[Tensor, "vocab"] | None:
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs | None:
         """Returns for each token the probability that it is accepted, if drawn from q after `node`.
 
         None if that depends on more than one position, as in block verification.
@@ -107,9 +111,7 @@ class Verifier(ABC):
         """
         return None
 
-    def accepts_along(
-        self, ratios: Float[Tensor, "drafts depths"]
-    ) -> Float[Tensor, "drafts depths"] | None:
+    def accepts_along(self, ratios: Ratios) -> Ratios | None:
         """Returns the probability that each token of a draft is accepted, if those before it were.
 
         For lossless rules that judge several tokens together, and for chains of tokens that the
@@ -150,7 +152,7 @@ class Budget:
     limit: NonNegative
     divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv"
 
-    def spent(self, h: Float[Tensor, "vocab"], p: Float[Tensor, "vocab"]) -> float:
+    def spent(self, h: Probs, p: Probs) -> float:
         """Returns the divergence of h from p; infinite for "kl" where h > 0 and p = 0."""
         if self.divergence == "tv":
             return float((h - p).abs().sum() / 2)

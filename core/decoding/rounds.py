@@ -5,13 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
@@ -105,13 +102,7 @@ def _asked_after_layers(more: Callable[[Draft], bool]) -> Callable[[Draft], bool
     return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or more(draft)
 
 
-def finish(
-    run: Run,
-    text: ActiveText,
-    proposal: Proposal,
-    logits: Float[Tensor, "nodes+1 vocab"],
-    lap: Lap,
-) -> Round:
+def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: Lap) -> Round:
     """Verifies a scored draft, commits what was accepted, and returns the round.
 
     logits: the target's, for `proposal.to_score`: row 0 scores what follows the text.
@@ -238,7 +229,7 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
 
 
 def _logprobs(
-    run: Run, logits: Float[Tensor, "nodes+1 vocab"], verdict: Verdict, emission: _Emission
+    run: Run, logits: Logits, verdict: Verdict, emission: _Emission
 ) -> tuple[TokenLogprob, ...]:
     """Returns the log-probabilities of the tokens of a round, if the run wants them.
 

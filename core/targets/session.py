@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import final
 
-from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
 from outrider.targets.passes.cached_model import CachedModel
@@ -25,7 +24,7 @@ class CachedSession(Session):
         self._pending = list(tokens)  # committed, but not yet in the cache
         self._draft = Draft()
 
-    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+    def score(self, draft: Draft) -> Logits:
         self._draft = draft
         if draft.is_chain:
             return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1)

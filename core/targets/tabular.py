@@ -10,7 +10,7 @@ from torch import Tensor
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Tokens
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
 from outrider.targets.passes.cached_model import SOURCE
@@ -91,7 +91,7 @@ class _TabularSession(Session):
         self._source = source
         self._draft = Draft()
 
-    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+    def score(self, draft: Draft) -> Logits:
         self._draft = draft
         texts = [
             self._tokens + self._tokens_on(draft.path(node)) for node in range(ROOT, len(draft))

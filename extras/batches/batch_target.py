@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import TARGET, Chance
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
@@ -34,9 +34,7 @@ class BatchTarget(Target):
         """Starts several texts, for `score_together`."""
 
     @abstractmethod
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
         """Returns what `Session.score` does, for texts that were opened together or have joined."""
 
     def join(
@@ -119,8 +117,6 @@ class BatchTarget(Target):
         return write_turn_by_turn(self.write, texts, self.eos)
 
 
-def score_one_by_one(
-    sessions: Sequence[Session], drafts: Sequence[Draft]
-) -> list[Float[Tensor, "nodes+1 vocab"]]:
+def score_one_by_one(sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
     """Returns the scores of each text's draft, from a pass for each."""
     return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]

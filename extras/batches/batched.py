@@ -4,13 +4,10 @@ from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.drafters.parts.networks.text_tree import TextTree
@@ -70,9 +67,7 @@ class _OneByOne(_Served):
     ) -> list[Session]:
         return [self.open(prompt, needs) for prompt in prompts]
 
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
         return score_one_by_one(sessions, drafts)
 
     def join(
@@ -110,9 +105,7 @@ class _SideBySide(_Served):
         batch = [session for session in sessions if isinstance(session, TogetherSession)]
         return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
 
-    def score_together(
-        self, sessions: Sequence[Session], drafts: Sequence[Draft]
-    ) -> list[Float[Tensor, "nodes+1 vocab"]]:
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
         batch = [session for session in sessions if isinstance(session, TogetherSession)]
         if len(batch) < len(sessions):
             return score_one_by_one(sessions, drafts)

@@ -4,9 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import final
 
-from jaxtyping import Float
-from torch import Tensor
-
+from outrider.contract.draft import Logits
 from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
 from outrider.decoding.blame import named_errors
@@ -87,9 +85,7 @@ class Batch:
         if not self.writing and not self._reading and self._next == len(self._prompts):
             remember(text for _, text in sorted(self._ended.items()))
 
-    def score(
-        self, proposals: Mapping[int, Proposal]
-    ) -> Iterator[tuple[int, Float[Tensor, "nodes+1 vocab"], float]]:
+    def score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Logits, float]]:
         """Yields each text's index, its logits and its seconds, after one pass over all drafts.
 
         A target may read parts of prompts in the same pass. So the time of both is divided in

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.devices import placed
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Logits
 from outrider.contract.target import Session
 from outrider.contract.verifier import Verdict
 from outrider.extras.batches.batch_cache import BatchCache, BatchEngine
@@ -47,7 +47,7 @@ class TogetherSession(Session):
         self._states = {name: GrowingTensor() for name in self.state_of}
         self._is_scored = False
 
-    def score(self, draft: Draft) -> Float[Tensor, "nodes+1 vocab"]:
+    def score(self, draft: Draft) -> Logits:
         return score_sessions([self], [draft])[0]
 
     def commit(self, verdict: Verdict) -> None:
@@ -109,9 +109,7 @@ def join_sessions(beside: Sequence[TogetherSession], prompt: Sequence[int]) -> T
     return TogetherSession(group, number, prompt, frozenset(beside[0].state_of))
 
 
-def score_sessions(
-    sessions: Sequence[TogetherSession], drafts: Sequence[Draft]
-) -> list[Float[Tensor, "nodes+1 vocab"]]:
+def score_sessions(sessions: Sequence[TogetherSession], drafts: Sequence[Draft]) -> list[Logits]:
     """Returns the logits of drafts for texts of one batch, after a single pass."""
     for session, draft in zip(sessions, drafts, strict=True):
         session.read_ahead(len(session.pending))

@@ -1,7 +1,6 @@
 """DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, final
 
@@ -12,7 +11,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
@@ -79,10 +77,10 @@ class DFlashObjective(Objective):
             convolved=self.convolved,
             confident=EMBEDDING if self.confident else None,
         )
-        network = DFlashNetwork.untrained(target, setup.vocabulary, seed=setup.seed, config=config)
+        network = setup.network(DFlashNetwork, config=config)
         if self.backbone is not None:
             begin_with(network, Path(self.backbone).expanduser())
-        head_loss = HeadLoss(setup.vocabulary, weights.head(target).detach(), self.soft)
+        head_loss = HeadLoss(setup.vocabulary, setup.head, self.soft)
 
         def loss(batch: Batch) -> Tensor:
             starts, counted = sample_anchors(batch.own, self.anchors)
@@ -123,8 +121,7 @@ class DFlashObjective(Objective):
                 total = total + mean(terms)
             return total
 
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+        return setup.learner(network, loss, *network.reads)
 
 
 def begin_with(network: DFlashNetwork, folder: Path) -> None:

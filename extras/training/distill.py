@@ -13,7 +13,6 @@ from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.student import FrequentHead, save_student
 from outrider.extras.batches.writing import write
@@ -56,7 +55,7 @@ class DistillationObjective(Objective):
         if self.model is not None and vocabulary.ids is not None:
             raise ConfigError("recipe.vocabulary: expected none with recipe.options.model")
         student = starting_student(target, self.model, self.layers)
-        matrix, rule = weights.head(target).detach(), LogitRule.of(target)
+        matrix, rule = setup.head, LogitRule.of(target)
         if vocabulary.ids is not None:
             student.set_output_embeddings(FrequentHead(matrix, vocabulary))
         head = vocabulary.rows(matrix)

@@ -1,7 +1,6 @@
 """How an adapter behind the target's first layers learns."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import torch
@@ -9,7 +8,6 @@ from torch import Tensor, nn
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.extras.training.head_loss import HeadLoss, learnable
@@ -42,9 +40,9 @@ class ExitObjective(Objective):
         is_valid = self.layers < count
         expected = f"a whole number from 1 to {count - 1}"
         require(is_valid, "recipe.options.layers", self.layers, expected)
-        network = Adapter.untrained(target, vocabulary, seed=setup.seed, layers=self.layers)
+        network = setup.network(Adapter, layers=self.layers)
         nn.init.zeros_(network.self_attn.o_proj.weight)  # the head reads the early state at first
-        head_loss = HeadLoss(vocabulary, weights.head(target).detach(), self.soft)
+        head_loss = HeadLoss(vocabulary, setup.head, self.soft)
 
         def loss(batch: Batch) -> Tensor:
             early = batch.states[network.reads]
@@ -57,5 +55,4 @@ class ExitObjective(Objective):
             tokens = batch.ids[rows, columns + 1]
             return head_loss(network.logits(states[rows, columns]), target_states, tokens)
 
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN, network.reads), loss, save_checkpoint)
+        return setup.learner(network, loss, network.reads)

@@ -1,12 +1,13 @@
 """Falcon learns from its own blocks, with glances at the target's states and tokens."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.drafters.parts.networks.falcon_network import FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.tensors import Ids, States
 from outrider.extras.training.losses import cross_entropy, forward_kl, nearness
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
@@ -67,12 +68,7 @@ def glancing_loss(
     return (feature * nearness(predicted, expected) + distribution * soft_and_hard).mean()
 
 
-def _block_states(
-    network: FalconNetwork,
-    states: Float[Tensor, "batch tokens w"],
-    tokens: Int[Tensor, "batch tokens"],
-    offset: int,
-) -> Float[Tensor, "batch tokens w"]:
+def _block_states(network: FalconNetwork, states: States, tokens: Ids, offset: int) -> States:
     """Returns the state `block` positions after each position, where blocks begin at `offset`."""
     positions = torch.arange(states.shape[1], device=states.device)
     number = (positions - offset) // network.block

@@ -1,6 +1,6 @@
 """How EAGLE, EAGLE-3, MTP and Falcon learn, on the target's states."""
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import final
 
@@ -9,7 +9,6 @@ import torch
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network
 from outrider.drafters.mtp import MtpNetwork
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
 from outrider.drafters.parts.networks.falcon_network import FalconNetwork
 from outrider.drafters.parts.networks.features import default_layers
@@ -18,7 +17,6 @@ from outrider.extras.training.falcon_glancing import glancing_loss
 from outrider.extras.training.initialisation import start_eagle
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.unrolled import Unrolling, unrolled_loss
-from outrider.targets.passes.cached_model import HIDDEN
 
 
 @final
@@ -36,20 +34,11 @@ class EagleObjective(Objective):
     noise: float = 0.1
 
     def learner(self, setup: Setup) -> Learner:
-        network = EagleNetwork.untrained(setup.target, setup.vocabulary, seed=setup.seed)
-        head = weights.head(setup.target).detach()
-        unrolling = Unrolling(
-            steps=self.steps,
-            feature=self.feature,
-            distribution=self.distribution,
-            best=self.best,
-            noise=self.noise,
-            detach=True,
-        )
-        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
-        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
+        network = setup.network(EagleNetwork)
+        unrolling = Unrolling(**asdict(self), detach=True)
+        loss = partial(unrolled_loss, network, head=setup.head, unrolling=unrolling)
         start = partial(start_eagle, network, setup.target)
-        return Learner(network, (HIDDEN,), loss, save_checkpoint, start)
+        return setup.learner(network, loss, start=start)
 
 
 @final
@@ -68,21 +57,17 @@ class Eagle3Objective(Objective):
     inner: int | None = None
 
     def learner(self, setup: Setup) -> Learner:
-        target, vocabulary = setup.target, setup.vocabulary
+        target = setup.target
         config = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
         if self.inner is not None:
             config = replace(config, intermediate_size=self.inner)
         layers = tuple(self.layers or default_layers(target))
-        network = Eagle3Network.untrained(
-            target, vocabulary, seed=setup.seed, config=Eagle3Config(config, layers)
-        )
+        network = setup.network(Eagle3Network, config=Eagle3Config(config, layers))
         with torch.no_grad():  # the target's own rows are a better start than random ones
-            network.lm_head.weight.copy_(vocabulary.rows(weights.head(target)))
-        head = weights.head(target).detach()
+            network.lm_head.weight.copy_(setup.vocabulary.rows(setup.head))
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
-        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+        loss = partial(unrolled_loss, network, head=setup.head, unrolling=unrolling)
+        return setup.learner(network, loss, *network.reads)
 
 
 @final
@@ -99,13 +84,10 @@ class MtpObjective(Objective):
     decay: float = 0.8
 
     def learner(self, setup: Setup) -> Learner:
-        target = setup.target
-        network = MtpNetwork.untrained(target, setup.vocabulary, seed=setup.seed)
-        head = weights.head(target).detach()
+        network = setup.network(MtpNetwork)
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
-        loss = partial(unrolled_loss, network, head=head, unrolling=unrolling)
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+        loss = partial(unrolled_loss, network, head=setup.head, unrolling=unrolling)
+        return setup.learner(network, loss)
 
 
 @final
@@ -124,18 +106,7 @@ class FalconObjective(Objective):
     noise: float = 0.1
 
     def learner(self, setup: Setup) -> Learner:
-        network = FalconNetwork.untrained(
-            setup.target, setup.vocabulary, seed=setup.seed, block=self.block
-        )
-        head = weights.head(setup.target).detach()
-        loss = partial(
-            glancing_loss,
-            network,
-            head=head,
-            glance=self.glance,
-            feature=self.feature,
-            distribution=self.distribution,
-            noise=self.noise,
-        )
-        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
-        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+        options = asdict(self)
+        network = setup.network(FalconNetwork, block=options.pop("block"))
+        loss = partial(glancing_loss, network, head=setup.head, **options)
+        return setup.learner(network, loss)

@@ -4,12 +4,20 @@ from dataclasses import dataclass
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool
 from torch import Tensor
 from torch.nn.functional import linear
 
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.losses import cross_entropy, forward_kl, total_variation
+from outrider.extras.training.losses import (
+    Logits,
+    Rows,
+    States,
+    Tokens,
+    cross_entropy,
+    forward_kl,
+    total_variation,
+)
 from outrider.extras.training.states import Batch
 
 LOW = -1e4
@@ -30,12 +38,7 @@ class HeadLoss:
     matrix: Tensor
     soft: bool = True
 
-    def __call__(
-        self,
-        logits: Float[Tensor, "rows known"],
-        target_states: Float[Tensor, "rows width"],
-        tokens: Int[Tensor, "rows"],
-    ) -> Tensor:
+    def __call__(self, logits: Logits, target_states: States, tokens: Tokens) -> Tensor:
         """Returns the mean distance, 0 if there are no rows.
 
         target_states: those that the target's head reads for the same tokens.
@@ -44,12 +47,7 @@ class HeadLoss:
             return logits.sum() * 0
         return self.terms(logits, target_states, tokens).mean()
 
-    def terms(
-        self,
-        logits: Float[Tensor, "rows known"],
-        target_states: Float[Tensor, "rows width"],
-        tokens: Int[Tensor, "rows"],
-    ) -> Float[Tensor, "rows"]:
+    def terms(self, logits: Logits, target_states: States, tokens: Tokens) -> Rows:
         """Returns the distance of each row.
 
         Tokens that the logits rule out with -inf are left out of the target's distributions; a row
@@ -65,9 +63,7 @@ class HeadLoss:
         return cross_entropy(logits, numbers).masked_fill(is_excluded, 0.0)
 
     @torch.no_grad()
-    def acceptance(
-        self, logits: Float[Tensor, "rows known"], target_states: Float[Tensor, "rows width"]
-    ) -> Float[Tensor, "rows"]:
+    def acceptance(self, logits: Logits, target_states: States) -> Rows:
         """Returns sum_x min(p, q) of each row, over the tokens of the vocabulary."""
         target = linear(target_states, self.vocabulary.rows(self.matrix))
         return 1 - total_variation(logits, target)

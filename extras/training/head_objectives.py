@@ -1,7 +1,6 @@
 """How Medusa's heads learn, and networks whose stages read drafted tokens."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 from torch import Tensor
@@ -9,7 +8,6 @@ from torch import Tensor
 from outrider.drafters.hydra import HydraNetwork
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.mlp_speculator import MLPSpeculatorNetwork
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.staged import StagedNetwork
 from outrider.drafters.redrafter import ReDrafterNetwork
 from outrider.extras.training.head_loss import HeadLoss, learnable
@@ -36,16 +34,9 @@ class MedusaObjective(Objective):
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        network = MedusaNetwork.untrained(
-            setup.target,
-            setup.vocabulary,
-            seed=setup.seed,
-            heads=self.heads,
-            blocks=self.blocks,
-            kind=self.kind,
-            own=self.own,
-        )
-        head_loss = HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), self.soft)
+        options = {"heads": self.heads, "blocks": self.blocks, "kind": self.kind, "own": self.own}
+        network = setup.network(MedusaNetwork, **options)
+        head_loss = HeadLoss(setup.vocabulary, setup.head, self.soft)
 
         def loss(batch: Batch) -> Tensor:
             total = head_loss.matrix.new_zeros(())
@@ -60,8 +51,7 @@ class MedusaObjective(Objective):
                 total = total + head_loss(logits, states[rows, positions + head + 1], tokens)
             return total
 
-        save_checkpoint = partial(network.save_checkpoint, target=setup.target)
-        return Learner(network, (HIDDEN,), loss, save_checkpoint)
+        return setup.learner(network, loss)
 
 
 @final
@@ -82,14 +72,8 @@ class MLPObjective(Objective):
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        network = MLPSpeculatorNetwork.untrained(
-            setup.target,
-            setup.vocabulary,
-            seed=setup.seed,
-            stages=self.stages,
-            borrowed=self.borrowed,
-            inner=self.inner,
-        )
+        options = {"stages": self.stages, "borrowed": self.borrowed, "inner": self.inner}
+        network = setup.network(MLPSpeculatorNetwork, **options)
         return _staged(setup, network, self.stages, soft=self.soft, share=self.share)
 
 
@@ -111,14 +95,7 @@ class HydraObjective(Objective):
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        network = HydraNetwork.untrained(
-            setup.target,
-            setup.vocabulary,
-            seed=setup.seed,
-            heads=self.heads,
-            blocks=self.blocks,
-            own=self.own,
-        )
+        network = setup.network(HydraNetwork, heads=self.heads, blocks=self.blocks, own=self.own)
         return _staged(setup, network, self.heads, soft=self.soft, share=self.share)
 
 
@@ -139,9 +116,7 @@ class ReDrafterObjective(Objective):
     share: float = 1.0
 
     def learner(self, setup: Setup) -> Learner:
-        network = ReDrafterNetwork.untrained(
-            setup.target, setup.vocabulary, seed=setup.seed, blocks=self.blocks, own=self.own
-        )
+        network = setup.network(ReDrafterNetwork, blocks=self.blocks, own=self.own)
         return _staged(setup, network, self.steps, soft=self.soft, share=self.share)
 
 
@@ -149,7 +124,7 @@ def _staged(
     setup: Setup, network: StagedNetwork, stages: int, *, soft: bool, share: float
 ) -> Learner:
     """Returns how a staged network learns: the summed loss of its first stages."""
-    head_loss = HeadLoss(setup.vocabulary, weights.head(setup.target).detach(), soft)
+    head_loss = HeadLoss(setup.vocabulary, setup.head, soft)
 
     def loss(batch: Batch) -> Tensor:
         total = head_loss.matrix.new_zeros(())
@@ -166,5 +141,4 @@ def _staged(
             total = total + head_loss(network.logits(stage, states), target_states, tokens)
         return total
 
-    save_checkpoint = partial(network.save_checkpoint, target=setup.target)
-    return Learner(network, (HIDDEN,), loss, save_checkpoint)
+    return setup.learner(network, loss)

@@ -3,16 +3,23 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, final
+from typing import Any, TypeVar, final
 
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, described
 from outrider.contract.target import Target
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.states import Batch
+from outrider.targets.passes.cached_model import HIDDEN
+
+Network = TypeVar("Network", bound=TrainedNetwork)
 
 
 def _no_start(batches: Iterable[Batch]) -> None: ...
@@ -49,6 +56,26 @@ class Setup:
     target: Target
     vocabulary: Vocabulary
     seed: int
+
+    @property
+    def head(self) -> Float[Tensor, "vocab width"]:
+        """Returns the target's output matrix, without gradients."""
+        return weights.head(self.target).detach()
+
+    def network(self, family: type[Network], **options: Any) -> Network:
+        """Returns a new network of a family. options: those of its constructor."""
+        return family.untrained(self.target, self.vocabulary, seed=self.seed, **options)
+
+    def learner(
+        self,
+        network: TrainedNetwork,
+        loss: Callable[[Batch], Tensor],
+        *reads: str,
+        start: Callable[[Iterable[Batch]], None] = _no_start,
+    ) -> Learner:
+        """Returns how a family's network learns. reads: the states beside the target's last."""
+        save_checkpoint = partial(network.save_checkpoint, target=self.target)
+        return Learner(network, (HIDDEN, *reads), loss, save_checkpoint, start)
 
 
 class Objective(ABC):

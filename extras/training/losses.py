@@ -9,6 +9,8 @@ from torch.nn.functional import smooth_l1_loss
 
 Logits = Float[Tensor, "rows vocab"]
 Rows = Float[Tensor, "rows"]
+States = Float[Tensor, "rows width"]
+Tokens = Int[Tensor, "rows"]
 Divergence = Callable[[Logits, Logits], Rows]
 """From the drafter's logits (q) and the target's (p) to one value for each row."""
 
@@ -51,11 +53,11 @@ def top_k(drafter: Logits, target: Logits, k: int = 10) -> Rows:
     return -(p * drafter.log_softmax(-1).gather(-1, best)).sum(-1)
 
 
-def nearness(states: Float[Tensor, "rows width"], target: Float[Tensor, "rows width"]) -> Rows:
+def nearness(states: States, target: States) -> Rows:
     """Returns the smooth L1 distance of states, as the mean over their entries."""
     return smooth_l1_loss(states, target, reduction="none").mean(-1)
 
 
-def cross_entropy(drafter: Logits, tokens: Int[Tensor, "rows"]) -> Rows:
+def cross_entropy(drafter: Logits, tokens: Tokens) -> Rows:
     """Returns -log q of the tokens, in nats."""
     return -drafter.log_softmax(-1).gather(-1, tokens[:, None])[:, 0]

@@ -1,14 +1,12 @@
 """P-EAGLE learns to predict several tokens in one pass, behind masks."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.peagle_config import PEagleConfig
@@ -48,8 +46,8 @@ class PEagleObjective(Objective):
             decoders=self.decoders,
             inner=self.inner,
         )
-        network = PEagleNetwork.untrained(target, vocabulary, seed=setup.seed, config=config)
-        head_loss = HeadLoss(vocabulary, weights.head(target).detach())
+        network = setup.network(PEagleNetwork, config=config)
+        head_loss = HeadLoss(vocabulary, setup.head)
         with torch.no_grad():  # the target's own rows are a better start than random ones
             network.lm_head.weight.copy_(vocabulary.rows(head_loss.matrix))
 
@@ -65,8 +63,7 @@ class PEagleObjective(Objective):
                 batch.ids[:, after + 1][picked],
             )
 
-        save_checkpoint = partial(network.save_checkpoint, target=target)
-        return Learner(network, (HIDDEN, *network.reads), loss, save_checkpoint)
+        return setup.learner(network, loss, *network.reads)
 
 
 def row_states(network: PEagleNetwork, batch: Batch, rows: MaskedText) -> Tensor:

@@ -11,7 +11,6 @@ from torch.nn.functional import linear
 
 from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError
-from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.student import save_student
 from outrider.extras.training.distill import starting_student
@@ -79,7 +78,7 @@ class ParallelObjective(Objective):
             raise ConfigError("recipe.vocabulary: expected none, a small model knows all tokens")
         target = setup.target
         network = MaskedStudent(starting_student(target, None, self.layers))
-        head, rule = weights.head(target).detach(), LogitRule.of(target)
+        head, rule = setup.head, LogitRule.of(target)
         divergence = DIVERGENCES[self.divergence]
 
         def loss(batch: Batch) -> Tensor:

@@ -24,6 +24,9 @@ from outrider.targets.passes.tree_mask import TreeMask, additive_mask
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+RowLogits = Float[Tensor, "rows vocab"]
+"""The logits after the last tokens of a pass."""
+
 HIDDEN = "hidden_states"
 CACHE = "cache"
 SOURCE = "source"
@@ -85,7 +88,7 @@ class CachedModel:
         *,
         mask: Float[Tensor, "1 1 tokens all"] | None = None,
         positions: Int[Tensor, "1 tokens"] | None = None,
-    ) -> Float[Tensor, "rows vocab"]:
+    ) -> RowLogits:
         """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
 
         mask, positions: what is added to attention's scores, and the tokens' positions in the text.
@@ -114,9 +117,7 @@ class CachedModel:
             self.feed(tokens[:ahead], 1)
         return list(tokens[ahead:])
 
-    def feed_tree(
-        self, tokens: Sequence[int], rows: int, tree: TreeMask
-    ) -> Float[Tensor, "rows vocab"]:
+    def feed_tree(self, tokens: Sequence[int], rows: int, tree: TreeMask) -> RowLogits:
         """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
         mask, positions = self._placed(tree)
         return self.feed(tokens, rows, mask=mask, positions=positions)

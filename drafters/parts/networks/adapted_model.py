@@ -9,7 +9,7 @@ from torch import Tensor
 
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.layer import KeysAndValues
-from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.tree_mask import TreeMask
 
 if TYPE_CHECKING:
@@ -32,16 +32,12 @@ class AdaptedModel:
         """Returns the number of tokens in the caches."""
         return self._cached.length
 
-    def feed(
-        self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int
-    ) -> Float[Tensor, "rows vocab"]:
+    def feed(self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int) -> RowLogits:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""
         positions = torch.arange(self.length, self.length + len(tokens))
         return self._logits(self._cached.read(tokens), positions, None, rows)
 
-    def feed_tree(
-        self, tokens: Sequence[int], rows: int, tree: TreeMask
-    ) -> Float[Tensor, "rows vocab"]:
+    def feed_tree(self, tokens: Sequence[int], rows: int, tree: TreeMask) -> RowLogits:
         """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
         states = self._cached.read(tokens, tree)
         return self._logits(states, tree.positions, tree.sees.to(states.device), rows)
@@ -53,7 +49,7 @@ class AdaptedModel:
         positions: Int[Tensor, "tokens"],
         sees: Bool[Tensor, "tokens all"] | None,
         rows: int,
-    ) -> Float[Tensor, "rows vocab"]:
+    ) -> RowLogits:
         adapter = self._adapter
         mask = None if sees is None else sees[None, None]
         out = adapter(states[None], positions.to(states.device)[None], mask, self._own)

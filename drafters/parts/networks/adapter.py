@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError
@@ -16,6 +16,7 @@ from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import Attention, KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafters.parts.networks.logits import LogitRule
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.first_layers import last_norm
@@ -59,28 +60,16 @@ class Adapter(TrainedNetwork):
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.rule: LogitRule = LogitRule.of(target)
 
-    def forward(
-        self,
-        states: Float[Tensor, "batch tokens width"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, states: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
         """Returns what the head reads for each token, and adds the tokens to the cache.
 
         states: those of the target after its first layers.
-        sees: what each token attends to, cached tokens first; None for a chain.
         """
         mixed = self.self_attn(self.input_layernorm(states), positions, sees, cache)
         out: Tensor = self.norm(states + mixed)
         return out
 
-    def add_to_cache(
-        self,
-        states: Float[Tensor, "batch tokens width"],
-        positions: Int[Tensor, "batch tokens"],
-        cache: KeysAndValues,
-    ) -> None:
+    def add_to_cache(self, states: States, positions: Ids, cache: KeysAndValues) -> None:
         """Adds tokens to the cache, for later ones to attend to."""
         self.self_attn.add_to_cache(self.input_layernorm(states), positions, cache)
 

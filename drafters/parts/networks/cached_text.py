@@ -14,7 +14,7 @@ from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.text_tree import TextTree
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
-from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.tree_mask import TreeMask
 
 if TYPE_CHECKING:
@@ -55,9 +55,7 @@ class CachedText:
         self._tree = CachedTree(0)
         self._continuations: TextTree | None = None
 
-    def follow(
-        self, text: Tokens, source: Tokens | None = None, rows: int = 1
-    ) -> Float[Tensor, "rows vocab"]:
+    def follow(self, text: Tokens, source: Tokens | None = None, rows: int = 1) -> RowLogits:
         """Returns the logits after the last `rows` tokens of a text.
 
         source: the input of the model's encoder, if it has one.
@@ -116,7 +114,7 @@ class CachedText:
         """Appends a token to the cache alone, and returns the logits after it."""
         return self._feed(token if isinstance(token, Tensor) else [token], 1)[0]
 
-    def extend(self, tokens: Sequence[int], rows: int = 1) -> Float[Tensor, "rows vocab"]:
+    def extend(self, tokens: Sequence[int], rows: int = 1) -> RowLogits:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""
         logits = self._feed(tokens, rows)
         self._tokens += tokens
@@ -157,11 +155,8 @@ class CachedText:
         return [token if token < self._own_size else 0 for token in tokens]
 
     def _feed(
-        self,
-        tokens: Sequence[int] | Int[Tensor, "tokens"],
-        rows: int,
-        tree: TreeMask | None = None,
-    ) -> Float[Tensor, "rows vocab"]:
+        self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int, tree: TreeMask | None = None
+    ) -> RowLogits:
         assert self._cached is not None, "no text was followed: there is no cache to read from"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
         cached, self._cached, known = self._cached, None, self._known(tokens)
@@ -170,7 +165,7 @@ class CachedText:
         return fit(logits, self._vocab_size)
 
 
-def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> Float[Tensor, "rows vocab"]:
+def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> RowLogits:
     """Returns logits cut to the width of a vocabulary, or padded with -inf."""
     missing = vocab_size - logits.shape[-1]
     if missing > 0:

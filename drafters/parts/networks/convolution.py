@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from outrider.drafters.parts.networks.tensors import States
+
 TAPS = 2
 """How many tokens are mixed: each one and the one before it in the block."""
 
@@ -36,11 +38,7 @@ class LocalConvolution(nn.Module):
         self.kernel_projection: nn.Linear = nn.Linear(width, 2 * TAPS * groups, bias=False)
         nn.init.zeros_(self.kernel_projection.weight)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens width"],
-        sublayer: Callable[[Tensor], Tensor],
-    ) -> Float[Tensor, "batch tokens width"]:
+    def forward(self, x: States, sublayer: Callable[[Tensor], Tensor]) -> States:
         """Returns the sublayer's output between the two convolutions. x: its input."""
         added = self.kernel_projection(x).view(*x.shape[:2], 2, TAPS, -1)
         added = added.repeat_interleave(self._group, dim=-1)
@@ -48,11 +46,7 @@ class LocalConvolution(nn.Module):
         first, last = kernels[:, :, 0], kernels[:, :, 1]
         return self._convolved(sublayer(self._convolved(x, first)), last)
 
-    def _convolved(
-        self,
-        x: Float[Tensor, "batch tokens width"],
-        kernel: Float[Tensor, "batch tokens taps width"],
-    ) -> Float[Tensor, "batch tokens width"]:
+    def _convolved(self, x: States, kernel: Float[Tensor, "batch tokens taps width"]) -> States:
         blocks = x.reshape(-1, self._block, x.shape[-1])
         before = nn.functional.pad(blocks, (0, 0, 1, 0))[:, :-1].reshape(x.shape)
         return x * kernel[:, :, 0] + before * kernel[:, :, 1]

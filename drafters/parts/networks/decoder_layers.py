@@ -3,7 +3,6 @@
 from typing import final
 
 import torch
-from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.convolution import LocalConvolution
@@ -15,6 +14,7 @@ from outrider.drafters.parts.networks.layer import (
     RMSNorm,
     layer_output,
 )
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 
 
 @final
@@ -53,14 +53,8 @@ class _Layer(nn.Module):
 class DecoderLayer(_Layer):
     """Adds attention and a feed-forward network to its input, as Llama's layers do."""
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens hidden"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output. sees, cache: as for `Attention`."""
+    def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
+        """Returns the layer's output."""
         return layer_output(
             self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache
         )
@@ -78,14 +72,8 @@ class ConvolvedLayer(_Layer):
         self.attention_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
         self.mlp_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens hidden"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output for whole blocks. sees, cache: as for `Attention`."""
+    def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
+        """Returns the layer's output for whole blocks."""
 
         def attended(inputs: Tensor) -> Tensor:
             out: Tensor = self.self_attn(inputs, positions, sees, cache)
@@ -113,13 +101,8 @@ class FusionLayer(_Layer):
         self.hidden_norm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
 
     def forward(
-        self,
-        words: Float[Tensor, "batch tokens hidden"],
-        states: Float[Tensor, "batch tokens hidden"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
+        self, words: States, states: States, positions: Ids, sees: Sees, cache: KeysAndValues
+    ) -> States:
         """Returns the layer's output. words: the embeddings of the tokens."""
         normed = self.hidden_norm(states)
         x = torch.cat([self.input_layernorm(words), normed], dim=-1)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -26,6 +26,7 @@ from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import RMSNorm
 from outrider.drafters.parts.networks.published_correctors import EMBEDDING, MARKOV, PREFIXES
+from outrider.drafters.parts.networks.tensors import Ids, Known, State, States
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -89,9 +90,7 @@ class DFlashNetwork(TrainedNetwork):
             beside = {EMBEDDING: width, MARKOV: rank}.get(config.confident, 0)
             self.confidence = nn.Linear(width + beside, 1)
 
-    def fused(
-        self, features: Sequence[Float[Tensor, "batch tokens width"]]
-    ) -> Float[Tensor, "batch tokens w"]:
+    def fused(self, features: Sequence[States]) -> States:
         """Returns what the layers attend to at some tokens of the text.
 
         features: the target's at these tokens, in the order of `reads`.
@@ -99,25 +98,14 @@ class DFlashNetwork(TrainedNetwork):
         out: Tensor = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
         return out
 
-    def read(
-        self,
-        features: Sequence[Float[Tensor, "batch tokens width"]],
-        positions: Int[Tensor, "batch tokens"],
-        caches: LayerCaches,
-    ) -> Float[Tensor, "batch tokens w"]:
+    def read(self, features: Sequence[States], positions: Ids, caches: LayerCaches) -> States:
         """Adds tokens of the text to the caches, and returns them fused. features: as there."""
         states = self.fused(features)
         for layer, cache in zip(self.layers, caches.of_layer, strict=True):
             layer.self_attn.add_to_cache(states, positions, cache)
         return states
 
-    def forward(
-        self,
-        tokens: Int[Tensor, "batch tokens"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"],
-        caches: LayerCaches,
-    ) -> Float[Tensor, "batch tokens w"]:
+    def forward(self, tokens: Ids, positions: Ids, sees: Tensor, caches: LayerCaches) -> States:
         """Returns the state at each token of some blocks, which predicts that token itself.
 
         sees: what each token attends to, the text first. Layers with a window narrow it, which is
@@ -133,13 +121,11 @@ class DFlashNetwork(TrainedNetwork):
         out: Tensor = self.norm(x)
         return out
 
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+    def logits(self, states: State) -> Known:
         """Returns the logits of the token at each state, over the network's vocabulary."""
         return self._head(states)
 
-    def foreseen(
-        self, states: Float[Tensor, "*batch w"], before: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch"]:
+    def foreseen(self, states: State, before: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
         """Returns the logits of how likely the token at each state is to be accepted.
 
         This is DSpark's confidence head (2607.05147). Published ones read the Markov head's row of

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -21,6 +21,7 @@ from outrider.drafters.parts.networks.layer import (
     RMSNorm,
     layer_output,
 )
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -65,11 +66,8 @@ class FalconNetwork(TrainedNetwork):
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
     def fuse(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        memory: LSTMState | None,
-    ) -> tuple[Float[Tensor, "batch tokens w"], LSTMState]:
+        self, states: States, tokens: Ids, memory: LSTMState | None
+    ) -> tuple[States, LSTMState]:
         """Returns the input of the layer at each position, and the LSTM's memory after the last.
 
         states, tokens: the state at each position, and the token after it.
@@ -79,17 +77,10 @@ class FalconNetwork(TrainedNetwork):
         out, after = self.lstm(fused, memory)
         return fused + out, after
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens w"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
+    def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
         """Returns the state `block` positions after each position.
 
         x: what `fuse` returned.
-        sees: what each position attends to, cached ones first; None for a chain.
         """
         return layer_output(
             self, self.input_layernorm(x), x, positions=positions, sees=sees, cache=cache

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.context import Context, Tokens
@@ -14,6 +14,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
+from outrider.drafters.parts.networks.tensors import Ids, Known, Sees, State, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
@@ -46,9 +47,7 @@ class FeatureNetwork(TrainedNetwork):
 
     reads: tuple[str, ...]
 
-    def states(
-        self, features: Sequence[Float[Tensor, "*batch width"]]
-    ) -> Float[Tensor, "*batch w"]:
+    def states(self, features: Sequence[State]) -> State:
         """Returns the network's input states, by default the only feature that it reads.
 
         features: the target's, in the order of `reads`.
@@ -57,20 +56,14 @@ class FeatureNetwork(TrainedNetwork):
 
     @abstractmethod
     def forward(
-        self,
-        states: Float[Tensor, "batch tokens w"],
-        tokens: Int[Tensor, "batch tokens"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens w"]:
+        self, states: States, tokens: Ids, positions: Ids, sees: Sees, cache: KeysAndValues
+    ) -> States:
         """Returns the state at the position of each token.
 
         states, positions: those of the position before each token.
-        sees: what each token attends to, cached tokens first; None for a chain.
         """
 
-    def logits(self, states: Float[Tensor, "*batch w"]) -> Float[Tensor, "*batch known"]:
+    def logits(self, states: State) -> Known:
         """Returns the logits of the token after each state, by default from the borrowed head.
 
         They are over the network's vocabulary.

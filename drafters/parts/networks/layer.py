@@ -5,11 +5,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from outrider.base.errors import ConfigError
+from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.tree_mask import causal
@@ -136,17 +137,8 @@ class Attention(nn.Module):
         self.q_norm: nn.Module = norm()
         self.k_norm: nn.Module = norm()
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tokens input"],
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: KeysAndValues,
-    ) -> Float[Tensor, "batch tokens hidden"]:
-        """Returns the layer's output for the new tokens, and adds them to the cache.
-
-        sees: what each token attends to, cached tokens first; None for a chain.
-        """
+    def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
+        """Returns the layer's output for the new tokens, and adds them to the cache."""
         rotary = self._rotation(x, positions)
         queries = rotated(self.q_norm(self._heads(self.q_proj, x)), rotary)
         keys, values = self._extend(x, rotary, cache)
@@ -156,12 +148,7 @@ class Attention(nn.Module):
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
         return out
 
-    def add_to_cache(
-        self,
-        x: Float[Tensor, "batch tokens input"],
-        positions: Int[Tensor, "batch tokens"],
-        cache: KeysAndValues,
-    ) -> None:
+    def add_to_cache(self, x: States, positions: Ids, cache: KeysAndValues) -> None:
         """Adds tokens to the cache for later ones to attend to, without attending to anything."""
         self._extend(x, self._rotation(x, positions), cache)
 
@@ -198,19 +185,18 @@ class FeedForward(nn.Module):
 
 def layer_output(
     layer: Any,
-    inputs: Float[Tensor, "batch tokens input"],
-    residual: Float[Tensor, "batch tokens hidden"],
+    inputs: States,
+    residual: States,
     *,
-    positions: Int[Tensor, "batch tokens"],
-    sees: Bool[Tensor, "batch 1 tokens all"] | None,
+    positions: Ids,
+    sees: Sees,
     cache: KeysAndValues,
-) -> Float[Tensor, "batch tokens hidden"]:
+) -> States:
     """Returns the residual after attention to the inputs, and after a feed-forward network.
 
     On a network that an engine has prepared, the engine may do it.
 
     layer: has `self_attn`, `post_attention_layernorm` and `mlp`.
-    sees, cache: as for `Attention`.
     """
     done = engine_of(layer).run_layer(
         layer, inputs, residual, positions=positions, sees=sees, cache=cache
@@ -223,7 +209,7 @@ def layer_output(
 
 
 def rotation(
-    positions: Int[Tensor, "batch tokens"],
+    positions: Ids,
     head_dim: int,
     theta: float,
     dtype: torch.dtype = torch.float32,

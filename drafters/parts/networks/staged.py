@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
+from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -25,18 +26,16 @@ class StagedNetwork(TrainedNetwork):
 
     stages: int | None
 
-    def start(self, state: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch w"]:
+    def start(self, state: State) -> State:
         """Returns what the first stage reads, from the target's state."""
         return state
 
     @abstractmethod
-    def forward(
-        self, stage: int, state: Float[Tensor, "*batch w"], tokens: Int[Tensor, "*batch"]
-    ) -> Float[Tensor, "*batch v"]:
+    def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
         """Returns the state of a stage, from that of the stage before and the newest token."""
 
     @abstractmethod
-    def logits(self, stage: int, state: Float[Tensor, "*batch v"]) -> Float[Tensor, "*batch known"]:
+    def logits(self, stage: int, state: State) -> Known:
         """Returns the logits of the token that a stage predicts, from its state."""
 
 

@@ -13,6 +13,12 @@ from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
+Before = Int[Tensor, "blocks before"]
+"""The last token of the text, and those at the first places of a block."""
+
+Places = Float[Tensor, "blocks places known"]
+"""The logits at places of a block."""
+
 _HERE = "outrider.drafters.parts.networks.correctors"
 
 CORRECTORS: Mapping[str, str] = {
@@ -54,11 +60,11 @@ class Block:
     """
 
     states: Float[Tensor, "blocks places width"]
-    logits: Float[Tensor, "blocks places known"]
+    logits: Places
     text: Float[Tensor, "blocks width"]
 
 
-Correction = Callable[[Int[Tensor, "blocks before"], int], Float[Tensor, "blocks places known"]]
+Correction = Callable[[Before, int], Places]
 """Maps tokens to the logits of the places behind them, from a given place on.
 
 The tokens are the last one of the text and those at the first places, one for each place whose

@@ -9,10 +9,12 @@ from torch.nn.functional import embedding, normalize, scaled_dot_product_attenti
 
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Before,
     Block,
     Correction,
     Corrector,
     CorrectorConfig,
+    Places,
 )
 from outrider.drafters.parts.networks.correctors.selector import only
 from outrider.drafters.parts.networks.layer import RMSNorm
@@ -73,9 +75,7 @@ class Lattice(Corrector):
         candidates = self._known.to(best.indices.device)[best.indices]
         start, pairs = self._scores(block, best.values, candidates)
 
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             scores = [start.expand(len(before), -1)] if first == 0 else []
             for place in range(max(first, 1), before.shape[1]):
                 is_last = candidates[:, place - 1] == before[:, place, None]

@@ -2,15 +2,16 @@
 
 from typing import final
 
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Before,
     Block,
     Correction,
     Corrector,
     CorrectorConfig,
+    Places,
 )
 
 
@@ -30,9 +31,7 @@ class Markov(Corrector):
         self.markov_w2: nn.Linear = nn.Linear(config.rank, known, bias=False)
 
     def forward(self, block: Block) -> Correction:
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             bias: Tensor = self.markov_w2(self.markov_w1(before[:, first:]))
             return block.logits[:, first : before.shape[1]] + bias
 

@@ -3,16 +3,17 @@
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Before,
     Block,
     Correction,
     Corrector,
     CorrectorConfig,
+    Places,
 )
 
 
@@ -52,9 +53,7 @@ class Mixer(Corrector):
         mean = block.states.mean(1, keepdim=True).expand_as(block.states)
         fixed = torch.cat([self.down_h(block.states), self.down_g(mean)], dim=-1)
 
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             count = before.shape[1]
             states = fixed[:, :count].expand(len(before), -1, -1)
             x = self.in_proj(torch.cat([states, self.token_embed(before)], dim=-1))

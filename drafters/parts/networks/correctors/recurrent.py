@@ -3,16 +3,17 @@
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Before,
     Block,
     Correction,
     Corrector,
     CorrectorConfig,
+    Places,
 )
 
 
@@ -34,9 +35,7 @@ class MarkovRNN(Corrector):
         self.markov_w2: nn.Linear = nn.Linear(config.rank, known, bias=False)
 
     def forward(self, block: Block) -> Correction:
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             count, words = before.shape[1], self.markov_w1(before)
             states = block.states.expand(len(before), -1, -1)
             memory, outputs = torch.zeros_like(words[:, 0]), list[Tensor]()
@@ -73,9 +72,7 @@ class Domino(Corrector):
         )
 
     def forward(self, block: Block) -> Correction:
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             count = before.shape[1]
             memory, _ = self.prefix_gru(embedding(before, self._embedding))
             states = block.states[:, first:count].expand(len(before), -1, -1)

@@ -8,10 +8,12 @@ from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Before,
     Block,
     Correction,
     Corrector,
     CorrectorConfig,
+    Places,
 )
 
 
@@ -43,9 +45,7 @@ class Selector(Corrector):
         hidden = self.hidden_projection(block.states)
         successors = self.successor_codebook(best.indices)
 
-        def correction(
-            before: Int[Tensor, "blocks before"], first: int
-        ) -> Float[Tensor, "blocks places known"]:
+        def correction(before: Before, first: int) -> Places:
             places = slice(first, before.shape[1])
             pair = self.predecessor_codebook(before[:, places]) * hidden[:, places]
             added = (pair[..., None, :] * successors[:, places]).sum(-1)
