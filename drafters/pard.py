@@ -2,9 +2,10 @@
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 from outrider.base.errors import ConfigError, TargetError, is_int, require
+from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -22,9 +23,6 @@ from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -119,11 +117,11 @@ class Pard(Drafter):
         self._shape.grow_at_once(pen, self._text.follow(Tokens(masked), rows=pen.gamma))
 
 
-def _untrained(target: Target) -> "PreTrainedModel":
+def _untrained(target: Target) -> Model:
     """Returns the target's first layers with a mask token: the mean of its embeddings."""
     short = first_layers(target.model, None)
     table: Any = short.get_input_embeddings()
     masked = student.with_mask(table, table.weight.detach().mean(0))
-    model: PreTrainedModel = replace_modules(short, lambda part: masked if part is table else None)
+    model: Model = replace_modules(short, lambda part: masked if part is table else None)
     model.config.update({student.MASK_ID: table.weight.shape[0]})
     return model

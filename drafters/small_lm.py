@@ -2,13 +2,14 @@
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self, final
+from typing import Annotated, Any, Self, final
 
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError, TargetError
+from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -26,9 +27,6 @@ from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -119,7 +117,7 @@ class SmallLM(Drafter):
         self.models = (self._model,)
         self._target = target
 
-    def _model_for(self, target: Target) -> "PreTrainedModel":
+    def _model_for(self, target: Target) -> Model:
         """Returns the model that drafts for a target.
 
         Raises:
@@ -135,7 +133,7 @@ class SmallLM(Drafter):
         model, tokenizer = drafting_model(model, self._settings, target)
         refuse_other_kind(model, encoder=SOURCE in target.offers)
         require_same_vocabulary(model, tokenizer, target, hint=f"; {HINT}")
-        drafting: PreTrainedModel = model
+        drafting: Model = model
         return drafting
 
     def _prove(self) -> bool:

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Float
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.pretrained import Model
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -24,9 +25,6 @@ from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 Layers = tuple[int, ...]
 """The numbers of some layers, ascending."""
@@ -111,7 +109,7 @@ class Swift(RememberingDrafter["Past"]):
         text = CachedText(self._model, self._vocab_size)
         return text.follow_shared(context.tokens, context.features)
 
-    def _without(self, skipped: Layers) -> "PreTrainedModel":
+    def _without(self, skipped: Layers) -> Model:
         """Returns the target without some layers."""
         return some_layers(self._model, self._others(skipped))
 

@@ -4,20 +4,18 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.pretrained import Tokenizer
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.prompt import check_ids, ids_of, ids_of_text, in_chat_template
 from outrider.contract.verifier import Verdict
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 def check_finite(logits: Float[Tensor, "*rows vocab"], giver: str = "the target") -> None:
@@ -68,7 +66,7 @@ class Target(ABC):
     offers: frozenset[str] = frozenset()
     trees: bool = True
     no_trees: str = "the target takes only chains"
-    tokenizer: "PreTrainedTokenizerBase | None" = None
+    tokenizer: Tokenizer | None = None
     model: Any = None
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:

@@ -3,21 +3,19 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import ConfigError, PluginError, described
+from outrider.base.pretrained import Model
 from outrider.contract.chance import Chance
 from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.decoding.run import ActiveText, Run
 from outrider.plugins.registry import installed
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 class Batching(ABC):
@@ -64,7 +62,7 @@ class Batching(ABC):
     @abstractmethod
     def batch_differs(
         self,
-        model: "PreTrainedModel",
+        model: Model,
         text: Sequence[int],
         others: Sequence[int],
         logits: Float[Tensor, "tokens vocab"],

@@ -1,14 +1,12 @@
 """TextStream: turns tokens into characters as they come, and finds stop strings in them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from outrider.base.bounds import check
 from outrider.base.errors import ConfigError, require
+from outrider.base.pretrained import Tokenizer
 from outrider.decoding.detokenizer import Detokenizer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
 
 
 @final
@@ -27,7 +25,7 @@ class TextStream:
 
     def __init__(
         self,
-        tokenizer: "PreTrainedTokenizerBase | None",
+        tokenizer: Tokenizer | None,
         stops: str | Sequence[str] = (),
         before: Sequence[int] = (),
     ) -> None:

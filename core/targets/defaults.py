@@ -1,19 +1,17 @@
 """Defaults: what a model's own generation config asks of each text, as `generate` applies it."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, final
+from typing import Any, Literal, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model, Tokenizer
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.decoding.text_stream import TextStream
 from outrider.targets.passes.placement import home
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Defaults = Literal["apply", "ignore"]
 """Whether a target obeys its model's generation config."""
@@ -68,11 +66,7 @@ class OwnDefaults:
     """
 
     def __init__(
-        self,
-        model: "PreTrainedModel",
-        tokenizer: "PreTrainedTokenizerBase | None",
-        eos: frozenset[int],
-        choice: Defaults,
+        self, model: Model, tokenizer: Tokenizer | None, eos: frozenset[int], choice: Defaults
     ) -> None:
         left_out = set(NEUTRAL) if choice == "ignore" else set(LEFT_OUT)
         if tokenizer is None:

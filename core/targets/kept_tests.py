@@ -8,22 +8,19 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import platformdirs
 import torch
 from torch import Tensor
 
 from outrider.base.folders import write_whole
+from outrider.base.pretrained import Model
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import is_offloaded
 from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 CODE = ("outrider.contract", "outrider.targets")
 """The folders of Outrider whose code decides the result, beside those of engine and batching."""
@@ -41,7 +38,7 @@ def kept_folder() -> Path:
     return Path(given or platformdirs.user_cache_path("outrider") / "self-tests")
 
 
-def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
+def kept_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     """Returns what `self_test` does, from the disk if the same model was tested before.
 
     Use it for models of transformers' own classes: the code of other classes is not in the key.
@@ -61,7 +58,7 @@ def kept_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfT
     return result
 
 
-def _key(model: "PreTrainedModel", start: Sequence[int]) -> str:
+def _key(model: Model, start: Sequence[int]) -> str:
     """Returns a hash of all that decides a result."""
     device = str(model.device.type)
     if device == "cuda":
@@ -85,13 +82,13 @@ def _versions() -> list[str]:
     return [version(name) for name in ("outrider", "torch", "transformers")]
 
 
-def _code(model: "PreTrainedModel") -> str:
+def _code(model: Model) -> str:
     """Returns a hash of sources, which change under an editable install: ours and the plugins'."""
     modules = [type(part).__module__ for part in (engine_of(model), batching())]
     return source_hash(*CODE, *(module.rpartition(".")[0] or module for module in modules))
 
 
-def _checksum(model: "PreTrainedModel") -> str:
+def _checksum(model: Model) -> str:
     """Returns a hash of the names, shapes and sums of all tensors, in a single reading of them.
 
     A cryptographic hash of every byte would take as long as the test. The sum of a tensor's bits
@@ -108,7 +105,7 @@ def _checksum(model: "PreTrainedModel") -> str:
     return digest.hexdigest()
 
 
-def _tensors(model: "PreTrainedModel") -> Iterator[tuple[str, Tensor]]:
+def _tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
     """Yields each tensor once, with its name; those of an engine's own layers in plain form."""
     for tensors in (model.named_parameters(), model.named_buffers()):
         for name, tensor in tensors:

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
+from outrider.base.pretrained import Model, Tokenizer
 from outrider.base.terminal import is_quiet, plain, remarks
 from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
@@ -16,9 +17,6 @@ from outrider.targets import gguf
 from outrider.targets.adapters import adapted, base_of, is_adapter
 from outrider.targets.passes.engine import Engine
 from outrider.targets.weight_files import read_ahead, weight_files
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
 """How numbers are kept; see `torch`."""
@@ -34,7 +32,7 @@ def load(
     device: str,
     spread: Engine | None = None,
     options: Mapping[str, Any] | None = None,
-) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+) -> tuple[Model, Tokenizer]:
     """Returns the model and tokenizer of a hub id, a folder or a GGUF file, ready to run.
 
     The weights of a GGUF file are dequantised, and those of an adapter's folder are added to its
@@ -84,9 +82,7 @@ def load(
     return model.eval(), tokenizer
 
 
-def unpacked(
-    model: Any, tokenizer: Any = None, field: str = "target.model"
-) -> "tuple[PreTrainedModel, Any]":
+def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> tuple[Model, Any]:
     """Returns a loaded model and its tokenizer, None if there is none.
 
     model: the model, it and its tokenizer as a pair, or a pipeline of transformers with both.

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.draft import ROOT
 from outrider.decoding.batching import batching
 from outrider.targets.passes.cached_model import CachedModel
@@ -17,9 +18,6 @@ from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import tree_mask
 from outrider.targets.self_test_text import differ
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 TAIL = 4
 """The number of tokens at the end of the test's text, which are read in several ways."""
@@ -40,7 +38,7 @@ class Subject:
     other_logits: those of `others`, after the text's head.
     """
 
-    model: "PreTrainedModel"
+    model: Model
     text: list[int]
     others: list[int]
     source: list[int] | None
@@ -54,7 +52,7 @@ class Subject:
 
 
 def read_at_once(
-    model: "PreTrainedModel", texts: Sequence[Sequence[int]], source: list[int] | None
+    model: Model, texts: Sequence[Sequence[int]], source: list[int] | None
 ) -> Float[Tensor, "texts tokens vocab"]:
     """Returns the logits of texts of one length, read in one pass."""
     ids = torch.tensor(texts, device=home(model))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, final
+from typing import final
 from weakref import WeakKeyDictionary
 
 import torch
 
 from outrider.base.errors import ConfigError, TargetError
+from outrider.base.pretrained import Model
 from outrider.base.torchrun import lost
 from outrider.contract.target import check_finite
 from outrider.targets.passes.cached_model import CachedModel
@@ -25,9 +26,6 @@ from outrider.targets.readings import (
     tree_differs,
 )
 from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -78,10 +76,10 @@ class SelfTest:
         yield Property("the first layers work as a model", self.layers)
 
 
-_results: "WeakKeyDictionary[PreTrainedModel, SelfTest]" = WeakKeyDictionary()
+_results: "WeakKeyDictionary[Model, SelfTest]" = WeakKeyDictionary()
 
 
-def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
+def self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model, tested once.
 
     It reads through the model's engine, unless that vouches for its passes.
@@ -98,12 +96,12 @@ def self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
     return _results[model]
 
 
-def is_exempt(model: "PreTrainedModel") -> bool:
+def is_exempt(model: Model) -> bool:
     """Returns whether a model's engine vouches for its passes."""
     return engine_of(model).vouches(model)
 
 
-def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTest:
+def run_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     """Returns what holds for a model, tested now, whatever its engine vouches for.
 
     The test's text exceeds a window of up to 64 tokens. A longer window is shortened for the test,
@@ -121,7 +119,7 @@ def run_self_test(model: "PreTrainedModel", start: Sequence[int] = ()) -> SelfTe
 
 
 @torch.no_grad()
-def _tested(model: "PreTrainedModel", start: list[int], window: int) -> SelfTest:
+def _tested(model: Model, start: list[int], window: int) -> SelfTest:
     length = max(len(start), HEAD, window + 1) + TAIL
     length = min(length, context_window(model) or length)
     if length < max(len(start), HEAD) + TAIL:  # the context window is too short for a test
@@ -154,7 +152,7 @@ def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest
     return replace(result, batches=batches)
 
 
-def _uncut(model: "PreTrainedModel") -> str:
+def _uncut(model: Model) -> str:
     """Returns why a model's first layers don't work as a model; "" if they do."""
     layers = depth(model)
     if layers < 2:
@@ -170,9 +168,7 @@ def _uncut(model: "PreTrainedModel") -> str:
     return ""
 
 
-def _read_in_parts(
-    model: "PreTrainedModel", start: list[int], length: int
-) -> tuple[CachedModel, Subject]:
+def _read_in_parts(model: Model, start: list[int], length: int) -> tuple[CachedModel, Subject]:
     """Returns a subject, and its text in a cache, after passes of several sizes and a rollback."""
     name = type(model).__name__
     drawn = ordinary_tokens(model, length - len(start) + 2)

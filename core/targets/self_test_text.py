@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.recurrent import NO_MASK, has_states
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 SHORT = 64
 """A window of up to this many tokens is tested unchanged; a longer one is shortened to `TINY`."""
@@ -40,7 +38,7 @@ def differ(logits: Float[Tensor, "rows vocab"], expected: Float[Tensor, "rows vo
     return not float(worst) <= (tolerance or EXACT)
 
 
-def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
+def ordinary_tokens(model: Model, count: int) -> list[int]:
     """Returns ids that differ from their neighbours, none of them special if possible."""
     config = model.config.to_dict() | model.config.get_text_config().to_dict()
     named = [value for name, value in config.items() if name.endswith(("token_id", "token_index"))]
@@ -51,7 +49,7 @@ def ordinary_tokens(model: "PreTrainedModel", count: int) -> list[int]:
     return [ids[(1 + step * number) % len(ids)] for number in range(count)]
 
 
-def beyond_a_test(model: "PreTrainedModel") -> str:
+def beyond_a_test(model: Model) -> str:
     """Returns why a short text can't test a model, worded to follow "since"; "" if it can.
 
     Recurrent states take no masks, and flash attention takes those of padding alone. GPT-Neo's
@@ -72,7 +70,7 @@ def beyond_a_test(model: "PreTrainedModel") -> str:
 
 
 @contextmanager
-def short_windows(model: "PreTrainedModel") -> Iterator[int]:
+def short_windows(model: Model) -> Iterator[int]:
     """Shortens long windows to `TINY` in the block, and yields the length of the longest window."""
     modules: Any = model.modules()
     configs = {id(config): config for m in modules if (config := getattr(m, "config", None))}

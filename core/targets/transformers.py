@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
+from outrider.base.pretrained import Model, Tokenizer
 from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import waiting
 from outrider.contract.constraint import Constraint
@@ -31,9 +32,6 @@ from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
 from outrider.targets.weight_files import WeightsOrigin, weight_files
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @final
@@ -122,8 +120,8 @@ class TransformersTarget(Target):
         settings.run(model, is_own=is_name)
         test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
-        self.model: PreTrainedModel = model
-        self.tokenizer: PreTrainedTokenizerBase | None = tokenizer
+        self.model: Model = model
+        self.tokenizer: Tokenizer | None = tokenizer
         self._origin = WeightsOrigin(model, weight_files(name) if is_name else [], quantize)
         self._fingerprint: str | None = None
         self._describe()

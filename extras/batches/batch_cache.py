@@ -3,17 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.draft import Draft
 from outrider.targets.passes.engine import Engine
 from outrider.targets.passes.pass_input import Pass
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 class BatchCache(ABC):
@@ -22,7 +20,7 @@ class BatchCache(ABC):
     model: the model that reads them.
     """
 
-    model: "PreTrainedModel"
+    model: Model
 
     @abstractmethod
     def join(self, active: Collection[int]) -> int:
@@ -63,9 +61,7 @@ class BatchEngine(Engine):
     """An engine that reads sequences side by side in its own way; all others have them padded."""
 
     @abstractmethod
-    def new_batch(
-        self, model: "PreTrainedModel", sequences: int, capacity: int
-    ) -> BatchCache | None:
+    def new_batch(self, model: Model, sequences: int, capacity: int) -> BatchCache | None:
         """Returns an empty cache for a batch of sequences; None for one that pads them.
 
         capacity: how many tokens of each to make room for at first.

@@ -1,12 +1,13 @@
 """What Outrider brings for several texts at once."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.round import Round
@@ -20,9 +21,6 @@ from outrider.extras.batches.batched import batched
 from outrider.extras.batches.continuous_batch import Batch, rounds_together
 from outrider.extras.batches.sessions import open_sessions, score_sessions
 from outrider.targets.self_test_text import differ
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -54,7 +52,7 @@ class SideBySide(Batching):
 
     def batch_differs(
         self,
-        model: "PreTrainedModel",
+        model: Model,
         text: Sequence[int],
         others: Sequence[int],
         logits: Float[Tensor, "tokens vocab"],

@@ -1,12 +1,13 @@
 """A batch that transformers' own modules read: sequences padded to one length, and masked."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft
 from outrider.extras.batches.batch_cache import BatchCache, NewTokens, part_of
@@ -15,9 +16,6 @@ from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 UNEVEN = 0.75
 """Attention runs sequence by sequence once they fill less than this share of the cache's width."""
@@ -30,7 +28,7 @@ class PaddedBatch(BatchCache):
     capacity: how many tokens to make room for at first, such as those of the longest prompt.
     """
 
-    def __init__(self, model: "PreTrainedModel", sequences: int, capacity: int = 0) -> None:
+    def __init__(self, model: Model, sequences: int, capacity: int = 0) -> None:
         self.model = model
         self._rows = BatchRows(sequences, capacity)
 

@@ -1,11 +1,12 @@
 """Sessions of one batch: the texts share a cache and their passes."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.target import Session
@@ -16,9 +17,6 @@ from outrider.targets.passes.cached_model import HIDDEN, state_number
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.placement import home
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 LONG = 8
 """Up to this many pending tokens are read along with other texts; more get a separate pass."""
@@ -82,10 +80,7 @@ class TogetherSession(Session):
 
 
 def open_sessions(
-    model: "PreTrainedModel",
-    prompts: Sequence[Sequence[int]],
-    needs: frozenset[str],
-    capacity: int = 0,
+    model: Model, prompts: Sequence[Sequence[int]], needs: frozenset[str], capacity: int = 0
 ) -> list[TogetherSession]:
     """Returns a session for each prompt, all on one cache.
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling, likeliest
@@ -24,9 +25,6 @@ from outrider.targets.passes.encoded import EncodedCache, decoder_start
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 WIDTH = 64
 """The most texts in progress at once; more would hardly be faster, and take more memory."""
@@ -83,7 +81,7 @@ class _Writing:
 
 
 def write(
-    model: "PreTrainedModel",
+    model: Model,
     eos: frozenset[int],
     prompts: Sequence[Sequence[int]],
     sampling: Sampling,
@@ -104,7 +102,7 @@ def write(
 
 @torch.no_grad()
 def write_turns(
-    model: "PreTrainedModel", eos: frozenset[int], texts: Iterable[Sequence[Turn]]
+    model: Model, eos: frozenset[int], texts: Iterable[Sequence[Turn]]
 ) -> Iterator[list[list[int]]]:
     """Yields what a decoder writes in each turn of a text, up to and including an id of `eos`.
 
@@ -130,9 +128,7 @@ def write_turns(
 
 
 def _fill(
-    batch: dict[int, _Writing],
-    model: "PreTrainedModel",
-    waiting: Iterator[tuple[int, Sequence[Turn]]],
+    batch: dict[int, _Writing], model: Model, waiting: Iterator[tuple[int, Sequence[Turn]]]
 ) -> bool:
     """Adds texts that wait, by number; returns whether there are any in progress."""
     joining = dict(islice(waiting, WIDTH - len(batch)))
@@ -154,7 +150,7 @@ def _fill(
 
 @torch.no_grad()
 def write_encoded(
-    model: "PreTrainedModel",
+    model: Model,
     eos: frozenset[int],
     sources: Sequence[Sequence[int]],
     sampling: Sampling,

@@ -1,13 +1,14 @@
 """The engine that compiles passes of a few sizes into graphs."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
 from outrider.base.errors import ConfigError
+from outrider.base.pretrained import Model
 from outrider.extras.cpu.compiled_cache import CompiledCache, takes_places, uncompiled
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.encoded import has_encoder
@@ -18,9 +19,6 @@ from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.self_test import self_test
 from outrider.targets.self_test_text import differ, ordinary_tokens
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 GRAPHS = 64
 """How many graphs a process may make."""
@@ -50,7 +48,7 @@ class CompiledPasses(Engine):
     def __init__(self, compiler: Compiler | None = None) -> None:
         self._compiler = compiler
 
-    def refusal(self, model: "PreTrainedModel") -> str:
+    def refusal(self, model: Model) -> str:
         name = type(model).__name__
         if has_states(model):
             return f"{name} keeps recurrent states beside its cache"
@@ -62,7 +60,7 @@ class CompiledPasses(Engine):
             return f"{attention(model)} takes no mask of a fixed size, as {' and '.join(FIXED)} do"
         return ""
 
-    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+    def prepare(self, model: Model, quantize: str | None = None) -> None:
         self_test(model)  # its modules: the graphs have other sizes than the passes of the test
         _require_static(model)
         mode = "reduce-overhead" if model.device.type == "cuda" else "default"
@@ -75,22 +73,22 @@ class CompiledPasses(Engine):
         dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
         _compiled[model] = (self._compiler or compile_it)(uncompiled(model))
 
-    def new_cache(self, model: "PreTrainedModel") -> GrowingCache | PassCache:
+    def new_cache(self, model: Model) -> GrowingCache | PassCache:
         if model not in _compiled:
             return super().new_cache(model)
         return CompiledCache(model, _compiled[model])
 
-    def runs_by(self, model: "PreTrainedModel") -> str:
+    def runs_by(self, model: Model) -> str:
         return "compiled passes"
 
     def layout(self, model: nn.Module) -> str:
         return "compiled" if model in _compiled else super().layout(model)
 
-    def can_repeat_test(self, model: "PreTrainedModel") -> bool:
+    def can_repeat_test(self, model: Model) -> bool:
         return model not in _compiled
 
 
-def _require_static(model: "PreTrainedModel") -> None:
+def _require_static(model: Model) -> None:
     """Raises `ConfigError` unless passes over a cache of fixed size are right, and one graph."""
     trace = torch.compile(uncompiled(model), backend="eager", fullgraph=True, dynamic=False)
     ids = torch.tensor([ordinary_tokens(model, 5)], device=model.device)

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
+from outrider.base.pretrained import Cache, Model
 from outrider.extras.batches.batch_cache import BatchEngine
 from outrider.extras.cpu import fused_decoder
 from outrider.extras.cpu.cpu_features import cpu_features
@@ -26,10 +27,6 @@ from outrider.extras.cpu.threads import one_thread
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
-
 QUANTIZE = {"int8": 8, "int4": 4}
 """The types that weights can be rounded to, with their bits."""
 
@@ -47,7 +44,7 @@ class PackedWeights(BatchEngine):
     automatic: ClassVar[bool] = True
     quantizes: ClassVar[tuple[str, ...]] = tuple(QUANTIZE)
 
-    def refusal(self, model: "PreTrainedModel") -> str:
+    def refusal(self, model: Model) -> str:
         wrapped = (weight for weight in model.parameters() if not is_unwrapped(weight))
         if (weight := next(wrapped, None)) is not None:  # such as torchao's rounded ones
             return f"its weights are {type(weight).__name__}"
@@ -57,7 +54,7 @@ class PackedWeights(BatchEngine):
             return "accelerate moves its parts between devices"
         return "" if can_pack(model) else NO_KERNEL
 
-    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+    def prepare(self, model: Model, quantize: str | None = None) -> None:
         if quantize is not None:
             require_native(model, f"quantize={quantize!r}")
         pack(model, bits=None if quantize is None else QUANTIZE[quantize])
@@ -68,7 +65,7 @@ class PackedWeights(BatchEngine):
             for part in network.modules():
                 note_engine(part, self)
 
-    def run_pass(self, model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+    def run_pass(self, model: Model, cache: Cache, inputs: PassInput) -> Pass:
         if fused_decoder.is_used_for(model):
             return fused_decoder.fused_pass(model, cache, inputs)
         return super().run_pass(model, cache, inputs)
@@ -78,26 +75,24 @@ class PackedWeights(BatchEngine):
     ) -> Tensor | None:
         return native_layer(layer, inputs, residual, **options)
 
-    def new_batch(
-        self, model: "PreTrainedModel", sequences: int, capacity: int
-    ) -> PackedBatch | None:
+    def new_batch(self, model: Model, sequences: int, capacity: int) -> PackedBatch | None:
         is_native = fused_decoder.is_native(model)
         return PackedBatch(model, sequences, capacity) if is_native else None
 
-    def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
+    def cache_dtype(self, model: Model) -> torch.dtype:
         return fused_decoder.cache_dtype(model)
 
-    def threads(self, model: "PreTrainedModel") -> AbstractContextManager[None]:
+    def threads(self, model: Model) -> AbstractContextManager[None]:
         return one_thread() if packing(model) == NATIVE else nullcontext()
 
     def layout(self, model: nn.Module) -> str:
         return packing(model) or "plain"
 
-    def runs_by(self, model: "PreTrainedModel") -> str:
+    def runs_by(self, model: Model) -> str:
         who = "the native library" if fused_decoder.is_native(model) else super().runs_by(model)
         return f"{who} on {stored_type(model)} weights"
 
-    def vouches(self, model: "PreTrainedModel") -> bool:
+    def vouches(self, model: Model) -> bool:
         """Returns whether the fused decoder runs a model: its masks and positions are our own.
 
         Each size of pass would leave a kernel in memory, too.

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad, rms_norm
 
+from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.attention import attention, gqa_mask, rotated, rotation_of
 from outrider.extras.cpu.native_weights import native_weights
@@ -21,10 +22,6 @@ from outrider.extras.cpu.packed_linear import (
     rounded,
 )
 from outrider.targets.passes.pass_input import Pass, PassInput, in_parts
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
 """The model types whose layers are: norm, attention, norm, gated feed-forward."""
@@ -42,7 +39,7 @@ class _AttentionInputs:
     widths: as in `PassInput`.
     """
 
-    cache: "Cache"
+    cache: Cache
     cache_dtype: torch.dtype
     texts: tuple[int, int]
     rotation: tuple[Tensor, Tensor]
@@ -58,12 +55,12 @@ class _AttentionInputs:
         return x[: batch * count].view(batch, count, -1, *dim)
 
 
-def is_used_for(model: "PreTrainedModel") -> bool:
+def is_used_for(model: Model) -> bool:
     """Returns whether it runs a model: the kind is supported, and the weights are packed."""
     return packing(_head(model)) is not None and supports(model)
 
 
-def supports(model: "PreTrainedModel") -> bool:
+def supports(model: Model) -> bool:
     """Returns whether the fused decoder can run a model.
 
     Models with attention windows or another activation function, and those that wrap another
@@ -80,17 +77,17 @@ def supports(model: "PreTrainedModel") -> bool:
     )
 
 
-def is_native(model: "PreTrainedModel") -> bool:
+def is_native(model: Model) -> bool:
     """Returns whether the native library runs a model's layers."""
     return is_used_for(model) and native_pass.is_used_for(model)
 
 
-def cache_dtype(model: "PreTrainedModel") -> torch.dtype:
+def cache_dtype(model: Model) -> torch.dtype:
     """Returns the precision of the keys and values in a model's cache."""
     return native_weights(model).cache_dtype if is_native(model) else _precision(model)
 
 
-def _precision(model: "PreTrainedModel") -> torch.dtype:
+def _precision(model: Model) -> torch.dtype:
     """Returns the precision of a model's states.
 
     It is the weights' own, or float32 if the native library multiplies them.
@@ -99,7 +96,7 @@ def _precision(model: "PreTrainedModel") -> torch.dtype:
     return torch.float32 if multiplies else model.dtype
 
 
-def fused_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+def fused_pass(model: Model, cache: Cache, inputs: PassInput) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
     A long chain is read in parts.
@@ -110,7 +107,7 @@ def fused_pass(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> P
     return in_parts(inputs, partial(run, model, cache))
 
 
-def _run_layers(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+def _run_layers(model: Model, cache: Cache, inputs: PassInput) -> Pass:
     """Runs all layers over the tokens at once.
 
     All products run on a rounded number of rows, which suits the packed kernels. The rows added to

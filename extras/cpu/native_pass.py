@@ -3,13 +3,14 @@
 import ctypes
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
+from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.attention import attention, gqa_mask
 from outrider.extras.cpu.c_structures import Layer, NativePass, Store
@@ -19,10 +20,6 @@ from outrider.extras.cpu.packed_linear import product
 from outrider.extras.cpu.threads import native_threads
 from outrider.targets.passes.growing_cache import extend_buffers
 from outrider.targets.passes.pass_input import Pass, PassInput
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
 
 LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
@@ -49,7 +46,7 @@ class Packing:
     prefixes: Int[Tensor, "2 rows"] | None
 
 
-def is_used_for(model: "PreTrainedModel") -> bool:
+def is_used_for(model: Model) -> bool:
     """Returns whether the library runs a model that the fused decoder supports."""
     base: Any = model.base_model
     attention = base.layers[0].self_attn
@@ -58,7 +55,7 @@ def is_used_for(model: "PreTrainedModel") -> bool:
 
 
 def native_pass(
-    model: "PreTrainedModel", cache: "Cache", inputs: PassInput, packing: Packing | None = None
+    model: Model, cache: Cache, inputs: PassInput, packing: Packing | None = None
 ) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
@@ -174,12 +171,12 @@ class _Rows:
         is_chain = self._pass.texts == 1 and self._inputs.mask is None
         return bool(self._pass.rows <= ROWS or is_chain or self._pass.owners)
 
-    def cached_bytes(self, cache: "Cache", dtype: torch.dtype) -> int:
+    def cached_bytes(self, cache: Cache, dtype: torch.dtype) -> int:
         """Returns the bytes of a layer's keys and values in a cache, all texts together."""
         heads = self.keys[..., 0, :]
         return 2 * heads.numel() * dtype.itemsize * int(cache.get_seq_length())
 
-    def stores(self, cache: "Cache", layers: int, dtype: torch.dtype) -> ctypes.Array[Store] | None:
+    def stores(self, cache: Cache, layers: int, dtype: torch.dtype) -> ctypes.Array[Store] | None:
         """Reserves cache space for the new tokens; returns each layer's buffers."""
         number = self.keys.new_empty(1, dtype=dtype)
         keys, values = number.expand_as(self.keys), number.expand_as(self.values)
@@ -192,7 +189,7 @@ class _Rows:
             *(Store(keys.data_ptr(), values.data_ptr(), keys.shape[2]) for keys, values in buffers)
         )
 
-    def _width(self, cache: "Cache") -> int:
+    def _width(self, cache: Cache) -> int:
         """Returns how far into a cache the rows may see."""
         if self._packing is not None:
             return int(self._packing.places[1].max()) + 1
@@ -211,7 +208,7 @@ class _Rows:
             last - first,
         )
 
-    def run_one_by_one(self, weights: NativeWeights, cache: "Cache", first: int, last: int) -> None:
+    def run_one_by_one(self, weights: NativeWeights, cache: Cache, first: int, last: int) -> None:
         """Runs the layers from `first` to `last` around a cache's own `update`."""
         native = library()
         assert native is not None

@@ -1,21 +1,19 @@
 """Where the native library finds a model's matrices, norms and rotation."""
 
 import ctypes
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from outrider.base.pretrained import Model
 from outrider.extras.cpu.attention import rotation_of
 from outrider.extras.cpu.byte_counter import stored_bytes
 from outrider.extras.cpu.c_structures import Entry, Exit, Layer
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 CHANGING = ("dynamic", "longrope")
 """Rotations whose frequencies depend on how long the text is."""
@@ -116,10 +114,10 @@ def _cache_dtype(layers: Any) -> torch.dtype:
     return torch.bfloat16 if is_bfloat16 else torch.float32
 
 
-_weights: "WeakKeyDictionary[PreTrainedModel, NativeWeights]" = WeakKeyDictionary()
+_weights: "WeakKeyDictionary[Model, NativeWeights]" = WeakKeyDictionary()
 
 
-def native_weights(model: "PreTrainedModel") -> NativeWeights:
+def native_weights(model: Model) -> NativeWeights:
     """Returns a model's weights, which are looked up once for each model."""
     if model not in _weights:
         _weights[model] = NativeWeights(model)

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.draft import Draft
 from outrider.extras.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.extras.batches.batch_rows import BatchRows
@@ -16,9 +17,6 @@ from outrider.extras.cpu.shared_prefixes import SharedPrefixes
 from outrider.targets.passes.pass_input import PART, Pass, PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 SHARED = 8
 """The fewest tokens that a prompt shares with another one's; reading fewer takes no longer."""
@@ -33,7 +31,7 @@ class PackedBatch(BatchCache):
     capacity: how many tokens to make room for at first, such as those of the longest prompt.
     """
 
-    def __init__(self, model: "PreTrainedModel", sequences: int, capacity: int = 0) -> None:
+    def __init__(self, model: Model, sequences: int, capacity: int = 0) -> None:
         self.model = model
         self._rows = BatchRows(sequences, capacity)
         self._prompts: list[list[int]] = [[] for _ in range(sequences)]  # as far as they are read

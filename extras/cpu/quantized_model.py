@@ -1,11 +1,12 @@
 """A copy of a model whose linear layers have weights of eight or four bits."""
 
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
+from outrider.base.pretrained import Model
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.extras.cpu.packed_linear import PackedLinear, require_native
 from outrider.extras.cpu.packed_matrix import Panels
@@ -13,11 +14,8 @@ from outrider.extras.cpu.panel_layout import DEPTH
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.module_copies import replace_modules
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
-
-def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "PreTrainedModel":
+def quantized(model: Model, setting: str, bits: int | None = 8) -> Model:
     """Returns a model with weights of eight or four bits, which shares all else with `model`.
 
     In float64, which proofs use, the weights are rounded but stored in float64.
@@ -44,12 +42,12 @@ def quantized(model: "PreTrainedModel", setting: str, bits: int | None = 8) -> "
         is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
         return result if is_kept else _quantized(module, 8)
 
-    result: PreTrainedModel = replace_modules(model, replaced)
+    result: Model = replace_modules(model, replaced)
     note_engine(result, PackedWeights())
     return result
 
 
-def loses_nothing(model: "PreTrainedModel") -> bool:
+def loses_nothing(model: Model) -> bool:
     """Returns whether a model that chose its own bits has four in every layer but the head.
 
     They are chosen where the weights are exact in them, as those of a GGUF file in Q4_1 are.

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
 from outrider.base.errors import OutriderError, RankEnded, TargetError, described
+from outrider.base.pretrained import Model
 from outrider.base.terminal import plain, remarks
 from outrider.base.torchrun import FIELD, rank
 from outrider.extras.ranks import launch
@@ -24,9 +25,6 @@ from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 from outrider.targets.passes.recurrent import has_states
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 IDLE = timedelta(days=30)
 """How long the other ranks wait for an order: the first may be idle for long."""
@@ -60,7 +58,7 @@ class Ranks(Engine):
 
     spreads = True
 
-    def refusal(self, model: "PreTrainedModel") -> str:
+    def refusal(self, model: Model) -> str:
         is_spread = (getattr(model, "tp_size", None) or 1) > 1
         return "" if is_spread else f"the model was loaded as a whole: expected {FIELD}=true"
 
@@ -76,7 +74,7 @@ class Ranks(Engine):
         launch.require_fit(config)
         return {"distributed_config": DistributedConfig(tp_plan="auto")}
 
-    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+    def prepare(self, model: Model, quantize: str | None = None) -> None:
         """Does what `take_part` does, and raises what it raises.
 
         Raises:
@@ -88,16 +86,16 @@ class Ranks(Engine):
         note_engine(model, self)  # the other ranks stay here
         take_part(model)
 
-    def new_cache(self, model: "PreTrainedModel") -> PassCache:
+    def new_cache(self, model: Model) -> PassCache:
         return SpreadCache(model)
 
-    def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
+    def table(self, model: Model, name: Table) -> Float[Tensor, "vocab width"]:
         assert _first is not None, "only the first rank has drafters"
         with _first.leading(name):
             return _gathered(model, name)
 
 
-def take_part(model: "PreTrainedModel") -> None:
+def take_part(model: Model) -> None:
     """On the first rank, starts to lead the others. On another, follows it, and ends the process.
 
     Raises:
@@ -124,7 +122,7 @@ def take_part(model: "PreTrainedModel") -> None:
 class FirstRank:
     """The first rank, which tells the others what to run."""
 
-    def __init__(self, model: "PreTrainedModel", orders: Any) -> None:
+    def __init__(self, model: Model, orders: Any) -> None:
         self._orders = orders
         self._together = self._broken = False
         self.dropped: list[int] = []
@@ -178,7 +176,7 @@ class SpreadCache(PassCache):
 
     _numbers = itertools.count()
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    def __init__(self, model: Model) -> None:
         assert _first is not None, "only the first rank has sessions"
         self._model, self._first = model, _first
         self._own, self._layers = GrowingCache(), depth(model)
@@ -215,7 +213,7 @@ def _gathered(model: Any, name: Table) -> Float[Tensor, "vocab width"]:
     return gathered
 
 
-def _follow(model: "PreTrainedModel", orders: Any) -> None:
+def _follow(model: Model, orders: Any) -> None:
     """Runs what the first rank orders, until that ends."""
     caches: dict[int, GrowingCache] = {}
     models = {depth(model): model}
@@ -240,5 +238,5 @@ def _follow(model: "PreTrainedModel", orders: Any) -> None:
 
 
 @torch.no_grad()
-def _run(model: "PreTrainedModel", order: Order, cache: GrowingCache) -> Pass:
+def _run(model: Model, order: Order, cache: GrowingCache) -> Pass:
     return run_modules(model, cache, order.inputs.to(model.device))

@@ -2,14 +2,17 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from outrider.extras.view.plotting import Rows, finish, plot_line, plot_mark, use_integer_ticks
+from outrider.extras.view.plotting import (
+    Axes,
+    Rows,
+    finish,
+    plot_line,
+    plot_mark,
+    use_integer_ticks,
+)
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.store import Run
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 ScoreTimes = Mapping[str, Mapping[int, float]]
 """By drafter and by the number of rows that a call scored, the median milliseconds of the call."""
@@ -44,7 +47,7 @@ def score_times(run: Run) -> ScoreTimes:
     }
 
 
-def plot_score_times(axes: "Axes", rows: Rows, *, times: Mapping[str, ScoreTimes]) -> None:
+def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes]) -> None:
     """Plots the time of a target call over the rows that it scores."""
     for label, curves in times.items():
         for drafter, curve in curves.items():
@@ -57,7 +60,7 @@ def plot_score_times(axes: "Axes", rows: Rows, *, times: Mapping[str, ScoreTimes
     finish(axes)
 
 
-def plot_pareto(axes: "Axes", rows: Rows) -> None:
+def plot_pareto(axes: Axes, rows: Rows) -> None:
     """Plots tokens a call against the cost of a round, with lines of equal speedup.
 
     The front joins the drafters that no other beats both in tokens and in cost.

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from outrider.extras.view import heat_map
 from outrider.extras.view.costs import ScoreTimes, plot_pareto, plot_score_times
 from outrider.extras.view.heat_map import plot_heat_map
 from outrider.extras.view.plotting import (
+    Axes,
+    Figure,
     Plot,
     Rows,
     drawn,
@@ -25,10 +26,6 @@ from outrider.extras.view.task_figures import categories_height, plots_by_task, 
 from outrider.lab.runs.table import columns_of
 from outrider.lab.statistics.intervals import FEWEST, Interval
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 XLABELS = {
     "alpha": "alpha (overlap of p and q), 95%",
     "alpha_rule": "acceptance under the rule, 95%",
@@ -38,7 +35,7 @@ XLABELS = {
 """The rates that are plotted with their intervals, each with its axis label."""
 
 
-def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, "Figure"]:
+def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
     """Returns the figures that the runs have data for, by name.
 
     times: the `score_times` of each run, by its label.
@@ -81,7 +78,7 @@ def _height(name: str, rows: Rows) -> float:
     return 3.4
 
 
-def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
+def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
     labels: list[str] = []
     for label, run in rows.items():
         for row in run:
@@ -101,7 +98,7 @@ def _plot_rate(axes: "Axes", rows: Rows, rate: str) -> None:
     axes.grid(axis="x", alpha=0.3)
 
 
-def _plot_depths(axes: "Axes", rows: Rows) -> None:
+def _plot_depths(axes: Axes, rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             points = _by_depth(row.depths)
@@ -129,7 +126,7 @@ def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Inter
     }
 
 
-def _plot_tokens(axes: "Axes", rows: Rows) -> None:
+def _plot_tokens(axes: Axes, rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
@@ -146,7 +143,7 @@ def _plot_tokens(axes: "Axes", rows: Rows) -> None:
     finish(axes)
 
 
-def _plot_speedups(axes: "Axes", rows: Rows) -> None:
+def _plot_speedups(axes: Axes, rows: Rows) -> None:
     for label, run in rows.items():
         for row in run:
             measured, prediction = row.rates["speedup"], row.prediction
@@ -167,7 +164,7 @@ def _plot_speedups(axes: "Axes", rows: Rows) -> None:
     finish(axes)
 
 
-def _plot_times(axes: "Axes", rows: Rows) -> None:
+def _plot_times(axes: Axes, rows: Rows) -> None:
     points: dict[str, list[tuple[int, float]]] = {}
     for run in rows.values():
         for row in run:
@@ -186,7 +183,7 @@ def _plot_times(axes: "Axes", rows: Rows) -> None:
     finish(axes)
 
 
-def _plot_predictions(axes: "Axes", rows: Rows) -> None:
+def _plot_predictions(axes: Axes, rows: Rows) -> None:
     top = 1.0
     for label, run in rows.items():
         for row in run:

@@ -1,11 +1,6 @@
 """Heat map: the speedup of each drafter in each run of a sweep over gamma."""
 
-from typing import TYPE_CHECKING
-
-from outrider.extras.view.plotting import Rows, say, short
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from outrider.extras.view.plotting import Axes, Rows, say, short
 
 Cells = dict[str, dict[str, float]]
 """Speedups, by the drafter and the run's label."""
@@ -27,7 +22,7 @@ def height(rows: Rows) -> float:
     return 1.6 + 0.3 * len(cells(rows))
 
 
-def plot_heat_map(axes: "Axes", rows: Rows) -> None:
+def plot_heat_map(axes: Axes, rows: Rows) -> None:
     """Plots a column for each run, by rising gamma; 1 is white, and a star is a drafter's best."""
     from matplotlib.colors import TwoSlopeNorm
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -13,6 +13,8 @@ from outrider import theory
 from outrider.base.terminal import plain
 from outrider.extras.view.plotting import (
     LINE_STYLES,
+    Axes,
+    Figure,
     Rows,
     beside,
     finish,
@@ -28,10 +30,6 @@ from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import caveats, cell
 from outrider.lab.runs.task_table import task_table
 from outrider.lab.statistics.intervals import Interval
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TOKENS = 128
 """The tokens of a sample in Chen et al.'s Figure 1."""
@@ -128,7 +126,7 @@ def _results(row: Row, task: str) -> tuple[str, str, str]:
     return "\n".join(scores) or "-", time, cell(rates["speedup"], "speedup")
 
 
-def chen_figure1(summaries: Sequence[Summary]) -> "Figure":
+def chen_figure1(summaries: Sequence[Summary]) -> Figure:
     """Returns Chen et al.'s (2302.01318) Figure 1: three panels over gamma.
 
     From the left: the time of 128 tokens, with its standard deviation over texts; the efficiency,
@@ -160,7 +158,7 @@ Point = tuple[float, float]
 
 
 def _panel(
-    axes: "Axes",
+    axes: Axes,
     rows: Rows,
     *,
     groups: Mapping[str, Sequence[Summary]],
@@ -259,5 +257,5 @@ TABLES: Mapping[str, Callable[[Sequence[Summary]], Table]] = {
 """By name, the papers' tables (Leviathan et al. 2211.17192, Chen et al. 2302.01318, Xia et al.
 2401.07851), and the rates that may have a column for each run."""
 
-FIGURES: Mapping[str, Callable[[Sequence[Summary]], "Figure"]] = {"chen_figure1": chen_figure1}
+FIGURES: Mapping[str, Callable[[Sequence[Summary]], Figure]] = {"chen_figure1": chen_figure1}
 """By name, the papers' figures."""

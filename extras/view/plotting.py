@@ -12,6 +12,8 @@ from outrider.lab.statistics.intervals import Interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+else:
+    Axes = Figure = Any  # what they stand for takes long to import
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#8c564b")
 """Colours that colour-blind people can tell apart (Okabe and Ito 2008), and two more."""
@@ -36,18 +38,17 @@ INK = "#010203"
 Rows = Mapping[str, Sequence[Row]]
 """The rows of each run, by its label."""
 
-Plot = Callable[["Axes", Rows], None]
+Plot = Callable[[Axes, Rows], None]
 
 
-def drawn(plot: Plot, rows: Rows, height: float) -> "Figure":
+def drawn(plot: Plot, rows: Rows, height: float) -> Figure:
     """Returns the figure of a plot, `height` inches high."""
     return beside([plot], rows, height)
 
 
-def beside(plots: Sequence[Plot], rows: Rows, height: float) -> "Figure":
+def beside(plots: Sequence[Plot], rows: Rows, height: float) -> Figure:
     """Returns a figure of several plots, one beside the other."""
-    import matplotlib
-    from matplotlib.figure import Figure
+    import matplotlib.figure
 
     inks: tuple[Any, ...] = (
         "text.color",
@@ -59,21 +60,23 @@ def beside(plots: Sequence[Plot], rows: Rows, height: float) -> "Figure":
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
     with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
-        figure = Figure(figsize=(WIDTH * len(plots), height), layout="constrained")
+        figure = matplotlib.figure.Figure(
+            figsize=(WIDTH * len(plots), height), layout="constrained"
+        )
         for axes, plot in zip(figure.subplots(1, len(plots), squeeze=False)[0], plots, strict=True):
             axes.spines[["top", "right"]].set_visible(False)
             plot(axes, rows)
     return figure
 
 
-def as_png(figure: "Figure") -> bytes:
+def as_png(figure: Figure) -> bytes:
     """Returns a figure as a PNG file with a white background."""
     file = BytesIO()
     figure.savefig(file, format="png", dpi=DPI)
     return file.getvalue()
 
 
-def as_svg(figure: "Figure", name: str) -> str:
+def as_svg(figure: Figure, name: str) -> str:
     """Returns a figure as an SVG element for a page, in the colours of the page.
 
     name: starts the ids inside, so that figures on one page keep theirs apart.
@@ -125,7 +128,7 @@ def line_style_of(rows: Rows, label: str, drafter: str) -> str:
     return LINE_STYLES[number % len(LINE_STYLES)]
 
 
-def say(axes: "Axes", x: float, y: float, name: str, figure: Interval | float) -> None:
+def say(axes: Axes, x: float, y: float, name: str, figure: Interval | float) -> None:
     """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
     axes.annotate(f"{name}: {told(figure)}", (x, y), visible=False)
 
@@ -143,7 +146,7 @@ def told(figure: Interval | float) -> str:
     return f"{figure.value:.3g} [{figure.low:.3g}, {figure.high:.3g}]"
 
 
-def _notes(figure: "Figure") -> Iterator[str]:
+def _notes(figure: Figure) -> Iterator[str]:
     """Yields an invisible circle for everything that was said, where it was drawn."""
     for axes in figure.axes:
         for note in axes.texts:
@@ -154,7 +157,7 @@ def _notes(figure: "Figure") -> Iterator[str]:
                 yield f'<circle class="note" cx="{x:.1f}" cy="{y:.1f}" r="5" data-note="{text}"/>'
 
 
-def use_integer_ticks(axes: "Axes") -> None:
+def use_integer_ticks(axes: Axes) -> None:
     """Has the x axis count in whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
@@ -162,7 +165,7 @@ def use_integer_ticks(axes: "Axes") -> None:
 
 
 def plot_line(
-    axes: "Axes",
+    axes: Axes,
     rows: Rows,
     label: str,
     drafter: str,
@@ -187,7 +190,7 @@ def plot_line(
 
 
 def plot_mark(
-    axes: "Axes",
+    axes: Axes,
     rows: Rows,
     label: str,
     drafter: str,
@@ -204,7 +207,7 @@ def plot_mark(
 
 
 def plot_interval(
-    axes: "Axes", figure: Interval, y: float, name: str, style: Mapping[str, Any]
+    axes: Axes, figure: Interval, y: float, name: str, style: Mapping[str, Any]
 ) -> None:
     """Plots a figure as a mark at height `y`, and its interval as a line. name: of its note."""
     if figure.low is not None and figure.high is not None:
@@ -228,7 +231,7 @@ def short(label: str) -> str:
     return label if len(label) <= LABEL else f"{label[: kept - 1]}…{label[-kept:]}"
 
 
-def finish(axes: "Axes") -> None:
+def finish(axes: Axes) -> None:
     """Adds the grid, and the legend above the axes, where it covers no data."""
     axes.grid(alpha=0.3)
     handles, labels = axes.get_legend_handles_labels()

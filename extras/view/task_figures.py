@@ -1,13 +1,18 @@
 """Figures by task: where each drafter is fast, and what is accepted of it."""
 
 import itertools
-from typing import TYPE_CHECKING
 
-from outrider.extras.view.plotting import Plot, Rows, finish, plot_interval, say, short, style_of
+from outrider.extras.view.plotting import (
+    Axes,
+    Plot,
+    Rows,
+    finish,
+    plot_interval,
+    say,
+    short,
+    style_of,
+)
 from outrider.lab.runs.row import Row
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plots_by_task(rows: Rows) -> dict[str, Plot]:
@@ -42,7 +47,7 @@ def _timed_tasks(rows: Rows) -> list[str]:
     return list(dict.fromkeys(tasks))
 
 
-def _plot_speedups(axes: "Axes", rows: Rows) -> None:
+def _plot_speedups(axes: Axes, rows: Rows) -> None:
     """Plots a band for each task, in which each drafter has a line of its own."""
     tasks, run = _timed_tasks(rows), _timed(rows)
     for number, task in enumerate(tasks):
@@ -73,7 +78,7 @@ def _by_category(rows: Rows) -> list[Row]:
     return [row for row in next(iter(rows.values())) if any(row.categories.values())]
 
 
-def _plot_categories(axes: "Axes", rows: Rows) -> None:
+def _plot_categories(axes: Axes, rows: Rows) -> None:
     """Plots a cell for each drafter and category, the more numerous ones below each other."""
     run, categories = _by_category(rows), _categories(rows)
     names = [short(name) for name in categories], [short(row.drafter) for row in run]

@@ -3,17 +3,12 @@
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from outrider import theory
-from outrider.extras.view.plotting import COLOURS, as_png, drawn, finish
+from outrider.extras.view.plotting import COLOURS, Axes, Figure, as_png, drawn, finish
 from outrider.theory import Values
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 ALPHAS = np.linspace(0, 1, 101)[:-1].tolist()
 """The alphas of a curve."""
@@ -22,12 +17,12 @@ TRACED = 24
 """How many tokens the traced text has."""
 
 
-def figure(name: str, values: Values) -> "Figure":
+def figure(name: str, values: Values) -> Figure:
     """Returns a figure by its name, a key of `FIGURES`."""
     return drawn(lambda axes, _: FIGURES[name](axes, values), {}, 3.4)
 
 
-def plot_tokens(axes: "Axes", values: Values) -> None:
+def plot_tokens(axes: Axes, values: Values) -> None:
     """Figure 2: the expected tokens per target call."""
     for gamma, colour in zip(values.gammas, _colours(), strict=False):
         tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
@@ -35,7 +30,7 @@ def plot_tokens(axes: "Axes", values: Values) -> None:
     _finish(axes, "expected tokens a target call")
 
 
-def plot_optimal_gamma(axes: "Axes", values: Values) -> None:
+def plot_optimal_gamma(axes: Axes, values: Values) -> None:
     """Figure 3: the gamma with the largest expected speedup."""
     for c, colour in zip(values.costs, _colours(), strict=False):
         gammas = [theory.optimal_gamma(alpha, c) for alpha in ALPHAS]
@@ -43,7 +38,7 @@ def plot_optimal_gamma(axes: "Axes", values: Values) -> None:
     _finish(axes, "gamma with the largest speedup")
 
 
-def plot_speedup(axes: "Axes", values: Values) -> None:
+def plot_speedup(axes: Axes, values: Values) -> None:
     """Figure 4: the speedup, and the factor by which the arithmetic operations grow."""
     for gamma, colour in zip(values.gammas, _colours(), strict=False):
         speedups = [theory.walltime_improvement(alpha, gamma, values.costs[0]) for alpha in ALPHAS]
@@ -53,7 +48,7 @@ def plot_speedup(axes: "Axes", values: Values) -> None:
     _finish(axes, "speedup (lines), operations (dashes)")
 
 
-def plot_trace(axes: "Axes", values: Values) -> None:
+def plot_trace(axes: Axes, values: Values) -> None:
     """Figure 5: the target's and the drafter's calls over time, for a text of `TRACED` tokens.
 
     Each text takes the expected number of rounds. The last row is plain decoding.
@@ -78,7 +73,7 @@ def plot_trace(axes: "Axes", values: Values) -> None:
     finish(axes)
 
 
-FIGURES: dict[str, Callable[["Axes", Values], None]] = {
+FIGURES: dict[str, Callable[[Axes, Values], None]] = {
     "figure2": plot_tokens,
     "figure3": plot_optimal_gamma,
     "figure4": plot_speedup,
@@ -100,7 +95,7 @@ def _colours() -> list[str]:
     return [*COLOURS] * 8
 
 
-def _finish(axes: "Axes", label: str) -> None:
+def _finish(axes: Axes, label: str) -> None:
     axes.set_xlabel("alpha")
     axes.set_ylabel(label)
     axes.set_xlim(0, 1)

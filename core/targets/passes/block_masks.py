@@ -1,20 +1,18 @@
 """Masks in the form of flex attention, whose kernels skip blocks that no token sees."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 
+from outrider.base.pretrained import Model
 from outrider.targets.passes.windows import LayerMasks
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 FLEX = "flex_attention"
 
 
-def block_masks(model: "PreTrainedModel", masks: LayerMasks) -> Any:
+def block_masks(model: Model, masks: LayerMasks) -> Any:
     """Returns a pass's masks as a model's attention takes them: as they are, unless it is flex.
 
     Flex attention takes a tensor to add, too, but its kernel for CPUs then writes beyond its memory
@@ -27,7 +25,7 @@ def block_masks(model: "PreTrainedModel", masks: LayerMasks) -> Any:
     return _block_mask(masks)
 
 
-def attention(model: "PreTrainedModel") -> str:
+def attention(model: Model) -> str:
     """Returns transformers' name of a model's attention, such as sdpa."""
     return str(getattr(model.config.get_text_config(), "_attn_implementation", None))
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.errors import TargetError, require
+from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.target import Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
@@ -20,9 +21,6 @@ from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.tree_mask import TreeMask, additive_mask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""
@@ -50,10 +48,7 @@ class CachedModel:
     """
 
     def __init__(
-        self,
-        model: "PreTrainedModel",
-        features: Collection[str] = (),
-        source: Sequence[int] | None = None,
+        self, model: Model, features: Collection[str] = (), source: Sequence[int] | None = None
     ) -> None:
         refuse_stateful(model)
         refuse_other_kind(model, encoder=source is not None)
@@ -174,7 +169,7 @@ def state_number(name: str) -> int:
     return int(name.partition(".")[2] or -1)
 
 
-def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
+def refuse_other_kind(model: Model, *, encoder: bool) -> None:
     """Raises `TargetError` unless a model has an encoder exactly if `encoder` is true."""
     if has_encoder(model) and not encoder:
         raise TargetError(
@@ -188,7 +183,7 @@ def refuse_other_kind(model: "PreTrainedModel", *, encoder: bool) -> None:
         )
 
 
-def refuse_stateful(model: "PreTrainedModel") -> None:
+def refuse_stateful(model: Model) -> None:
     """Raises `TargetError` if a model keeps a state that no cache can roll back."""
     name, others = type(model).__name__, layer_types(model) - (STATELESS | STATEFUL)
     if not has_states(model) and (getattr(model, "_is_stateful", False) or others):

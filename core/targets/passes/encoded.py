@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -10,20 +10,18 @@ from torch import Tensor
 from transformers.cache_utils import EncoderDecoderCache
 
 from outrider.base.errors import TargetError
+from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
-
-def has_encoder(model: "PreTrainedModel") -> bool:
+def has_encoder(model: Model) -> bool:
     """Returns whether a model has an encoder, which reads a source."""
     return bool(model.config.is_encoder_decoder)
 
 
-def decoder_start(model: "PreTrainedModel") -> list[int]:
+def decoder_start(model: Model) -> list[int]:
     """Returns the ids that the decoder's text begins with; none if the model has no encoder.
 
     Raises:
@@ -54,7 +52,7 @@ class EncodedCache(PassCache):
     sources: one for each text of a batch; they are padded at their ends, and masked there.
     """
 
-    def __init__(self, model: "PreTrainedModel", sources: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: Model, sources: Sequence[Sequence[int]]) -> None:
         self._model: Any = model
         longest = max(map(len, sources))
         padded = [[*source, *[0] * (longest - len(source))] for source in sources]

@@ -4,22 +4,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, require
+from outrider.base.pretrained import Cache, Model
 from outrider.plugins.registry import installed
 from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 from outrider.targets.passes.placement import weight_at_home
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
 
 AUTO, NONE = "auto", "none"
 """The settings that name no engine: the first that takes the model by itself, and none at all."""
@@ -50,7 +47,7 @@ class Engine(ABC):
     checks: ClassVar[str] = "outrider.testing.engines:CHECKS"
 
     @abstractmethod
-    def refusal(self, model: "PreTrainedModel") -> str:
+    def refusal(self, model: Model) -> str:
         """Returns why it can't run a model, worded to follow "since"; "" if it can."""
 
     def load_options(self, config: Any) -> dict[str, Any]:
@@ -61,7 +58,7 @@ class Engine(ABC):
         return {}
 
     @abstractmethod
-    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+    def prepare(self, model: Model, quantize: str | None = None) -> None:
         """Prepares a model that it can run, in place.
 
         Raises:
@@ -71,7 +68,7 @@ class Engine(ABC):
     def prepare_network(self, network: nn.Module) -> None:
         """Prepares the layers of a drafter's network for passes without gradients, in place."""
 
-    def run_pass(self, model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+    def run_pass(self, model: Model, cache: Cache, inputs: PassInput) -> Pass:
         """Appends tokens to one of transformers' caches, and returns their logits and states."""
         return run_modules(model, cache, inputs)
 
@@ -91,19 +88,19 @@ class Engine(ABC):
         """
         return None
 
-    def new_cache(self, model: "PreTrainedModel") -> "GrowingCache | PassCache":
+    def new_cache(self, model: Model) -> "GrowingCache | PassCache":
         """Returns an empty cache for one sequence."""
         return GrowingCache()
 
-    def table(self, model: "PreTrainedModel", name: Table) -> Float[Tensor, "vocab width"]:
+    def table(self, model: Model, name: Table) -> Float[Tensor, "vocab width"]:
         """Returns a model's input or output embeddings, as a whole."""
         return weight_at_home(model, getattr(model, f"get_{name}")())
 
-    def cache_dtype(self, model: "PreTrainedModel") -> torch.dtype:
+    def cache_dtype(self, model: Model) -> torch.dtype:
         """Returns the precision of the keys and values in a model's cache."""
         return model.dtype
 
-    def threads(self, model: "PreTrainedModel") -> AbstractContextManager[None]:
+    def threads(self, model: Model) -> AbstractContextManager[None]:
         """Returns a context in which passes run, and all that is computed between them."""
         return nullcontext()
 
@@ -111,11 +108,11 @@ class Engine(ABC):
         """Returns in a word how a model's passes are computed, where that changes last digits."""
         return "plain"
 
-    def runs_by(self, model: "PreTrainedModel") -> str:
+    def runs_by(self, model: Model) -> str:
         """Returns in a few words what computes a model's passes, for reports."""
         return "transformers' modules"
 
-    def vouches(self, model: "PreTrainedModel") -> bool:
+    def vouches(self, model: Model) -> bool:
         """Returns whether a model's passes are proved elsewhere, so that loading skips their test.
 
         By default the self-test reads a short text through the engine: chains, trees, batches,
@@ -123,7 +120,7 @@ class Engine(ABC):
         """
         return False
 
-    def can_repeat_test(self, model: "PreTrainedModel") -> bool:
+    def can_repeat_test(self, model: Model) -> bool:
         """Returns whether the self-test can run on request; it has passes of many sizes."""
         return True
 
@@ -136,10 +133,10 @@ class Engine(ABC):
 class Modules(Engine):
     """Runs a model by transformers' own modules; there is nothing to prepare."""
 
-    def refusal(self, model: "PreTrainedModel") -> str:
+    def refusal(self, model: Model) -> str:
         return ""
 
-    def prepare(self, model: "PreTrainedModel", quantize: str | None = None) -> None:
+    def prepare(self, model: Model, quantize: str | None = None) -> None:
         """Leaves the model as it is."""
 
 
@@ -175,11 +172,7 @@ def require_engine(optimize: str, setting: str) -> None:
 
 
 def use_engine(
-    model: "PreTrainedModel",
-    optimize: str = AUTO,
-    quantize: str | None = None,
-    *,
-    role: str = "target",
+    model: Model, optimize: str = AUTO, quantize: str | None = None, *, role: str = "target"
 ) -> None:
     """Prepares a model for the engine that a setting names.
 

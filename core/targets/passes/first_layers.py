@@ -4,27 +4,25 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, OutriderError, require
+from outrider.base.pretrained import Model
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
 COUNTS = ("decoder_layers", "num_hidden_layers", "num_layers")
 """The fields of a config that may count layers."""
 
 
-def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedModel":
+def first_layers(model: Model, layers: int | None) -> Model:
     """Returns a model of the first `layers` layers of `model`, which shares all of its tensors.
 
     A short pass proves that exactly these layers run. A model that is spread over ranks can't be
@@ -38,7 +36,7 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-    short: PreTrainedModel = _cut(model, total, layers)
+    short: Model = _cut(model, total, layers)
     is_cut = short is not model
     if is_cut:
         short.config = _shorter_config(model, field, range(layers))
@@ -50,7 +48,7 @@ def first_layers(model: "PreTrainedModel", layers: int | None) -> "PreTrainedMod
     return short
 
 
-def without_final_norm(model: "PreTrainedModel", layers: int) -> "PreTrainedModel":
+def without_final_norm(model: Model, layers: int) -> Model:
     """Returns the first `layers` layers of `model`, whose states no norm follows.
 
     It shares all of its tensors. A short pass proves that the states are the same.
@@ -59,7 +57,7 @@ def without_final_norm(model: "PreTrainedModel", layers: int) -> "PreTrainedMode
         ConfigError: `model` does not have more layers than that, or can't be cut there.
     """
     norm = last_norm(model)
-    cut: PreTrainedModel = replace_modules(
+    cut: Model = replace_modules(
         first_layers(model, layers), lambda module: nn.Identity() if module is norm else None
     )
     expected, states = _states(model, layers), _states(cut, -1)
@@ -70,7 +68,7 @@ def without_final_norm(model: "PreTrainedModel", layers: int) -> "PreTrainedMode
 
 
 @torch.no_grad()
-def _states(model: "PreTrainedModel", number: int) -> Float[Tensor, "1 tokens width"]:
+def _states(model: Model, number: int) -> Float[Tensor, "1 tokens width"]:
     """Returns the states of a short text, by the number that transformers gives them."""
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=home(model))
@@ -78,7 +76,7 @@ def _states(model: "PreTrainedModel", number: int) -> Float[Tensor, "1 tokens wi
     return engine_of(model).run_pass(model, GrowingCache(), inputs).states[number]
 
 
-def last_norm(model: "PreTrainedModel") -> nn.Module:
+def last_norm(model: Model) -> nn.Module:
     """Returns the norm between a model's last layer and its head.
 
     Raises:
@@ -95,7 +93,7 @@ def last_norm(model: "PreTrainedModel") -> nn.Module:
     return norm
 
 
-def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedModel":
+def some_layers(model: Model, kept: Sequence[int]) -> Model:
     """Returns a model of the layers of `model` in `kept`, which shares all of its tensors.
 
     Its layers are renumbered, since its cache has no gaps. Whether they work as a model is not
@@ -114,7 +112,7 @@ def some_layers(model: "PreTrainedModel", kept: Sequence[int]) -> "PreTrainedMod
         layers: Any = module
         return nn.ModuleList(_numbered(layers[old], new) for new, old in enumerate(kept))
 
-    short: PreTrainedModel = replace_modules(model, shorter)
+    short: Model = replace_modules(model, shorter)
     require(short is not model, "target", type(model).__name__, "a model with a list of layers")
     short.config = _shorter_config(model, field, kept)
     return short
@@ -131,12 +129,12 @@ def _numbered(module: Any, number: int) -> Any:
     return duplicate
 
 
-def depth(model: "PreTrainedModel") -> int:
+def depth(model: Model) -> int:
     """Returns the number of a model's layers; of its decoder, if it has an encoder too."""
     return _layer_count(model)[1]
 
 
-def _layer_count(model: "PreTrainedModel") -> tuple[str, int]:
+def _layer_count(model: Model) -> tuple[str, int]:
     """Returns the config's field that counts a model's (or its decoder's) layers, and their number.
 
     It is the field whose number is the length of a list of layers. The `num_hidden_layers` of

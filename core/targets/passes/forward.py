@@ -3,22 +3,18 @@
 import inspect
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from outrider.base.pretrained import Cache, Model
 from outrider.targets.passes.block_masks import block_masks
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.windows import layer_masks
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers.cache_utils import Cache
-
 
 CACHE_ARGUMENTS = ("cache", "cache_params", "past_key_values")
 """Names of a cache: every model's since transformers 5.24, before that Mamba's and the others'."""
 
 
-def run_modules(model: "PreTrainedModel", cache: "Cache", inputs: PassInput) -> Pass:
+def run_modules(model: Model, cache: Cache, inputs: PassInput) -> Pass:
     """Appends tokens to one of transformers' caches, and returns their logits and states."""
     forward = type(model).forward
     options: dict[str, Any] = {cache_argument(forward): cache}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,14 +18,12 @@ from transformers.cache_utils import (
 from transformers.cache_utils import DynamicLayer as AttentionLayer
 
 from outrider.base.errors import TargetError
+from outrider.base.pretrained import Model
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingLayer
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 STATEFUL = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding"})
 """Types of layers with a recurrent state, a convolution's last inputs, or both."""
@@ -40,12 +38,12 @@ NO_MASK = "its states take each token in turn"
 """The reason for having no trees and no padding, for messages."""
 
 
-def layer_types(model: "PreTrainedModel") -> frozenset[str]:
+def layer_types(model: Model) -> frozenset[str]:
     """Returns the types of a model's layers, where its configuration names them."""
     return frozenset(getattr(model.config.get_text_config(), "layer_types", None) or ())
 
 
-def has_states(model: "PreTrainedModel") -> bool:
+def has_states(model: Model) -> bool:
     """Returns whether a model has layers with states, and no layers but those that are known."""
     types = layer_types(model)
     return bool(types & STATEFUL) and types <= STATEFUL | STATELESS
@@ -71,7 +69,7 @@ class RecurrentCache(PassCache):
     first. After a rollback beyond the snapshot, the whole text is read again.
     """
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
         self._text: Int[Tensor, "texts tokens"] | None = None
         self._begin()
@@ -168,7 +166,7 @@ class _Layers(Cache):
     length: the number of tokens read. Not every model has an attention layer that counts them.
     """
 
-    def __init__(self, model: "PreTrainedModel") -> None:
+    def __init__(self, model: Model) -> None:
         super().__init__(layers=[_growing(x) for x in DynamicCache(config=model.config).layers])
         self.length = 0
 
@@ -200,10 +198,10 @@ def _copy(state: Tensor | None) -> Tensor | None:
     return None if state is None else state.clone()
 
 
-_copies: "WeakKeyDictionary[PreTrainedModel, PreTrainedModel]" = WeakKeyDictionary()
+_copies: "WeakKeyDictionary[Model, Model]" = WeakKeyDictionary()
 
 
-def _continuing(model: "PreTrainedModel") -> "PreTrainedModel":
+def _continuing(model: Model) -> Model:
     """Returns a model whose layers all continue from their states; it shares all tensors."""
     if model not in _copies:
         _copies[model] = replace_modules(model, _replacement)

@@ -1,15 +1,13 @@
 """Windows: how far back each layer of a model sees, applied to the masks of trees and batches."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.targets.passes.tree_mask import additive_mask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 SLIDING, CHUNKED = "sliding_attention", "chunked_attention"
 
@@ -17,7 +15,7 @@ LayerMasks = Tensor | dict[str, Tensor]
 """A mask for all layers, or one for each type of layer, as transformers' decoders take them."""
 
 
-def layer_masks(model: "PreTrainedModel", mask: Float[Tensor, "batch 1 tokens all"]) -> LayerMasks:
+def layer_masks(model: Model, mask: Float[Tensor, "batch 1 tokens all"]) -> LayerMasks:
     """Returns a mask narrowed to the window of each type of layer.
 
     A mask that is passed to a decoder replaces the decoder's own, and so its windows.
@@ -56,14 +54,14 @@ def in_chunk(sees: Bool[Tensor, "*rows all"], size: int) -> Bool[Tensor, "*rows 
     return sees & (positions // size == positions[..., -1:] // size)
 
 
-def context_window(model: "PreTrainedModel") -> int | None:
+def context_window(model: Model) -> int | None:
     """Returns the length of the longest text that a model takes, in tokens; None for no limit."""
     config: Any = model.config.get_text_config()
     limits = (getattr(config, "max_position_embeddings", None), longrope_window(model))
     return min((int(limit) for limit in limits if limit and limit > 0), default=None)
 
 
-def longrope_window(model: "PreTrainedModel") -> int | None:
+def longrope_window(model: Model) -> int | None:
     """Returns the original window of a model with LongRoPE, in tokens; None for any other.
 
     LongRoPE (2402.13753) rotates by other factors once a pass reaches beyond the original window,

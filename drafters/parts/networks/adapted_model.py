@@ -1,19 +1,17 @@
 """AdaptedModel: a target's first layers with an adapter on top, and the caches of both."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.tree_mask import TreeMask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -23,7 +21,7 @@ class AdaptedModel:
     below: the target's layers below the adapter, without a final norm.
     """
 
-    def __init__(self, below: "PreTrainedModel", adapter: Adapter) -> None:
+    def __init__(self, below: Model, adapter: Adapter) -> None:
         self._cached, self._adapter = CachedModel(below), adapter
         self._own = KeysAndValues()
 
@@ -74,7 +72,7 @@ class AdaptedModel:
 
 
 def cached_model(
-    model: "PreTrainedModel", adapter: Adapter | None, source: Sequence[int] | None = None
+    model: Model, adapter: Adapter | None, source: Sequence[int] | None = None
 ) -> CachedModel | AdaptedModel:
     """Returns a model with an empty cache, and the adapter on top if there is one.
 

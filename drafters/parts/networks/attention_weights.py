@@ -1,21 +1,19 @@
 """What a model's tokens attend to, by transformers' eager attention."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @torch.no_grad()
 def attention_weights(
-    model: "PreTrainedModel", cache: GrowingCache, ids: Int[Tensor, "1 tokens"]
+    model: Model, cache: GrowingCache, ids: Int[Tensor, "1 tokens"]
 ) -> list[Float[Tensor, "1 heads tokens all"]]:
     """Appends tokens to a cache, and returns by layer how much they attend to each token.
 
@@ -33,7 +31,7 @@ def attention_weights(
     return [weights for weights in output.attentions or () if weights is not None]
 
 
-def shows_attention(model: "PreTrainedModel") -> bool:
+def shows_attention(model: Model) -> bool:
     """Returns whether each of a model's layers shows what it attends to, tested on two tokens."""
     size = int(model.config.get_text_config().vocab_size)
     ids = torch.tensor([[size // 2, size // 3]], device=model.device)

@@ -1,12 +1,13 @@
 """CachedText: a language model that follows a text, and reads each token only once."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapted_model import AdaptedModel, cached_model
@@ -16,9 +17,6 @@ from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.tree_mask import TreeMask
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @final
@@ -34,9 +32,7 @@ class CachedText:
     adapter: a network on top of the model's last layer, in place of its head.
     """
 
-    def __init__(
-        self, model: "PreTrainedModel", vocab_size: int, adapter: Adapter | None = None
-    ) -> None:
+    def __init__(self, model: Model, vocab_size: int, adapter: Adapter | None = None) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
         table: Any = model.get_input_embeddings()

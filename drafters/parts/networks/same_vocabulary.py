@@ -1,21 +1,17 @@
 """Whether a draft model's token ids mean the same as the target's."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.base.errors import ConfigError
+from outrider.base.pretrained import Model
 from outrider.contract.target import Target
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 PADDING = 1024
 """The most ids without a token that a vocabulary is padded with, for the sake of fast products."""
 
 
-def require_same_vocabulary(
-    model: "PreTrainedModel", tokenizer: Any, target: Target, *, hint: str
-) -> None:
+def require_same_vocabulary(model: Model, tokenizer: Any, target: Target, *, hint: str) -> None:
     """Raises `ConfigError` unless a model's token ids mean the same as the target's.
 
     tokenizer: the model's; None compares the sizes of the vocabularies, which may be padded.

@@ -1,11 +1,12 @@
 """Drafts with a shared key-value cache: they continue from the target's keys and values."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -17,9 +18,6 @@ from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.tree_mask import TreeMask
 from outrider.targets.passes.windows import context_window
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 TOGETHER = 64
 """The most drafts in one pass: in a larger one, their logits could differ in the last bits."""
@@ -35,11 +33,7 @@ class SharedKVDrafting:
     """
 
     def __init__(
-        self,
-        model: "PreTrainedModel",
-        vocab_size: int,
-        shape: Shape,
-        adapter: Adapter | None = None,
+        self, model: Model, vocab_size: int, shape: Shape, adapter: Adapter | None = None
     ) -> None:
         self._model, self._vocab_size = model, vocab_size
         self._shape, self._adapter = shape, adapter

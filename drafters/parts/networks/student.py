@@ -2,21 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from outrider.base.pretrained import Model
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import AUTO, engine_of, use_engine
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 MARK = "tables"
 """The entry of a student's config that says that its embeddings and head are the target's."""
@@ -36,7 +34,7 @@ def borrows(folder: Path) -> bool:
 
 
 def save_student(
-    student: "PreTrainedModel",
+    student: Model,
     folder: Path,
     dtype: torch.dtype = torch.float16,
     *,
@@ -64,7 +62,7 @@ def save_student(
 
 def read_student(
     folder: Path, target: Target, optimize: str = AUTO, quantize: str | None = None
-) -> "PreTrainedModel":
+) -> Model:
     """Returns the model in a folder with the target's embeddings and head, ready to draft.
 
     If it has a mask token, its embedding follows the target's last one. If it has a vocabulary of
@@ -103,7 +101,7 @@ def read_student(
         engine_of(target.model).prepare_network(model)
     else:
         use_engine(model, optimize, quantize, role="drafter")
-    student: PreTrainedModel = model
+    student: Model = model
     return student
 
 
@@ -134,7 +132,7 @@ def with_mask(embeddings: nn.Module, mask: Float[Tensor, "width"]) -> nn.Embeddi
     return nn.Embedding(len(rows), rows.shape[1], _weight=rows, _freeze=True)
 
 
-def _table_names(model: "PreTrainedModel") -> list[str]:
+def _table_names(model: Model) -> list[str]:
     """Returns the names of the embeddings and the head among a model's tensors."""
     untyped: Any = model
     tables = (untyped.get_input_embeddings(), untyped.get_output_embeddings())

@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -14,9 +15,6 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.windows import context_window
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 OWN_TOKENS = 2
 """How many tokens of its own the model may write for each token of a draft."""
@@ -31,7 +29,7 @@ class TranslatedModel:
     Raises `ConfigError` if their tokenizers can't be compared.
     """
 
-    def __init__(self, model: "PreTrainedModel", tokenizer: Any, target: Target) -> None:
+    def __init__(self, model: Model, tokenizer: Any, target: Target) -> None:
         size = int(model.config.get_text_config().vocab_size)
         self.translation: Translation = Translation(tokenizer, size, target)
         self._own = OwnText(self.translation)

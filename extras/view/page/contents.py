@@ -4,7 +4,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from outrider.extras.view.across import config_differences, pairs_across
 from outrider.extras.view.costs import score_times
@@ -15,7 +15,7 @@ from outrider.extras.view.page.rates import columns, lines
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.tasks import leaders, named_rows, task_tables
 from outrider.extras.view.page.texts import questions
-from outrider.extras.view.plotting import as_svg, named
+from outrider.extras.view.plotting import Figure, as_svg, named
 from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
 from outrider.lab.runs.conclusion import conclusion, conclusion_of
 from outrider.lab.runs.pair_table import family
@@ -23,9 +23,6 @@ from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CAPTIONS = {
     "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
@@ -78,7 +75,7 @@ class Follow:
     milliseconds: int = 5000
 
 
-def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
+def drawings(summaries: Mapping[str, Summary]) -> dict[str, Figure]:
     """Returns the figures of some runs, by name; none if no prompt is finished.
 
     summaries: by the run's label.
@@ -94,7 +91,7 @@ def drawings(summaries: Mapping[str, Summary]) -> dict[str, "Figure"]:
 
 def runs_page(
     summaries: Mapping[str, Summary],
-    drawn: Mapping[str, "Figure"],
+    drawn: Mapping[str, Figure],
     *,
     follow: Follow | None = None,
     key: str = "",
