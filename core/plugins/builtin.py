@@ -1,13 +1,12 @@
 """Built-in parts: those of the core, and where the plugins of the other folders are."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
 COMMANDS = "outrider.cli.commands"
 SETTINGS = "outrider.cli.settings"
@@ -38,7 +37,7 @@ def register_targets(register: Register) -> None:
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     generate = Command(
         "generate",
         "write a text",

@@ -25,6 +25,9 @@ class Register(Protocol):
     ) -> None: ...
 
 
+RegisterCommand = Callable[[Command], None]
+
+
 @hookspec
 def register_drafters(register: Register) -> None:
     """Registers drafters: `register("my_bigram", MyBigram)`."""
@@ -81,7 +84,7 @@ def register_launchers(register: Register) -> None:
 
 
 @hookspec
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     """Registers commands: `register(Command("view", "look at runs", "my_package:view"))`."""
 
 

@@ -1,15 +1,13 @@
 """Registers the commands of those who write parts: `check`, `plugins` and `new-plugin`."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 
 HERE = "outrider.extras.authoring"
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     settings = f"{HERE}.settings:Check"
     run = f"{HERE}.check:check"
     register(Command("check", "prove a part", run, json=True, settings=settings))

@@ -1,13 +1,11 @@
 """Registers the command `beams`."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.beams.command:beams"
     settings = "outrider.extras.beams.settings:Beams"
     register(Command("beams", "faster beam search", run, json=True, settings=settings))

@@ -1,13 +1,11 @@
 """Registers the command `bench`."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.bench.command:bench"
     settings = "outrider.extras.bench.settings:Bench"
     about = "beside other libraries"

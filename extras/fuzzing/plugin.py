@@ -1,13 +1,11 @@
 """Registers the command `fuzz`."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.fuzzing.command:fuzz"
     settings = "outrider.extras.fuzzing.command_settings:Fuzz"
     about = "try random combinations"

@@ -1,15 +1,13 @@
 """Registers the commands for serving with vLLM."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 
 SERVING = "outrider.extras.serving"
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run, settings = f"{SERVING}.serve_config:serve_config", f"{SERVING}.settings:ServeConfig"
     about = "the same drafter in vLLM"
     register(Command("serve-config", about, run, settings=settings, extra="serving"))

@@ -1,13 +1,11 @@
 """Registers the command `theory`, and the profiles of drafters that it reads."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.theory.command:theory"
     settings = "outrider.extras.theory.settings:Theory"
     about = "the papers' predictions"

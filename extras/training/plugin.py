@@ -1,9 +1,7 @@
 """Registers the command `train`, and the recipes that it knows by name."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
 TRAINING = "outrider.extras.training"
 
@@ -26,7 +24,7 @@ NETWORKS = (
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = f"{TRAINING}.command:train"
     settings = f"{TRAINING}.settings:Train"
     about = "train a drafter or a policy"

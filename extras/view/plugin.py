@@ -1,13 +1,11 @@
 """Registers the commands `report` and `view`, and what they show of a run at its end."""
 
-from collections.abc import Callable
-
 from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
 
 @hookimpl
-def register_commands(register: Callable[[Command], None]) -> None:
+def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.view.report_command:report"
     register(Command("report", "gather runs of compare", run, plain=True, json=True, extra="view"))
     run = "outrider.extras.view.command:view"
