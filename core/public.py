@@ -48,13 +48,7 @@ __all__ = [
 
 from typing import TYPE_CHECKING, Any
 
-from outrider.base.errors import (
-    ConfigError,
-    DrafterError,
-    OutriderError,
-    PluginError,
-    TargetError,
-)
+from outrider.base.errors import ConfigError, DrafterError, OutriderError, PluginError, TargetError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens

@@ -40,11 +40,7 @@ class Eagle3Network(FeatureNetwork):
     family = "eagle3"
 
     def __init__(
-        self,
-        target: Target,
-        vocabulary: Vocabulary,
-        *,
-        config: Eagle3Config | None = None,
+        self, target: Target, vocabulary: Vocabulary, *, config: Eagle3Config | None = None
     ) -> None:
         super().__init__()
         own = target.model.config.get_text_config()

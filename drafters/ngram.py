@@ -73,11 +73,7 @@ class NGram(Drafter):
 
     @checked("drafter")
     def __init__(
-        self,
-        order: Count = 2,
-        counts: str = "context",
-        save: str | None = None,
-        tree: Any = None,
+        self, order: Count = 2, counts: str = "context", save: str | None = None, tree: Any = None
     ) -> None:
         self._order = order
         self._shape = parse_tree(tree)

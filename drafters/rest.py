@@ -39,12 +39,7 @@ class Rest(Drafter):
 
     @checked("drafter")
     def __init__(
-        self,
-        path: str,
-        max_n: Count = 16,
-        min_n: Count = 2,
-        most: Count = 5000,
-        tree: bool = False,
+        self, path: str, max_n: Count = 16, min_n: Count = 2, most: Count = 5000, tree: bool = False
     ) -> None:
         require(min_n <= max_n, "drafter.min_n", min_n, f"at most max_n, which is {max_n}")
         self._path = path

@@ -51,9 +51,7 @@ class Cactus(Towards):
 
     @checked("verifier")
     def __init__(
-        self,
-        budget: NonNegative = 0.1,
-        divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv",
+        self, budget: NonNegative = 0.1, divergence: Annotated[str, OneOf(DIVERGENCES)] = "tv"
     ) -> None:
         self.budget: Budget = Budget(budget, divergence)
 

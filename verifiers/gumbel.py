@@ -34,8 +34,7 @@ class Gumbel(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         return matching(
-            draft,
-            lambda node, depth: chance.race(scores.after(node), scores.start + depth),
+            draft, lambda node, depth: chance.race(scores.after(node), scores.start + depth)
         )
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:

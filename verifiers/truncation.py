@@ -36,10 +36,7 @@ class Truncation(Verifier):
     examples: ClassVar[tuple[VerifierExample, ...]] = (
         # The tokens of .06 and .04 are below the threshold of .09; the others keep their ratio.
         VerifierExample(
-            p=(0.6, 0.3, 0.06, 0.04),
-            q=(0.25,) * 4,
-            accepted=0.5,
-            text=(2 / 3, 1 / 3, 0.0, 0.0),
+            p=(0.6, 0.3, 0.06, 0.04), q=(0.25,) * 4, accepted=0.5, text=(2 / 3, 1 / 3, 0.0, 0.0)
         ),
     )
 

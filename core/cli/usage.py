@@ -109,8 +109,7 @@ def command_help(command: Command) -> str:
         _section(listed, [_line(name, *row) for name, row in groups.items()]),
         _section("Settings:", [_line(name, *row) for name, row in values.items()]),
         ALL_SETTINGS.format(
-            command=command.name,
-            as_json=", `--json` prints it as JSON" if command.json else "",
+            command=command.name, as_json=", `--json` prints it as JSON" if command.json else ""
         ),
     ]
     return "\n\n".join(filter(None, parts))

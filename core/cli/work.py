@@ -35,10 +35,7 @@ class Work(AbstractContextManager["Work"], ABC):
 
     @abstractmethod
     def measure(
-        self,
-        questions: Sequence[Question],
-        done: Sequence[Measurement],
-        watch: Watch | None = None,
+        self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
         """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
 
@@ -75,10 +72,7 @@ class OneProcess(Work):
         )
 
     def measure(
-        self,
-        questions: Sequence[Question],
-        done: Sequence[Measurement],
-        watch: Watch | None = None,
+        self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
         inputs, warmed, self._warmed = self.inputs, self._warmed, True
         yield from measure(

@@ -24,9 +24,7 @@ def token_logprobs(
     values, ids = rows.topk(min(count, rows.shape[-1]))
     return tuple(
         TokenLogprob(
-            logprob,
-            rank,
-            tuple((id, value) for id, value in top if value > float("-inf")),
+            logprob, rank, tuple((id, value) for id, value in top if value > float("-inf"))
         )
         for logprob, rank, top in zip(
             chosen[:, 0].tolist(),

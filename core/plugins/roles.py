@@ -27,9 +27,7 @@ class Role:
 
 ROLES: dict[str, Role] = {
     "target": Role(
-        "register_targets",
-        "the model whose text is wanted",
-        "outrider.contract.target:Target",
+        "register_targets", "the model whose text is wanted", "outrider.contract.target:Target"
     ),
     "drafter": Role(
         "register_drafters", "what proposes tokens", "outrider.contract.drafter:Drafter"
@@ -39,9 +37,7 @@ ROLES: dict[str, Role] = {
     ),
     "policy": Role("register_policies", "how long to draft", "outrider.contract.policy:Policy"),
     "engine": Role(
-        "register_engines",
-        "what runs a model's passes",
-        "outrider.targets.passes.engine:Engine",
+        "register_engines", "what runs a model's passes", "outrider.targets.passes.engine:Engine"
     ),
     "constraint": Role(
         "register_constraints",

@@ -58,11 +58,7 @@ TEMPLATES = {
         "outrider generate target={name} prompt=[0,1] drafter=bigram",
         "cache",
     ),
-    "engine": Template(
-        "An engine",
-        "{class_name}",
-        "outrider generate target.optimize={name}",
-    ),
+    "engine": Template("An engine", "{class_name}", "outrider generate target.optimize={name}"),
     "constraint": Template(
         "A constraint",
         "{class_name}",
@@ -82,9 +78,7 @@ TEMPLATES = {
         "partial",
     ),
     "report": Template(
-        "A logger of runs",
-        "{class_name}",
-        "outrider compare reports=[page,{name}]",
+        "A logger of runs", "{class_name}", "outrider compare reports=[page,{name}]"
     ),
     "score": Template(
         "A score of answers",

@@ -59,10 +59,7 @@ class BatchRows:
         return self.numbers[row]
 
     def append(
-        self,
-        numbers: Sequence[int],
-        pending: Sequence[Sequence[int]],
-        drafts: Sequence[Draft],
+        self, numbers: Sequence[int], pending: Sequence[Sequence[int]], drafts: Sequence[Draft]
     ) -> list[NewTokens]:
         """Counts pending tokens and a draft to each sequence, and returns what a pass reads."""
         rows = [self.row(number) for number in numbers]

@@ -171,10 +171,7 @@ def batch_speed(
             first_tokens += len(round.tokens)
         tokens += len(round.tokens)
     seconds = time.perf_counter() - began
-    return {
-        "decoding": (tokens - first_tokens) / (seconds - reading),
-        "whole": tokens / seconds,
-    }
+    return {"decoding": (tokens - first_tokens) / (seconds - reading), "whole": tokens / seconds}
 
 
 def _weight_bytes(target: Target) -> int:

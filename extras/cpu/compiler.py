@@ -34,10 +34,7 @@ def find_compiler() -> Path | None:
 
 
 def compile_library(
-    compiler: Path,
-    out: Path,
-    tunings: Sequence[str] = TUNINGS,
-    options: Sequence[str] = OPTIONS,
+    compiler: Path, out: Path, tunings: Sequence[str] = TUNINGS, options: Sequence[str] = OPTIONS
 ) -> None:
     """Compiles the library into a file, and tries it.
 

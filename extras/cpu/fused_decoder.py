@@ -14,13 +14,7 @@ from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.attention import attention, gqa_mask, rotated, rotation_of
 from outrider.extras.cpu.native_weights import native_weights
-from outrider.extras.cpu.packed_linear import (
-    NATIVE,
-    merged,
-    packing,
-    product,
-    rounded,
-)
+from outrider.extras.cpu.packed_linear import NATIVE, merged, packing, product, rounded
 from outrider.targets.passes.pass_input import Pass, PassInput, in_parts
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")

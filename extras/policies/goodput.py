@@ -35,11 +35,7 @@ class Goodput(Policy):
 
     @checked("policy")
     def __init__(
-        self,
-        alpha: Share = 0.7,
-        update: Share = 0.15,
-        probe: Count = 16,
-        state: str | None = None,
+        self, alpha: Share = 0.7, update: Share = 0.15, probe: Count = 16, state: str | None = None
     ) -> None:
         self._memory = SavedState(self, state)
         learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})

@@ -113,10 +113,7 @@ class Crew(Work):
         return texts
 
     def measure(
-        self,
-        questions: Sequence[Question],
-        done: Sequence[Measurement],
-        watch: Watch | None = None,
+        self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
         protocols = PROTOCOLS[self._settings.protocol]
         done_of: dict[tuple[str, int], list[Measurement]] = {}

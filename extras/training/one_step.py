@@ -14,13 +14,7 @@ from outrider.extras.training.recipe import Job
 
 
 def write_fitted(
-    job: Job,
-    drafter: Drafter,
-    split: Split,
-    *,
-    family: str,
-    began: float,
-    facts: Mapping[str, Any],
+    job: Job, drafter: Drafter, split: Split, *, family: str, began: float, facts: Mapping[str, Any]
 ) -> None:
     """Measures a drafter on the held-out texts, writes its card, and prints how well it does.
 

@@ -10,8 +10,8 @@ from outrider.lab.runs.row import Row
 from outrider.lab.statistics.intervals import Interval
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes as Axes  # noqa: PLC0414  other modules take it from here
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414
 else:
     Axes = Figure = Any  # what they stand for takes long to import
 

@@ -52,9 +52,7 @@ def compare(settings: Compare) -> float | None:
         run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
         each = len(run_folder.run.drafters) * len(PROTOCOLS[settings.protocol])
         task = screen.add_task(
-            "measuring",
-            total=len(all_questions) * each,
-            completed=len(run_folder.measurements),
+            "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)
         )
         reports.begin(run_folder.run)
         done = tuple(run_folder.measurements)

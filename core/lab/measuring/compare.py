@@ -201,10 +201,7 @@ def _check_no_repeats(
 
 
 def _measure_overlap(
-    target: Target,
-    variants: Mapping[str, Variant],
-    question: Question,
-    settings: Settings,
+    target: Target, variants: Mapping[str, Variant], question: Question, settings: Settings
 ) -> Iterator[Measurement]:
     drafters = [variant.drafter for variant in variants.values()]
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))

@@ -121,13 +121,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     reach = np.concatenate([np.ones((positions, 1)), by_token[:, :-1].cumprod(1)], axis=1)
     keep = kept(tables, verifier) if verifier.lossless and not policy.learns else None
     replays = [
-        replay(
-            keep,
-            tables.allowed,
-            depth + 1,
-            longest=policy.depth(depth + 1),
-            ended=text.ended,
-        )
+        replay(keep, tables.allowed, depth + 1, longest=policy.depth(depth + 1), ended=text.ended)
         if keep is not None
         else Replay.nothing(depth + 1)
         for depth in range(gamma)

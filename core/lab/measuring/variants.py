@@ -58,10 +58,7 @@ class Variant:
 
     def lengths(self, settings: Settings) -> dict[str, Any]:
         """Returns the gamma and the budget that it runs with."""
-        return {
-            "gamma": self.gamma or settings.gamma,
-            "budget": self.budget or settings.budget,
-        }
+        return {"gamma": self.gamma or settings.gamma, "budget": self.budget or settings.budget}
 
     def with_own_memory(self) -> "Variant":
         """Returns the variant with an empty memory, if its drafter remembers texts."""

@@ -31,10 +31,7 @@ def pair_table(pairs: Sequence[Pair], *, narrow: bool = True) -> Table:
 
 
 def _pair_table(
-    headings: Sequence[str],
-    rates: Sequence[str],
-    rows: Rows,
-    notes: Sequence[str],
+    headings: Sequence[str], rates: Sequence[str], rows: Rows, notes: Sequence[str]
 ) -> Table:
     title, caption = "differences on the same prompts", "\n".join(notes)
     result = Table(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)

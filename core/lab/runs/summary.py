@@ -9,14 +9,7 @@ from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.store import Run
 from outrider.lab.statistics.acceptance import acceptance
-from outrider.lab.statistics.intervals import (
-    FEWEST,
-    Interval,
-    Statistic,
-    interval,
-    median,
-    ratio,
-)
+from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
 from outrider.lab.statistics.latency import latency
 from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
 from outrider.lab.statistics.positions import by_context, by_order, by_position

@@ -61,8 +61,7 @@ def acceptance(prompts: Sequence[Sequence[Measurement]], gamma: int) -> Acceptan
     lengths = [length for prompt in texts for text in prompt for length in text]
     mean = interval(
         ratio(
-            [sum(map(sum, prompt)) for prompt in texts],
-            [sum(map(len, prompt)) for prompt in texts],
+            [sum(map(sum, prompt)) for prompt in texts], [sum(map(len, prompt)) for prompt in texts]
         ),
         "log",
     )

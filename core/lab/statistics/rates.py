@@ -161,12 +161,10 @@ RATES: Mapping[str, Rate] = {
     ),
     "expected_block_efficiency": Rate("log", _expected_tokens_a_call),
     "alpha_tested": Rate(
-        "logit",
-        _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.tested)),
+        "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.tested))
     ),
     "acceptance_rate": Rate(
-        "logit",
-        _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.drafted)),
+        "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.drafted))
     ),
     "block_efficiency": Rate("log", _tokens_a_call),
     "mean_acceptance_length": Rate(

@@ -90,11 +90,7 @@ class CachedModel:
             By default the tokens continue it as a chain.
         """
         inputs = PassInput(
-            placed(tokens, self._device)[None],
-            rows,
-            mask,
-            positions,
-            set(self._state_of.values()),
+            placed(tokens, self._device)[None], rows, mask, positions, set(self._state_of.values())
         )
         result = run_pass(self.model, self._cache, inputs)
         for name, number in self._state_of.items():

@@ -135,11 +135,7 @@ class FeatureDrafting:
         return after[:, -1:]
 
     def _feed(
-        self,
-        states: Tensor,
-        tokens: list[int] | Tensor,
-        positions: list[int],
-        sees: Tensor | None,
+        self, states: Tensor, tokens: list[int] | Tensor, positions: list[int], sees: Tensor | None
     ) -> Float[Tensor, "1 tokens w"]:
         device = states.device
         after: Tensor = self._network(

@@ -119,12 +119,7 @@ def write_store(folder: Path, texts: Iterable[Sequence[int]], target: Target) ->
     for name, array in ((TOKENS, tokens), (SUFFIXES, suffix_array(tokens))):
         with replacing(folder / name) as scratch, scratch.open("wb") as file:
             np.save(file, array)
-    config = {
-        "format": FORMAT,
-        "length": len(tokens),
-        "texts": len(pieces),
-        **tokens_of(target),
-    }
+    config = {"format": FORMAT, "length": len(tokens), "texts": len(pieces), **tokens_of(target)}
     write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
 
 

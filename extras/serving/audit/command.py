@@ -76,12 +76,7 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        client(settings.url),
-        requests,
-        expected,
-        baseline,
-        level=settings.level,
-        tie=settings.tie,
+        client(settings.url), requests, expected, baseline, level=settings.level, tie=settings.tie
     )
 
 
