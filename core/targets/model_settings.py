@@ -1,15 +1,13 @@
 """How a model is loaded and what runs it, by the same settings for targets and draft models."""
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from outrider.base.errors import require
+from outrider.base.pretrained import Model, Tokenizer
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import AUTO, NONE, Engine, require_engine, use_engine
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 OPTIONS = ("device_map", "quantization_config", "attn_implementation")
 """The settings that transformers' `from_pretrained` takes as they are."""
@@ -57,14 +55,12 @@ class ModelSettings:
             is_refused = not names or name in names
             require(not is_refused, f"{self.role}.{name}", value, f"{free} {where}")
 
-    def load(
-        self, name: str, spread: Engine | None = None
-    ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    def load(self, name: str, spread: Engine | None = None) -> tuple[Model, Tokenizer]:
         """Returns the model and tokenizer of a name; arguments and errors are those of `load`."""
         options = {key: value for key, value in self.given().items() if key in OPTIONS}
         return load(name, self.dtype, self.device, spread, options)
 
-    def run(self, model: "PreTrainedModel", *, is_own: bool = True) -> None:
+    def run(self, model: Model, *, is_own: bool = True) -> None:
         """Prepares a model for its engine, in place.
 
         is_own: whether it was loaded here; the engine "auto" leaves others as they are, and those

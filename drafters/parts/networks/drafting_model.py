@@ -1,9 +1,10 @@
 """A language model that drafts: read from its hub id or folder, and run by the chosen engine."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.base.errors import require
+from outrider.base.pretrained import Model
 from outrider.base.waiting import waiting
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
@@ -11,9 +12,6 @@ from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.targets.passes.placement import home
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 BUILT_IN = "smollm2"
 """The name of the model that comes with the package."""
@@ -25,9 +23,7 @@ def located(name: str) -> Path:
     return weights.built_in("small_lm") if name == BUILT_IN else Path(name).expanduser()
 
 
-def drafting_model(
-    model: Any, settings: ModelSettings, target: Target
-) -> "tuple[PreTrainedModel, Any]":
+def drafting_model(model: Any, settings: ModelSettings, target: Target) -> tuple[Model, Any]:
     """Returns a model and its tokenizer, None if there is none, ready to draft.
 
     model: a hub id, a folder, "smollm2", a target, or a loaded model, alone or with its tokenizer.
@@ -49,7 +45,7 @@ def drafting_model(
 
 
 @waiting("loading the draft model")
-def _read(name: str, settings: ModelSettings, target: Target) -> "tuple[PreTrainedModel, Any]":
+def _read(name: str, settings: ModelSettings, target: Target) -> tuple[Model, Any]:
     """Returns the model with a name; a student's folder has the target's embeddings and head."""
     folder = located(name)
     if not student.borrows(folder):
