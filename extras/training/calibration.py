@@ -9,7 +9,6 @@ from typing import Annotated, Any, final
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from outrider.base.bounds import AtLeast, Count, checked
@@ -155,6 +154,7 @@ def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:
 
     weight: as for `CalibrationRecipe`.
     """
+    from scipy.optimize import minimize  # takes long to import
 
     def pair_at(place: int) -> Floats:
         here = tokens.only(tokens.place == place)
