@@ -2,12 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from outrider.base.errors import ANY_FAULT, TargetError, described
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from outrider.base.pretrained import Tokenizer
 
 LONGEST = 512
 """The most tokens that wait for their characters, since each time all of them are decoded."""
@@ -39,7 +37,7 @@ class Detokenizer:
 
     def __init__(
         self,
-        tokenizer: "PreTrainedTokenizerBase",
+        tokenizer: Tokenizer,
         before: Sequence[int] = (),
         *,
         skip_special_tokens: bool = True,
@@ -147,7 +145,7 @@ def _is_token(tokenizer: Any, token: int) -> bool:
         return False
 
 
-def _special_ids(tokenizer: "PreTrainedTokenizerBase", *, is_fast: bool) -> frozenset[int]:
+def _special_ids(tokenizer: Tokenizer, *, is_fast: bool) -> frozenset[int]:
     """Returns the ids that `decode` leaves out."""
     if not is_fast:
         return frozenset(getattr(tokenizer, "all_special_ids", ()))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 from weakref import WeakKeyDictionary, finalize
 
 import torch
@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument, takes
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
 from outrider.targets.passes.tree_mask import additive_mask
 from outrider.targets.passes.windows import layer_masks
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 CAPACITY = 1024
 """How many tokens a new cache has room for; it doubles when it is full."""
@@ -118,7 +116,7 @@ class CompiledCache(PassCache):
     run: the compiled form of `uncompiled(model)`.
     """
 
-    def __init__(self, model: "PreTrainedModel", run: Callable[..., Any]) -> None:
+    def __init__(self, model: Model, run: Callable[..., Any]) -> None:
         self._model, self._run, self._length = model, run, 0
         free = _free.setdefault(model, [])
         self._buffers = free.pop() if free else _Buffers(model.device)
@@ -208,7 +206,7 @@ def _release(buffers: _Buffers, free: list[_Buffers]) -> None:
         free.append(buffers)
 
 
-def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
+def uncompiled(model: Model) -> Callable[..., Any]:
     """Returns a function that runs a pass of a model's modules over a cache of fixed size."""
     name = cache_argument(type(model).forward)
 
@@ -228,6 +226,6 @@ def uncompiled(model: "PreTrainedModel") -> Callable[..., Any]:
     return run
 
 
-def takes_places(model: "PreTrainedModel") -> bool:
+def takes_places(model: Model) -> bool:
     """Returns whether a model can be told the positions of tokens, as such a pass has to."""
     return takes(type(model).forward, "position_ids")
