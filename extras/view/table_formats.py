@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
+from itertools import pairwise
 
 from rich.table import Table
 from rich.text import Text
@@ -111,14 +112,17 @@ def as_latex(content: Table) -> str:
     lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
     lines.append(" & ".join(map(_escaped, heads)) + r" \\")
     lines.append(r"\midrule")
-    lines += [" & ".join(map(_escaped, row)) + r" \\" for row in rows]
+    for row, shown in zip(rows, content.rows, strict=True):
+        lines.append(" & ".join(map(_escaped, row)) + r" \\" + r" \midrule" * shown.end_section)
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
 def as_csv(content: Table) -> str:
-    """Returns a table as comma-separated values, with the headings in the first line."""
+    """Returns a table as comma-separated values, with the headings first and no run left out."""
     heads, rows, *_ = contents(content)
+    for above, row in pairwise(rows if heads[0] == "run" else []):
+        row[0] = row[0] or above[0]
     file = StringIO()
     csv.writer(file, lineterminator="\n").writerows([heads, *rows])
     return file.getvalue()

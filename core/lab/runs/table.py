@@ -111,6 +111,7 @@ def _with_columns(
     for name in columns:
         result.add_column(_heading(name), justify="right", no_wrap=True)
     for label, run in rows.items():
+        result.add_section()
         known = (stars or {}).get(label, {})
         for row in run:
             marks = {"speedup": " !"} if row.doubts else {}
@@ -119,7 +120,7 @@ def _with_columns(
                 for x in columns
             ]
             is_first = row is first
-            names = [label] if len(rows) > 1 else []
+            names = [label * (row is run[0])] if len(rows) > 1 else []
             mark = " (lossy)" * (not row.lossless and some_are_lossless)
             names.append(f"{row.drafter}{mark}{' *' * is_first}")
             result.add_row(*map(plain, names), *cells, style="bold green" if is_first else None)

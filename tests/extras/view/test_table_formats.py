@@ -61,6 +61,14 @@ def test_the_rates_of_a_run_are_written(whole_run: Run, name: str) -> None:
         assert len(lengths) == 1
 
 
+def test_a_run_is_named_once_and_in_every_row_of_a_spreadsheet(whole_run: Run) -> None:
+    runs = rates_table(dict.fromkeys(("gamma 2", "gamma 4"), Summary(whole_run)), "2 runs")
+    latex = FORMATS["latex"](runs)
+    assert latex.count("gamma 2") == 1 and latex.count(r"\\ \midrule") == 1
+    heads, *rows = csv.reader(FORMATS["csv"](runs).splitlines())
+    assert heads[0] == "run" and {row[0] for row in rows} == {"gamma 2", "gamma 4"}
+
+
 def test_stars_stand_for_tests(whole_run: Run) -> None:
     def summary(reference: str | None, *leads: tuple[str, str, float, float]) -> Summary:
         result = Summary(replace(whole_run, facts={**whole_run.facts, "reference": reference}))

@@ -45,7 +45,7 @@ def test_names_stay_whole_in_80_columns(
     labels = ["gamma 2, temperature 0.0", "gamma 4, temperature 1.0"][:count]
     shown = printed(table(dict.fromkeys(labels, rows), "a title"))
     assert all(shown.count(name) == count for name in names)
-    assert count == 1 or shown.count("temperature") == count * len(names)
+    assert count == 1 or shown.count("temperature") == count
     assert "no room for speedup median" in shown
     assert max(map(len, shown.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
@@ -111,7 +111,7 @@ def test_trees_have_a_ceiling_and_chains_show_none(
 def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path) -> None:
     rows = Summary(run_in(tmp_path, protocol="overlap").run).rows
     text = printed(table({"gamma 2": rows, "gamma 4": rows}, "2 runs"))
-    assert text.count("gamma 2") == text.count("gamma 4") == 3
+    assert text.count("gamma 2") == text.count("gamma 4") == 1  # the label stands above its rows
 
 
 def test_pairs_are_shown_in_every_rate_with_the_family_named(
