@@ -11,7 +11,7 @@ from outrider.lab.runs.store import Run
 
 @final
 class MLflow(Logger):
-    """Logs to an experiment, where `MLFLOW_TRACKING_URI` says: a server, a database or a folder.
+    """Logs to an experiment, where `MLFLOW_TRACKING_URI` says: a server or a database.
 
     experiment: its name; it is made if there is none.
     """
