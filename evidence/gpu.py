@@ -67,6 +67,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="build/gpu", help="the folder of gpu.json and gpu.md")
     parser.add_argument("--minutes", type=float, default=10.0, help="after which no row begins")
+    parser.add_argument("--checks", default="", help="only those with this in their names; or none")
     parser.add_argument("--miniature", action="store_true", help="tiny, on this machine's CPU")
     options = parser.parse_args()
     here = (
@@ -77,7 +78,11 @@ def main() -> int:
     device, until = here or torch.device("cpu"), time.monotonic() + 60 * options.minutes
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     results: dict[str, Any] = {"device": name, "torch": torch.__version__, "bench": []}
-    results["checks"] = [checked(check, device, options.miniature) for check in CHECKS]
+    results["checks"] = [
+        checked(check, device, options.miniature)
+        for check in CHECKS
+        if options.checks in check.__name__
+    ]
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -12,7 +12,7 @@ from typing import Any, final
 import torch
 from tiny.learners import make_learner
 
-from outrider import Draft, Drafter, Round, Scores, Verdict, Verifier
+from outrider import Draft, Drafter, Round, Scores, Verdict, Verifier, decode
 from outrider.contract.chance import Chance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -145,7 +145,7 @@ def rows(  # noqa: PLR0917  what a run depends on
         parts = make("drafter", drafter), Scripted(make("verifier", rule), ACCEPTED)
         try:
             began = time.perf_counter()
-            run(target, *parts, ids, min(tokens, 24))  # compiles, and warms up
+            run(target, *parts, ids, min(tokens, 16))  # compiles, and warms up
             warming = time.perf_counter() - began
             row |= figures(*run(target, *parts, ids, tokens)) | {"warming": warming}
             yield row | {"gigabytes": peak(target.model.device)}
@@ -167,15 +167,12 @@ def run(
     written = [0 for _ in ids]
     rounds: list[Round] = []
     began = time.perf_counter()
-    loop = decode_together(
-        target,
-        drafter,
-        rule,
-        ids,
-        gamma=5,
-        budget=16 if "deterministic" in rule.takes else 5,
-        max_new_tokens=tokens + 32,
-    )
+    options: dict[str, Any] = {"gamma": 5, "max_new_tokens": tokens + 32}
+    options["budget"] = 16 if "deterministic" in rule.takes else 5
+    if len(ids) == 1:
+        loop = ((0, round) for round in decode(target, drafter, rule, ids[0], **options))
+    else:
+        loop = decode_together(target, drafter, rule, ids, **options)
     for index, round in loop:
         if not written[index]:
             began = time.perf_counter()

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from tiny.models import build, entries, prompts
 
-from outrider import Context, Sampling, Scores, Tokens, decode
+from outrider import Context, Sampling, Scores, TargetError, Tokens, decode
 from outrider.contract.chance import SampledChance, located, token_at
 from outrider.contract.devices import widest
 from outrider.extras.bench.waits import counted
@@ -39,6 +39,7 @@ FOLDERS = ("tests/contract", "tests/extras/bench", "tests/verifiers")
 GRAPHS = ("llama", "gemma3_text", "gpt2")
 TREE = ({"drafter": "small_lm", "layers": 1, "tree": "2x1"}, "without_replacement")
 ROUNDINGS = ("Float8WeightOnlyConfig", "Float8DynamicActivationFloat8WeightConfig")
+"""What torchao rounds to eight bits: weights; activations too, with a scale for each token."""
 
 Check = Callable[[torch.device, bool], str]
 """Returns what was seen; raises AssertionError for what is wrong. The flag is for a miniature."""
@@ -195,11 +196,10 @@ def compiled_passes_are_cuda_graphs(device: torch.device, small: bool) -> str:
 def trees_by_flex_attention_are_those_of_eager(device: torch.device, small: bool) -> str:
     if device.type == "cpu":
         return "`make test` compares them: torch compiles for a minute and a half on a CPU"
-    known = {entry.name: entry for entry in entries()}
     for name in ("llama", "qwen3"):
         texts = []
         for attention in ("eager", "flex_attention"):
-            model = build(known[name]).to(device)
+            model = wide_heads(name).to(device)
             model.set_attn_implementation(attention)
             target = TransformersTarget(model, optimize="none")
             texts += [
@@ -213,31 +213,45 @@ def trees_by_flex_attention_are_those_of_eager(device: torch.device, small: bool
 def rounded_weights_keep_their_texts(device: torch.device, small: bool) -> str:
     if device.type != "cuda" or not find_spec("torchao"):
         return "wants CUDA and torchao"
-    import torchao.quantization as kinds
+    import torchao.quantization as torchao
     from torchao.core.config import config_to_dict
-    from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    shape = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512}
+    weights, activations = (getattr(torchao, name) for name in ROUNDINGS)
     with tempfile.TemporaryDirectory() as folder:
-        torch.manual_seed(0)
-        config = Qwen3Config(**shape, **heads, eos_token_id=None)
-        Qwen3ForCausalLM(config).bfloat16().save_pretrained(folder)
-        for name in ROUNDINGS:
-            rounding = {"default": config_to_dict(getattr(kinds, name)())}
-            target = TransformersTarget(
+        wide_heads("qwen3").bfloat16().save_pretrained(folder)
+
+        def load(rounding: Any) -> TransformersTarget:
+            options = {"quant_type": {"default": config_to_dict(rounding)}}
+            return TransformersTarget(
                 folder,
                 device=str(device),
-                dtype="bfloat16",
                 optimize="none",
-                quantization_config={"quant_method": "torchao", "quant_type": rounding},
+                quantization_config={"quant_method": "torchao", **options},
             )
+
+        for rounding in (weights(), activations(granularity=torchao.PerRow())):
+            target = load(rounding)
             texts = [
                 written(target, drafter, rule, [5, 6, 7], Sampling(), 32)
                 for drafter, rule in (("none", "token"), ("prompt_lookup", "token"), TREE)
             ]
-            assert all(text == texts[0] for text in texts), f"{name}: {texts}"
-    return f"texts are the same with drafts: {', '.join(ROUNDINGS)}"
+            assert all(text == texts[0] for text in texts), f"{rounding}: {texts}"
+        try:
+            load(activations(granularity=torchao.PerTensor()))
+        except TargetError as error:
+            return f"FP8 by token keeps its texts; by tensor it is refused: {error}"
+    raise AssertionError("activations with one scale for a pass are not refused")
+
+
+def wide_heads(kind: str) -> Any:
+    """Returns a tiny model whose heads have the width that kernels of a GPU want."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 3}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 512}
+    config = AutoConfig.for_model(kind, **shape, **heads, eos_token_id=None)
+    return AutoModelForCausalLM.from_config(config).eval()
 
 
 CHECKS: tuple[Check, ...] = (

@@ -7,6 +7,7 @@ import torch
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
+from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Probs, Scores, Verdict
 
 Choose = Callable[[Sequence[int], Chance], int]
@@ -25,7 +26,12 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     probability min(1, p'(x) / q(x)). If it is rejected, p' becomes norm(max(0, p' - q)) and the
     next child is tested. If all are rejected, the token is drawn from p'. Lossless if q is the
     distribution that the child was drawn from, given the children tested before it.
+
+    At temperature 0, p is a point mass, which the tokens of the path have to be: an accelerator is
+    then waited for once, not at each child.
     """
+    if scores.sampling.greedy and choose is first:
+        return _followed(draft, likeliest(scores.logits).tolist())
     accepted: list[int] = []
     node = ROOT
     while True:
@@ -45,6 +51,16 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
             return Verdict(tuple(accepted), chance.categorical(p))
         accepted.append(chosen)
         node = chosen
+
+
+def _followed(draft: Draft, tokens: Sequence[int]) -> Verdict:
+    """Returns the path of the given tokens, of which there is one for each row of scores."""
+    accepted: list[int] = []
+    for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
+        last = accepted[-1] if accepted else ROOT
+        if parent == last and token == tokens[last + 1]:
+            accepted.append(node)
+    return Verdict(tuple(accepted), tokens[(accepted[-1] if accepted else ROOT) + 1])
 
 
 def residual(p: Probs, probs: Probs | None, token: int) -> Probs:

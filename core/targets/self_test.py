@@ -185,6 +185,7 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> tuple[CachedM
             cached.drop(2)
             rows += [cached.feed(text[head : head + 1], 1), cached.feed(text[head + 1 :], TAIL - 1)]
             grown = cached.length == length
+        again = CachedModel(model, source=source).feed(text[: head + 2], head + 2)[:head]
     except Exception as error:  # whatever a model may raise
         if lost():
             raise
@@ -208,6 +209,11 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> tuple[CachedM
         raise TargetError(
             f"model {name}: its logits depend on how a text is split into passes{training}:"
             " expected a model for which drafts can't change the text"
+        )
+    if differ(rows[0], again, same_size=True):
+        raise TargetError(
+            f"model {name}: its logits depend on later tokens of the same pass, as those of"
+            " activations with one scale for all do: expected a scale for each token"
         )
     subject = Subject(model, text, others, source, logits, other_logits[head : head + 2])
     return cached, subject

@@ -1,10 +1,12 @@
 """A target shows what it can do before it is used, and what it can't do is refused in a line."""
 
+import copy
 import re
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from transformers import (
     BertConfig,
     BertLMHeadModel,
@@ -202,6 +204,28 @@ class Broken(LlamaForCausalLM):
         if options[CACHE].get_seq_length():
             raise RuntimeError("sizes\ndon't fit")
         return super().forward(*args, **options)
+
+
+class OneScale(nn.Module):
+    """Rounds all activations of a pass to eight bits by one scale, as dynamic FP8 does."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        scale = inputs.abs().max() / torch.finfo(torch.float8_e4m3fn).max
+        return self.linear((inputs / scale).to(torch.float8_e4m3fn).to(inputs.dtype) * scale)
+
+
+def test_activations_with_one_scale_for_a_pass_are_refused() -> None:
+    """A drafted token would change what is rounded away from the tokens before it."""
+    model = lively(LlamaForCausalLM(LlamaConfig(**SIZES))).to(torch.bfloat16)
+    TransformersTarget(copy.deepcopy(model))
+    for layer in model.model.layers:
+        layer.mlp.down_proj = OneScale(layer.mlp.down_proj)
+    with pytest.raises(TargetError, match="its logits depend on later tokens of the same pass"):
+        TransformersTarget(model)
 
 
 class Silent(LlamaForCausalLM):
