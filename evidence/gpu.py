@@ -67,7 +67,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", default="build/gpu", help="the folder of gpu.json and gpu.md")
     parser.add_argument("--minutes", type=float, default=10.0, help="after which no row begins")
-    parser.add_argument("--checks", default="", help="only those with this in their names; or none")
+    parser.add_argument("--checks", nargs="*", help="words of the names of those to run: all")
+    parser.add_argument("--batches", nargs="*", type=int, help="texts at once: 1 4 16 64")
     parser.add_argument("--miniature", action="store_true", help="tiny, on this machine's CPU")
     options = parser.parse_args()
     here = (
@@ -81,12 +82,13 @@ def main() -> int:
     results["checks"] = [
         checked(check, device, options.miniature)
         for check in CHECKS
-        if options.checks in check.__name__
+        if options.checks is None or any(word in check.__name__ for word in options.checks)
     ]
     out = Path(options.out)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        for row in benched(device, options.miniature, Path(folder), until):
+        batches = options.batches or ((1, 2) if options.miniature else (1, 4, 16, 64))
+        for row in benched(device, options.miniature, Path(folder), batches, until):
             results["bench"].append(row)
             print(row, file=sys.stderr, flush=True)
             # Each row is kept at once: the time on a card may end before the run does.

@@ -98,12 +98,11 @@ def trained(family: str, target: TransformersTarget, folder: Path) -> Path:
 
 
 def benched(
-    device: torch.device, small: bool, folder: Path, until: float
+    device: torch.device, small: bool, folder: Path, batches: Sequence[int], until: float
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each engine, size of batch and mode, while there is time."""
     target = sized(device, small)
-    tokens, batches = (6, (1, 2)) if small else (64, (1, 4, 16, 64))
-    length = 8 if small else 512
+    tokens, length = (6, 8) if small else (64, 512)
     for batch in batches:
         ids = [
             [(17 * text + 7 * place) % 90 + 3 for place in range(length)] for text in range(batch)
