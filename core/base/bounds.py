@@ -217,7 +217,8 @@ def expected(hint: Any, value: object = None) -> str:
     options = list(_options(hint))
     words = [_words(kind, bounds) for kind, bounds in options if kind is not Literal]
     names = [str(name) for kind, bounds in options if kind is Literal for name in bounds]
-    known = [*names, *(name for _, bounds in options for b in bounds for name in _names(b))]
+    choices = [bound for _, bounds in options for bound in bounds if isinstance(bound, OneOf)]
+    known = [*names, *(name for choice in choices for name in choice.names)]
     listed = [f"one of {', '.join(names)}"] if names[1:] else names
     is_list = [words[0], *listed, *words[1:]] if words and words[0] != NULL else [*listed, *words]
     return ", or ".join(is_list) + similar(str(value), known)
@@ -277,7 +278,3 @@ def _words(kind: Any, bounds: tuple[Any, ...]) -> str:
     if kind is str and bounds:
         return " ".join(map(str, bounds))
     return " ".join([name, *map(str, bounds)])
-
-
-def _names(bound: Any) -> Iterable[str]:
-    return bound.names if isinstance(bound, OneOf) else ()

@@ -70,11 +70,7 @@ def quote_home(override: str) -> str:
     key, equals, value = override.partition("=")
     if not equals or value[:1] in ("'", '"'):
         return override
-    return f"{key}={HOME.sub(_quoted, value)}"
-
-
-def _quoted(match: re.Match[str]) -> str:
-    return f'"{match[1]}"'
+    return key + "=" + HOME.sub(r'"\1"', value)
 
 
 def _override(command: Command, word: str, known: Settings) -> list[str]:

@@ -23,7 +23,8 @@ def check_limit(name: str, seconds: float | None) -> None:
     check({name: Seconds | None}, {name: seconds})
     if seconds is None:
         return
-    is_possible = hasattr(signal, "setitimer") and _in_main_thread()
+    is_main = threading.current_thread() is threading.main_thread()
+    is_possible = is_main and hasattr(signal, "setitimer")
     require(is_possible, name, seconds, "none: it needs the main thread of a Unix process")
 
 
@@ -49,7 +50,3 @@ def time_limit(seconds: float | None) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-
-
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()

@@ -15,10 +15,6 @@ def mapped_files() -> list[tuple[int, int]]:
     return [(int(first, 16), int(last, 16)) for first, last in ranges]
 
 
-def _within(tensor: Tensor, files: list[tuple[int, int]]) -> bool:
-    return any(first <= tensor.data_ptr() < last for first, last in files)
-
-
 def trim() -> None:
     """Gives back what was freed, which the C library keeps for later; only where it is glibc."""
     if give_back := getattr(ctypes.CDLL(None), "malloc_trim", None):
@@ -35,7 +31,7 @@ def release(weight: Tensor, files: list[tuple[int, int]]) -> None:
     page = mmap.PAGESIZE
     first = -(-weight.data_ptr() // page) * page
     length = (weight.data_ptr() + weight.nbytes) // page * page - first
-    if length > 0 and _within(weight, files):
+    if length > 0 and any(start <= weight.data_ptr() < end for start, end in files):
         ctypes.CDLL(None).madvise(
             ctypes.c_void_p(first), ctypes.c_size_t(length), mmap.MADV_DONTNEED
         )

@@ -36,7 +36,7 @@ def quantized(model: Model, setting: str, bits: int | None = 8) -> Model:
     def replaced(module: nn.Module) -> nn.Module | None:
         if not isinstance(module, PackedLinear) and type(module) is not nn.Linear:
             return None
-        if bits == 8 or module is head or not _in_groups(module):
+        if bits == 8 or module is head or module.in_features % DEPTH:  # no whole groups
             return _quantized(module, 8)
         result = _quantized(module, 4)
         is_kept = bits == 4 or torch.equal(result.weight, module.weight.to(result.weight))
@@ -75,8 +75,3 @@ def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
     weight = packed.to_dense().to(layer.weight)
     rounded._parameters = layer._parameters | {"weight": nn.Parameter(weight, requires_grad=False)}
     return rounded
-
-
-def _in_groups(layer: "nn.Linear | PackedLinear") -> bool:
-    """Returns whether a layer's inputs make whole groups, each with a scale of its own."""
-    return layer.in_features % DEPTH == 0

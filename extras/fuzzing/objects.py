@@ -75,10 +75,6 @@ def _sampling(name: str, value: Any) -> None:
     assert abs(float(probs.sum()) - 1) < 1e-5 and bool((probs >= 0).all()), "no distribution"
 
 
-def _penalties(name: str, value: Any) -> None:
-    _generate("constraint", Penalties(**{name: value}))
-
-
 def _function(name: str, value: Any) -> None:
     functions: dict[str, Callable[[Any], Any]] = {
         "regex": regex,
@@ -104,7 +100,7 @@ GROUPS: Mapping[str, Callable[[str, Any], None]] = {
     "decode": _decode,
     "beams": _beams,
     "sampling": _sampling,
-    "penalties": _penalties,
+    "penalties": lambda name, value: _generate("constraint", Penalties(**{name: value})),
     "function": _function,
     "pen": pen,
     "answer": answer,

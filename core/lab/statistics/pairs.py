@@ -113,7 +113,7 @@ def comparable(
         name: _parts(name, configs[name]) for name in names if not is_control(name, configs[name])
     }
     if reference is not None:
-        chosen = [name for name in parts if _is(reference, name)]
+        chosen = [name for name in parts if reference in (name, drafter_in(name))]
         others = [name for name in parts if name not in chosen]
         return [
             (one, other)
@@ -158,11 +158,6 @@ def is_control(name: str, config: Mapping[str, Any]) -> bool:
     if drafter is None:
         return name in CONTROLS
     return drafter.get("_target_") in CONTROLS.values()
-
-
-def _is(reference: str | None, name: str) -> bool:
-    """Returns whether a variant is the reference, or one of it by its drafter's name."""
-    return reference is not None and reference in (name, drafter_in(name))
 
 
 def _parts(name: str, config: Mapping[str, Any]) -> tuple[str, str]:
