@@ -14,6 +14,7 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -21,15 +22,14 @@ PROCESSOR_TIME = "--processor-time"
 if PROCESSOR_TIME in sys.argv:  # before Outrider's modules take their clock
     time.perf_counter = time.process_time
 
+from tiny import measured_runs
+from tiny.measured_runs import compared
 from tiny.page_parts import heading, write_page
 
 from outrider.cli import main as cli
 from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS
-from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run, load
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import Pair
 
 PLAIN, BACKBONE, DDTREE, DSPARK = "dflash", "backbone", "ddtree", "dspark"
@@ -46,6 +46,7 @@ SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
 HEADINGS = ("network", "alpha", "above `dflash`", "alpha at 2", "tokens a call")
+figure = partial(measured_runs.figure, digits=3)
 TIMED = ("tokens a call, decoded", "drafted a call", "cost", "predicted speedup", "speedup")
 
 
@@ -101,36 +102,24 @@ def drafter(name: str, path: Path, more: str = "") -> str:
 
 def run(
     name: str, drafters: Sequence[str], protocol: str, limit: int, options: argparse.Namespace
-) -> Run:
-    """Returns a comparison; runs it first if it is not finished. limit: the number of prompts."""
-    folder = Path(options.results).absolute() / name
-    exists = (folder / FACTS).is_file()
-    if not exists or not load(folder).finished:
-        prompts = ["data=demo"]
-        if options.prompts is not None:
-            prompts = ["data=jsonl", f"data.path={Path(options.prompts).absolute()}"]
-        command(
-            *["compare", f"drafters=[{','.join(drafters)}]", f"target={options.target}"],
-            *[f"protocol={protocol}", f"gamma={options.gamma}", f"reference={PLAIN}"],
-            *[f"sampling={name.partition('-')[0]}", "turns=1", f"data.limit={limit}"],
-            *[f"max_new_tokens={options.tokens}", *prompts],
-            *[f"hydra.run.dir={folder}", f"resume={str(exists).lower()}", *options.settings],
-        )
-    return load(folder)
+) -> Summary:
+    """Returns a comparison. limit: the number of prompts."""
+    prompts = ["data=demo"]
+    if options.prompts is not None:
+        prompts = ["data=jsonl", f"data.path={Path(options.prompts).absolute()}"]
+    return compared(
+        Path(options.results) / name,
+        *[f"drafters=[{','.join(drafters)}]", f"target={options.target}"],
+        *[f"protocol={protocol}", f"gamma={options.gamma}", f"reference={PLAIN}"],
+        *[f"sampling={name.partition('-')[0]}", "turns=1", f"data.limit={limit}"],
+        *[f"max_new_tokens={options.tokens}", *prompts, *options.settings],
+    )
 
 
 def command(*words: str) -> None:
     """Runs a command of Outrider."""
     sys.argv = ["outrider", *words]
     cli.main()
-
-
-def figure(value: Interval | None) -> str:
-    """Returns a figure, with its interval if it has one."""
-    if value is None:
-        return ""
-    ends = "" if value.low is None else f" [{value.low:.3f}, {value.high:.3f}]"
-    return f"{value.value:.3f}{ends}"
 
 
 def lines(along: Summary, decoding: Summary | None) -> Iterator[str]:
@@ -198,10 +187,10 @@ def main() -> None:
     with_tree = [*drafters, drafter(DDTREE, trained(PLAIN, options), tree)]
     text: list[str] = []
     for temperature, sampling in enumerate(SAMPLINGS):
-        along, decoding = Summary(run(sampling, drafters, "overlap", options.limit, options)), None
+        along, decoding = run(sampling, drafters, "overlap", options.limit, options), None
         if options.timed:
             name = f"{sampling}-decoded"
-            decoding = Summary(run(name, with_tree, "decode", options.timed, options))
+            decoding = run(name, with_tree, "decode", options.timed, options)
         text += [f"Temperature {temperature}:", "", *lines(along, decoding), ""]
     print("\n".join(text))
     if options.page:

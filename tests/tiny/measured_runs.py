@@ -26,12 +26,12 @@ def compared(folder: Path, *arguments: str) -> Summary:
     return Summary(load(folder))
 
 
-def figure(value: Interval | None) -> str:
+def figure(value: Interval | None, digits: int = 2) -> str:
     """Returns a figure, with its interval if it has one."""
     if value is None:
         return ""
-    ends = "" if value.low is None else f" [{value.low:.2f}, {value.high:.2f}]"
-    return f"{value.value:.2f}{ends}"
+    ends = "" if value.low is None else f" [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+    return f"{value.value:.{digits}f}{ends}"
 
 
 def where(run: Summary) -> str:
