@@ -9,9 +9,8 @@ import tempfile
 from pathlib import Path
 
 from outrider.extras.datasets import jsonl as data
-from outrider.extras.serving.audit import plan
 from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.client import Request
 from outrider.extras.serving.audit.command import write
 from outrider.extras.serving.audit.expected import FromTarget
 from outrider.extras.serving.server import Server
@@ -38,12 +37,10 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--gamma", type=int, default=3)
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=[*ENGINES])
-    parser.add_argument("--kinds", nargs="+", choices=[*plan.KINDS], help="default: all")
+    parser.add_argument("--skip", nargs="+", default=[], help="as `skip=` of `outrider audit`")
     parser.add_argument("--logs", type=Path, help="a folder for what the servers print")
     parser.add_argument("--pages", type=Path, help="a folder for a page of each engine")
     options = parser.parse_args()
-    for kind in set(plan.KINDS) - set(options.kinds or plan.KINDS):
-        del plan.KINDS[kind]
     target = make("target", "smollm2")
     prompts = [
         Request(tuple(target.encode(prompt.turns[0])), options.tokens) for prompt in data.demo(2)
@@ -63,7 +60,7 @@ def main() -> None:
             )
             with server:
                 auditor = Auditor(
-                    OpenAIClient(server.url, key=server.key), prompts, FromTarget(target)
+                    server.client(logprobs=5), prompts, FromTarget(target), skip=options.skip
                 )
                 result = auditor.run(options.requests)
                 if options.pages:

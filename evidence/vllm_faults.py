@@ -68,8 +68,8 @@ def main() -> None:
             )
 
         with server("fragile.log", "outrider.extras.serving.vllm.OutriderProposer") as fragile:
-            texts = ask(fragile, prompts, len(prompts), options.tokens)
-            again = ask(fragile, prompts[:1], 1, options.tokens)
+            texts = ask(fragile.client(), prompts, len(prompts), options.tokens)
+            again = ask(fragile.client(), prompts[:1], 1, options.tokens)
             drafted = fragile.drafted()
         failed = (Path(folder) / "fragile.log").read_text().count(LINE)
         expected = [*references, references[0]]

@@ -65,7 +65,7 @@ def main() -> None:
                 options=[*OPTIONS, "--no-enable-prefix-caching"],
             )
             servers[name] = stack.enter_context(server)
-            ask(server, ids, len(ids), 8)
+            ask(server.client(), ids, len(ids), 8)
         ratios = [
             measured(servers, ids, clients, settings.repeats, settings.tokens) for clients in (1, 8)
         ]
@@ -86,7 +86,7 @@ def measured(
         for number, batch in enumerate(rounds):
             for name in names if (repeat + number) % 2 else names[::-1]:
                 began = time.perf_counter()
-                texts = ask(servers[name], batch, clients, tokens)
+                texts = ask(servers[name].client(), batch, clients, tokens)
                 seconds[name][number].append(time.perf_counter() - began)
                 count[name] += sum(map(len, texts))
     speeds = {}

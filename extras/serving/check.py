@@ -3,22 +3,17 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import final
 
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
+from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
 from outrider.extras.bench.measure import TIE, first_difference
-from outrider.extras.serving.server import Answer, Drafted
+from outrider.extras.serving.audit.client import Client, Request
+from outrider.extras.serving.server import Drafted
 from outrider.verifiers.token import Token
-
-
-class Writer(Protocol):
-    """Anything that completes a prompt, as `outrider.extras.serving.server.Server` does."""
-
-    def complete(self, ids: Sequence[int], max_new_tokens: int, temperature: float = 0.0) -> Answer:
-        """Returns the text after a prompt, greedy by default."""
 
 
 @final
@@ -42,25 +37,27 @@ class Difference:
 
 
 def ask(
-    writer: Writer, prompts: Sequence[Sequence[int]], clients: int, max_new_tokens: int
+    client: Client,
+    prompts: Sequence[Sequence[int]],
+    clients: int,
+    max_new_tokens: int,
+    temperatures: Sequence[float] = (0.0,),
 ) -> list[list[int]]:
-    """Returns the texts after the prompts, in order; up to `clients` prompts are asked at once."""
-    with ThreadPoolExecutor(clients) as pool:
-        answers = pool.map(lambda ids: writer.complete(ids, max_new_tokens), prompts)
-        return [answer.tokens for answer in answers]
+    """Returns the texts after the prompts, in order; up to `clients` requests are sent at once.
 
-
-def ask_mixed(
-    writer: Writer, prompts: Sequence[Sequence[int]], clients: int, max_new_tokens: int
-) -> list[list[int]]:
-    """Returns the greedy texts after the prompts while every other client samples one of its own.
-
-    In one batch with them, sampled texts must leave greedy ones as they are.
+    temperatures: each prompt is asked for at each of them, side by side; the last one's texts are
+        returned. In one batch with sampled texts, greedy ones must stay as they are.
     """
-    jobs = [(ids, temperature) for ids in prompts for temperature in (1.0, 0.0)]
+    requests = [
+        Request(tuple(ids), max_new_tokens, Sampling(temperature))
+        for ids in prompts
+        for temperature in temperatures
+    ]
     with ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(lambda job: writer.complete(job[0], max_new_tokens, job[1]), jobs))
-    return [answer.tokens for answer in answers[1::2]]
+        answers = list(pool.map(lambda request: client.ask([request])[0][0].tokens, requests))
+    return [
+        list(map(int, tokens)) for tokens in answers[len(temperatures) - 1 :: len(temperatures)]
+    ]
 
 
 def lab_counts(

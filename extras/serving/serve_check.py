@@ -19,11 +19,11 @@ from outrider.contract.target import Target
 from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving import serve_report
 from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import OpenAIClient, Request
+from outrider.extras.serving.audit.client import Request
 from outrider.extras.serving.audit.command import PROMPTS
 from outrider.extras.serving.audit.expected import FromTarget
 from outrider.extras.serving.audit.result import Result
-from outrider.extras.serving.check import ask, ask_mixed, differences, lab_counts
+from outrider.extras.serving.check import ask, differences, lab_counts
 from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.serve_report import Comparison
@@ -35,6 +35,9 @@ from outrider.plugins.schema import plain_settings
 
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
+
+LISTED = 5
+"""How many of the likeliest tokens are asked for, each with its log-probability."""
 
 
 @final
@@ -148,13 +151,14 @@ def _compare(
                     max_new_tokens=config.max_new_tokens,
                 )
         with step("vLLM without drafts"), launcher.start("plain") as server:
-            expected = ask(server, prompts, config.clients, config.max_new_tokens)
+            expected = ask(server.client(), prompts, config.clients, config.max_new_tokens)
         for name, (environment, speculative) in vllm.items():
             with step(f"vLLM with {name}"):
                 with launcher.start(name, environment, speculative) as server:
-                    texts = ask(server, prompts, config.clients, config.max_new_tokens)
+                    asked = (server.client(), prompts, config.clients, config.max_new_tokens)
+                    texts = ask(*asked)
                     counts = server.drafted()
-                    mixed = ask_mixed(server, prompts, config.clients, config.max_new_tokens)
+                    mixed = ask(*asked, temperatures=(1.0, 0.0))
                     audit = _audited(server, target, prompts, config)
                 results[name] = Comparison(
                     counts_in_lab[name],
@@ -172,8 +176,7 @@ def _audited(
     if not config.audit:
         return None
     asked = [Request(tuple(ids), AUDITED_TOKENS) for ids in prompts[:PROMPTS]]
-    client = OpenAIClient(server.url, key=server.key)
-    return Auditor(client, asked, FromTarget(target)).run(config.audit)
+    return Auditor(server.client(LISTED), asked, FromTarget(target)).run(config.audit)
 
 
 @contextmanager

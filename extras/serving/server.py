@@ -13,15 +13,14 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
 from itertools import zip_longest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
 
 from outrider.base.errors import OutriderError
+from outrider.extras.serving.address import Address, EngineError, Refusal
+from outrider.extras.serving.audit.client import OpenAIClient
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
@@ -30,9 +29,6 @@ POSITION = re.compile(
     r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{\S*position="(\d+)"\S*\} (\S+)$'
 )
 """The accepted tokens at a position of a draft, from 0."""
-
-LOOPBACK = build_opener(ProxyHandler({}))
-"""Asks servers on this machine, past the proxies that the environment names."""
 
 STARTS = 3
 """How often it is started, each time at another port, if others take the port before it does."""
@@ -49,16 +45,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 class ServerError(OutriderError):
-    """A server did not start, went away, or refused a request."""
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A text that the server wrote: its ids, and the seconds that the client waited."""
-
-    tokens: list[int]
-    seconds: float
+    """A server did not start."""
 
 
 @final
@@ -116,6 +103,7 @@ class Server:
         self._port = 0  # one at each start
         self._name = f"outrider-{secrets.token_hex(8)}"  # tells its answers from another program's
         self.key: str = secrets.token_urlsafe(24)
+        self._access: dict[str, Any] = {"key": self.key, "hint": f" ({log})"}
         arguments = ["--model", model, "--served-model-name", self._name, "--host", "127.0.0.1"]
         arguments += options
         if speculative is not None:
@@ -165,28 +153,19 @@ class Server:
     ) -> None:
         self.close()
 
-    def complete(self, ids: Sequence[int], max_new_tokens: int, temperature: float = 0.0) -> Answer:
-        """Returns the text after a prompt, through the OpenAI-compatible API; greedy by default.
+    def client(self, logprobs: int = 0) -> OpenAIClient:
+        """Returns one that asks it for texts, each with its ids.
 
-        Raises:
-            ServerError: the server is gone, or refused the request.
+        logprobs: how many of the likeliest tokens it is asked for.
         """
-        question = {
-            "model": self._name,
-            "prompt": list(ids),
-            "max_tokens": max_new_tokens,
-            "temperature": temperature,
-            "return_token_ids": True,
-        }
-        began = time.perf_counter()
-        reply = json.loads(self._ask("/v1/completions", json.dumps(question).encode()))
-        return Answer(list(reply["choices"][0]["token_ids"]), time.perf_counter() - began)
+        more = {"logprobs": logprobs, "patience": self._patience, **self._access}
+        return OpenAIClient(self.url, model=self._name, **more)
 
     def drafted(self) -> Drafted:
         """Returns the counters since the start, summed over engines."""
         counts = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
         positions: dict[int, int] = {}
-        for line in self._ask("/metrics").splitlines():
+        for line in Address(self.url, **self._access).text("/metrics").splitlines():
             if match := COUNTER.match(line):
                 counts[match[1]] += int(float(match[2]))
             elif match := POSITION.match(line):
@@ -217,24 +196,11 @@ class Server:
                 if TAKEN in self._log.read_text(errors="replace").lower():
                     return False
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
-            with suppress(ServerError, HTTPException):
-                if self._name in self._ask("/v1/models", patience=5):
+            with suppress(EngineError, Refusal):
+                if self._name in Address(self.url, patience=5, **self._access).text("/v1/models"):
                     return True
             time.sleep(0.1)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
-
-    def _ask(self, path: str, body: bytes | None = None, patience: float | None = None) -> str:
-        request = Request(self.url + path, data=body)
-        request.add_header("Content-Type", "application/json")
-        request.add_header("Authorization", f"Bearer {self.key}")
-        try:
-            with LOOPBACK.open(request, timeout=patience or self._patience) as reply:
-                return str(reply.read().decode(errors="replace"))
-        except HTTPError as error:
-            detail = " ".join(error.read().decode(errors="replace").split())
-            raise ServerError(f"vLLM: {detail} ({self._log})") from error
-        except OSError as error:
-            raise ServerError(f"vLLM: {error} ({self._log})") from error
 
 
 def version_in(python: Path) -> str:

@@ -1,9 +1,9 @@
 """Settings of the commands for serving: their types and bounds."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, NonNegative, Within
+from outrider.base.bounds import AtLeast, Count, NonNegative, Seconds, Within
 from outrider.cli.settings import Decoding, Part, Parts
 
 
@@ -25,6 +25,19 @@ class ServeCheck(Decoding):
     audit: Annotated[int, AtLeast(0)]
 
 
+Skipped = Literal[
+    "temperature 1",
+    "truncated",
+    "penalties",
+    "greedy",
+    "n",
+    "seeds",
+    "stop strings",
+    "log-probabilities",
+]
+"""What an audit may leave out."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Audit:
@@ -40,3 +53,6 @@ class Audit:
     tie: NonNegative
     logprobs: Annotated[int, AtLeast(0)]
     reports: Parts
+    skip: list[Skipped]
+    key: str | None
+    patience: Seconds

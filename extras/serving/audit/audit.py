@@ -2,14 +2,16 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
 
-from outrider.extras.serving.audit import plan, promises
-from outrider.extras.serving.audit.client import Choice, Client, Counted, EngineError, Request
+from outrider.base.errors import require
+from outrider.extras.serving.address import EngineError
+from outrider.extras.serving.audit import promises
+from outrider.extras.serving.audit.client import Choice, Client, Counted, Request
 from outrider.extras.serving.audit.expected import Expected
 from outrider.extras.serving.audit.martingale import (
     Bet,
@@ -19,14 +21,15 @@ from outrider.extras.serving.audit.martingale import (
     bets,
     growth,
 )
+from outrider.extras.serving.audit.plan import GREEDY, Asked, Plan
 from outrider.extras.serving.audit.result import Finding, Result
 from outrider.extras.serving.audit.suspicion import Suspicions
 
 TEMPER = 0.8
 """The power of the control's distribution: as at a temperature that is 1.25 times as high."""
 
-WARM, COOL = list(plan.KINDS)[:2]
-"""Two kinds whose distributions differ, for the control of two engines."""
+LISTED = "log-probabilities"
+"""What is found of the ones that a server lists."""
 
 CYCLES_OF_PROMISES = 3
 """In how many of the first cycles seeds and stop strings are tried."""
@@ -47,6 +50,7 @@ class Auditor:
     level: the chance, at most, of suspecting an engine without a fault, and then of confirming it.
     tie: the gap of log-probabilities, at most, that greedy texts may differ by.
     tolerance: how far listed log-probabilities may be from the expected ones.
+    skip: kinds that are not asked for, and promises that are not judged.
     """
 
     client: Client
@@ -56,6 +60,7 @@ class Auditor:
     level: float = 0.01
     tie: float = 0.05
     tolerance: float = 0.2
+    skip: Collection[str] = ()
     _bets: defaultdict[str, list[Bet]] = field(default_factory=lambda: defaultdict(bets))
     _pairs: defaultdict[str, TwoSamples] = field(default_factory=lambda: defaultdict(TwoSamples))
     _control: list[Bet] = field(default_factory=lambda: [Tilted("likely")])
@@ -64,11 +69,15 @@ class Auditor:
     _faults: dict[str, str] = field(default_factory=dict)
     _written: list[str] = field(default_factory=list)
     _ties: int = 0
+    _odd_seeds: int = 0
+    _plan: Plan = field(init=False)
     _suspicions: Suspicions = field(init=False)
 
     def __post_init__(self) -> None:
+        self._plan = Plan(self.prompts, self.skip)
+        require(bool(self._plan.kinds), "skip", self.skip, "a kind of sampled texts to be left")
         sources = (self.expected is not None) + (self.baseline is not None)
-        self._suspicions = Suspicions(self.level, len(plan.names()) * sources)
+        self._suspicions = Suspicions(self.level, len(self._plan.names) * sources)
 
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
         """Returns the result, as soon as a fault is found or `limit` requests have been sent.
@@ -81,8 +90,8 @@ class Auditor:
             OutriderError: the engine never answered, or refuses a request.
         """
         client, cycle = Counted(self.client), 0
-        while client.sent + plan.size(self.prompts) <= limit and not self._is_broken():
-            for batch in plan.batches(self.prompts, cycle):
+        while client.sent + self._plan.size <= limit and not self._is_broken():
+            for batch in self._plan.batches(cycle):
                 asked = [ask.request for ask in batch]
                 try:
                     answers = client.ask(asked)
@@ -101,12 +110,16 @@ class Auditor:
             cycle += 1
         return self._result(client.sent)
 
-    def _read(self, batch: Sequence[plan.Asked], answers: Sequence[Sequence[Choice]]) -> None:
+    def _read(self, batch: Sequence[Asked], answers: Sequence[Sequence[Choice]]) -> None:
         beside: dict[str, Choice] = {}  # in this batch, by kind
         for asked, choices in zip(batch, answers, strict=True):
+            if len(choices) != asked.request.n:
+                self._blame("n", f"{len(choices)} texts came for n={asked.request.n}")
             for choice in choices:
+                if self.expected is not None:
+                    self.expected.check(asked.request, choice)
                 self._texts[asked.name] += 1
-                if asked.kind == plan.GREEDY:
+                if asked.kind == GREEDY:
                     self._read_greedy(asked, choice)
                 else:
                     self._written.append(choice.text)
@@ -114,7 +127,7 @@ class Auditor:
                     beside.setdefault(asked.kind, choice)
                 self._read_logprobs(asked, choice)
 
-    def _read_sampled(self, asked: plan.Asked, choice: Choice, beside: Choice | None) -> None:
+    def _read_sampled(self, asked: Asked, choice: Choice, beside: Choice | None) -> None:
         rows = None if self.expected is None else self.expected.rows(asked.request, choice)
         near = beside.tokens if beside is not None else ()
         text: list[Observation] = []
@@ -123,7 +136,7 @@ class Auditor:
             token, before = choice.tokens[position], choice.tokens[:position]
             other = near[position] if position < len(near) else None
             text.append(Observation(probs, cells, token, before, other))
-            if asked.alone and asked.kind == WARM:
+            if asked.alone and asked.kind == self._plan.kinds[0]:
                 warmer = np.power(probs, TEMPER)
                 control.append(Observation(warmer / warmer.sum(), cells, token, before))
         for bet in self._bets[asked.name]:
@@ -131,7 +144,7 @@ class Auditor:
         for bet in self._control:
             bet.see(asked.request.prompt, control)
 
-    def _read_greedy(self, asked: plan.Asked, choice: Choice) -> None:
+    def _read_greedy(self, asked: Asked, choice: Choice) -> None:
         found = None if self.expected is None else self.expected.greedy(asked.request, choice)
         if found is None:
             return
@@ -139,15 +152,14 @@ class Auditor:
         if gap <= self.tie:
             self._ties += 1
         else:
-            self._faults.setdefault(
+            self._blame(
                 asked.name, f"token {position} of a greedy text is {gap:.2f} below the likeliest"
             )
 
-    def _read_logprobs(self, asked: plan.Asked, choice: Choice) -> None:
+    def _read_logprobs(self, asked: Asked, choice: Choice) -> None:
         # Such as tokens of a draft that was accepted.
         if missing := [place for place, top in enumerate(choice.likeliest) if not top]:
-            cause = f"none are listed for token {missing[0]} of a text"
-            self._faults.setdefault("log-probabilities", cause)
+            self._blame(LISTED, f"none are listed for token {missing[0]} of a text")
         if self.expected is None or choice.logprobs is None:
             return
         known = self.expected.logprobs(asked.request, choice)
@@ -161,56 +173,62 @@ class Auditor:
             for row in known
         ]
         if min(gaps) > self.tolerance:
-            self._faults.setdefault(
-                "log-probabilities", f"one is {min(gaps):.2f} away from the target's"
-            )
+            self._blame(LISTED, f"one is {min(gaps):.2f} away from the target's")
 
     def _compare(
         self,
-        batch: Sequence[plan.Asked],
+        batch: Sequence[Asked],
         answers: Sequence[Sequence[Choice]],
         others: Sequence[Sequence[Choice]],
     ) -> None:
         """Holds texts against those of the engine without drafts."""
+        unlike = [*self._plan.kinds, GREEDY][:2]  # the control: these two are known to differ
         for asked, mine, theirs in zip(batch, answers, others, strict=True):
-            if asked.kind == plan.GREEDY:
-                self._compare_greedy(asked, mine[0], theirs[0])
-                continue
+            if asked.kind == GREEDY:
+                for one, other in zip(mine, theirs, strict=False):
+                    self._compare_greedy(asked, one, other)
             for engine, choices in enumerate((mine, theirs)):
                 for choice in choices:
                     tokens = choice.tokens or tuple(choice.text)
-                    self._pairs[asked.name].see(asked.request.prompt, tokens, engine)
-                    if asked.alone and asked.kind == (WARM, COOL)[engine]:
+                    if asked.kind != GREEDY:
+                        self._pairs[asked.name].see(asked.request.prompt, tokens, engine)
+                    if asked.alone and asked.kind == unlike[engine]:
                         self._different.see(asked.request.prompt, tokens, engine)
 
-    def _compare_greedy(self, asked: plan.Asked, mine: Choice, theirs: Choice) -> None:
+    def _compare_greedy(self, asked: Asked, mine: Choice, theirs: Choice) -> None:
         if mine.text == theirs.text:
             return
         pairs = zip(mine.tokens, theirs.tokens, strict=False)
         place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if place is None:
-            cause = f"{mine.text!r}, without drafts {theirs.text!r}"
-            self._faults.setdefault(asked.name, cause)
+            self._blame(asked.name, f"{mine.text!r}, without drafts {theirs.text!r}")
             return
+        token, other = mine.tokens[place], theirs.tokens[place]
         listed = theirs.likeliest[place] if place < len(theirs.likeliest) else {}
-        gap = math.inf
-        if theirs.logprobs is not None and mine.tokens[place] in listed:
-            gap = theirs.logprobs[place] - listed[mine.tokens[place]]
+        gap = listed[other] - listed[token] if {token, other} <= {*listed} else math.inf
         if gap <= self.tie:
             self._ties += 1
-        else:
-            self._faults.setdefault(
-                asked.name, f"token {place} is {mine.tokens[place]!r}, not {theirs.tokens[place]!r}"
-            )
+            return
+        far = "by how much is not listed" if math.isinf(gap) else f"{gap:.2f} likelier"
+        self._blame(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
 
     def _try_promises(self, client: Client, cycle: int) -> None:
-        """Tries seeds and stop strings."""
+        """Tries seeds and stop strings, as far as they are to be judged."""
         prompt = self.prompts[cycle % len(self.prompts)]
-        stops = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
-        found = {"seeds": promises.seeds_repeat(client, prompt, seed=cycle), "stop strings": stops}
-        for name, fault in found.items():
+        if "seeds" not in self.skip:
+            fault = promises.seeds_repeat(client, prompt, seed=cycle)
+            if fault is not None and self._odd_seeds:  # one alone may be rounding
+                self._blame("seeds", fault)
+            self._odd_seeds += fault is not None
+        if "stop strings" not in self.skip:
+            fault = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
             if fault is not None:
-                self._faults.setdefault(name, fault)
+                self._blame("stop strings", fault)
+
+    def _blame(self, name: str, fault: str) -> None:
+        """Notes what a single text shows, unless it is not to be judged."""
+        if name not in self.skip:
+            self._faults.setdefault(name, fault)
 
     def _growths(self) -> dict[str, float]:
         found = {name: growth(played) for name, played in self._bets.items()}

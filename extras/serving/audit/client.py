@@ -2,27 +2,32 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, final
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import ProxyHandler, build_opener
-from urllib.request import Request as HTTPRequest
+from typing import Any, TypeVar, final
 
-from outrider.base.errors import OutriderError
 from outrider.contract.sampling import Sampling
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""The names of this machine, whose prompts no proxy gets to see."""
-
-FAILED = 500
-"""From this status on a server says that it failed; below, that it refuses a request."""
+from outrider.extras.serving.address import Address, Refusal
 
 ALL = -1
 """What servers call a top-k that keeps all tokens."""
 
+NEUTRAL: dict[str, Any] = {
+    "top_p": 1.0,
+    "top_k": ALL,
+    "min_p": 0.0,
+    "n": 1,
+    "return_token_ids": True,
+    "return_tokens_as_token_ids": True,
+}
+"""Settings that change no text. They are said all the same, since llama.cpp has other defaults; a
+server that refuses some, as TGI a top-p of 1, is asked without them."""
+
+BY_ID = "token_id:"
+"""What vLLM puts before an id where others have the characters of a token."""
+
+Found = TypeVar("Found")
 Token = int | str
 """A token as an engine names it: by its id, or else by its characters."""
 
@@ -55,16 +60,14 @@ class Choice:
     tokens: those of the text, as far as the engine tells them.
     logprobs: the log-probability of each token, if the engine tells them.
     likeliest: at each position, the log-probabilities of the likeliest tokens.
+    ended: whether it ended before its length was reached.
     """
 
     text: str
     tokens: tuple[Token, ...] = ()
     logprobs: tuple[float, ...] | None = None
     likeliest: tuple[Mapping[Token, float], ...] = ()
-
-
-class EngineError(OutriderError):
-    """The engine failed, or is gone."""
+    ended: bool = False
 
 
 class Client(ABC):
@@ -76,7 +79,7 @@ class Client(ABC):
 
         Raises:
             EngineError: the engine failed, or is gone.
-            OutriderError: it refused a request.
+            Refusal: it refused a request.
         """
 
 
@@ -100,28 +103,17 @@ class OpenAIClient(Client):
     url: its address, with or without `/v1`.
     model: the name that it serves the model by. Defaults to the first that it lists.
     logprobs: how many of the likeliest tokens it is asked for; 0 to ask for no log-probabilities.
-    patience: the most seconds to wait for an answer.
-    key: what the server wants to be told (`--api-key` of vLLM). Defaults to none.
+    more: `key`, `patience` and `hint` of its `Address`.
 
     Raises `OutriderError` if it can't be reached.
     """
 
     def __init__(
-        self,
-        url: str,
-        *,
-        model: str | None = None,
-        logprobs: int = 5,
-        patience: float = 900,
-        key: str | None = None,
+        self, url: str, *, model: str | None = None, logprobs: int = 5, **more: Any
     ) -> None:
-        self._url = url.rstrip("/").removesuffix("/v1") + "/v1"
-        self._patience, self._logprobs = patience, logprobs
-        past_proxies = [ProxyHandler({})] if urlsplit(self._url).hostname in LOOPBACK else []
-        self._opener = build_opener(*past_proxies)
-        if key is not None:
-            self._opener.addheaders.append(("Authorization", f"Bearer {key}"))
-        self._model = model or str(self._call("/models")["data"][0]["id"])
+        self._address = Address(url.rstrip("/").removesuffix("/v1") + "/v1", **more)
+        self._logprobs, self._is_strict = logprobs, False
+        self._model = model or self._call("/models", None, lambda reply: reply["data"][0]["id"])
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         if len(requests) == 1:
@@ -130,94 +122,105 @@ class OpenAIClient(Client):
             return list(pool.map(self._texts, requests))
 
     def _texts(self, request: Request) -> list[Choice]:
-        sampling = request.sampling
-        body: dict[str, Any] = {
+        path, body = self._body(request)
+        bare = {name: value for name, value in body.items() if NEUTRAL.get(name) != value}
+        if self._is_strict:
+            return self._call(path, bare, _choices)
+        try:
+            return self._call(path, body, _choices)
+        except Refusal as refusal:
+            try:
+                texts = self._call(path, bare, _choices)
+            except Refusal:
+                raise refusal from None
+            self._is_strict = True
+            return texts
+
+    def _body(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """Returns where a request is sent to, and what it says."""
+        sampling, asked = request.sampling, request.prompt
+        body: dict[str, Any] = NEUTRAL | {
             "model": self._model,
             "max_tokens": request.max_tokens,
             "temperature": sampling.temperature,
-            # Said even where they change nothing: llama.cpp has other defaults.
             "top_p": sampling.top_p,
             "top_k": sampling.top_k or ALL,
             "min_p": sampling.min_p,
             "n": request.n,
-            "return_token_ids": True,
             **request.penalties,
         }
         if request.seed is not None:
             body["seed"] = request.seed
         if request.stop:
             body["stop"] = list(request.stop)
-        messages = [message for message in request.prompt if isinstance(message, tuple)]
+        messages = [message for message in asked if isinstance(message, tuple)]
         if messages:
             body["messages"] = [{"role": role, "content": content} for role, content in messages]
-            if self._logprobs:
-                body |= {"logprobs": True, "top_logprobs": self._logprobs}
-            reply = self._call("/chat/completions", body)
-            return [_choice(choice) for choice in reply["choices"]]
-        body["prompt"] = request.prompt if isinstance(request.prompt, str) else list(request.prompt)
-        if self._logprobs:
-            body["logprobs"] = self._logprobs
-        reply = self._call("/completions", body)
-        return [_choice(choice) for choice in reply["choices"]]
+            listed = {"logprobs": True, "top_logprobs": self._logprobs}
+        else:
+            body["prompt"] = asked if isinstance(asked, str) else list(asked)
+            listed = {"logprobs": self._logprobs}
+        path = "/chat/completions" if messages else "/completions"
+        return path, body | (listed if self._logprobs else {})
 
-    def _call(self, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        request = HTTPRequest(self._url + path, data=data)
-        request.add_header("Content-Type", "application/json")
+    def _call(
+        self, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], Found]
+    ) -> Found:
+        """Returns what `read` finds in an answer."""
+        answer = self._address.text(path, body)
         try:
-            with self._opener.open(request, timeout=self._patience) as reply:
-                content: dict[str, Any] = json.load(reply)
-                return content
-        except HTTPError as error:
-            detail = " ".join(error.read().decode(errors="replace").split())
-            kind = EngineError if error.code >= FAILED else OutriderError
-            raise kind(f"{self._url}{path}: {error.code} {detail}") from error
-        except (OSError, ValueError) as error:
-            raise EngineError(f"{self._url}{path}: {error}: expected a server") from error
+            return read(json.loads(answer))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            raise self._address.odd(path, answer) from error
+
+
+def _choices(reply: Mapping[str, Any]) -> list[Choice]:
+    return [_choice(choice) for choice in reply["choices"]]
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
     """Returns a text. Its tokens are known by ids where the server tells them."""
     message = choice.get("message") or choice
-    text = message.get("content") or message.get("text") or ""
-    found = choice.get("logprobs") or {}
-    if "content" in found:  # of a chat; llama.cpp's completions have it too
-        return _from_entries(text, choice, found["content"] or [])
-    names = tuple(choice.get("token_ids") or found.get("tokens") or ())
-    likeliest = found.get("top_logprobs") or ()
-    logprobs = found.get("token_logprobs")
+    entries = _entries(choice.get("logprobs") or {})
+    ids = choice.get("token_ids") or map(_name, entries)
+    tokens = tuple(token if isinstance(token, int) else str(token) for token in ids)
+    logprobs = [entry["logprob"] for entry in entries]
+    likeliest = []
+    for entry, token in zip(entries, tokens, strict=False):
+        own, tops = _name(entry), entry["top_logprobs"]
+        named = ((_name(top), float(top["logprob"])) for top in tops)
+        likeliest.append({token if name == own else name: logprob for name, logprob in named})
     return Choice(
-        text=text,
-        tokens=names,
-        logprobs=None if logprobs is None else tuple(logprobs),
-        likeliest=tuple(
-            _named(top or {}, name, token)
-            for top, name, token in zip(likeliest, found.get("tokens") or (), names, strict=False)
-        ),
+        text=str(message.get("content") or message.get("text") or ""),
+        tokens=tokens,
+        logprobs=None if not entries or None in logprobs else tuple(map(float, logprobs)),
+        likeliest=tuple(likeliest) if any(likeliest) else (),
+        ended=choice.get("finish_reason") == "stop",
     )
 
 
-def _from_entries(
-    text: str, choice: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]
-) -> Choice:
-    """Returns a text whose tokens are listed one by one; llama.cpp gives each an `id`."""
-    ids = choice.get("token_ids") or ()
-    names = tuple(ids or [entry.get("id", entry["token"]) for entry in entries])
-    return Choice(
-        text=text,
-        tokens=names,
-        logprobs=tuple(entry["logprob"] for entry in entries) or None,
-        likeliest=tuple(
-            _named(
-                {top.get("id", top["token"]): top["logprob"] for top in entry["top_logprobs"]},
-                entry["token"],
-                token,
-            )
-            for entry, token in zip(entries, names, strict=False)
-        ),
-    )
+def _entries(listed: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Returns what is listed of each token in the form that chats have, and llama.cpp always."""
+    if "tokens" not in listed:
+        return listed.get("content") or ()
+    tokens, absent = listed["tokens"], [None] * len(listed["tokens"])
+    logprobs, tops = listed.get("token_logprobs"), listed.get("top_logprobs")
+    return [
+        _entry(token, logprob)
+        | {"top_logprobs": list(map(_entry, top or (), (top or {}).values()))}
+        for token, logprob, top in zip(tokens, logprobs or absent, tops or absent, strict=True)
+    ]
 
 
-def _named(top: Mapping[str, float], characters: str, token: Token) -> dict[Token, float]:
-    """Returns the likeliest tokens, with the one that was written under the name that it has."""
-    return {token if name == characters else name: logprob for name, logprob in top.items()}
+def _entry(token: str, logprob: float | None) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob}
+
+
+def _name(entry: Mapping[str, Any]) -> Token:
+    """Returns a listed token's id, as llama.cpp and vLLM tell it, or its characters."""
+    characters = str(entry["token"])
+    number = characters.removeprefix(BY_ID)
+    if number != characters and number.isdecimal():
+        return int(number)
+    token: Token = entry.get("id", characters)
+    return token

@@ -18,7 +18,7 @@ from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
-from outrider.extras.serving.audit.audit import Auditor
+from outrider.extras.serving.audit.audit import LISTED, Auditor
 from outrider.extras.serving.audit.client import OpenAIClient, Request
 from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.serving.audit.result import Result
@@ -57,7 +57,13 @@ def audit(settings: Audit) -> None:
 
 
 def _auditor(settings: Audit) -> Auditor:
-    client = partial(OpenAIClient, model=settings.model, logprobs=settings.logprobs)
+    client = partial(
+        OpenAIClient,
+        model=settings.model,
+        logprobs=settings.logprobs,
+        key=settings.key,
+        patience=settings.patience,
+    )
     baseline = None if settings.baseline is None else client(settings.baseline)
     expected: Expected | None = None
     target = None
@@ -65,7 +71,10 @@ def _auditor(settings: Audit) -> Auditor:
         target = build(settings.target)
         expected = FromTarget(target)
     elif baseline is None:
-        require(settings.logprobs > 0, "logprobs", 0, "some, or a baseline or a target")
+        others = "a baseline or a target"
+        require(settings.logprobs > 0, "logprobs", 0, f"some, or {others}")
+        is_judged = LISTED not in settings.skip
+        require(is_judged, "skip", settings.skip, f"{LISTED} to be judged, or {others}")
         expected = FromLogprobs(settings.logprobs)
     requests = []
     for prompt in list(build(settings.data))[:PROMPTS]:
@@ -76,7 +85,13 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        client(settings.url), requests, expected, baseline, level=settings.level, tie=settings.tie
+        client(settings.url),
+        requests,
+        expected,
+        baseline,
+        level=settings.level,
+        tie=settings.tie,
+        skip=settings.skip,
     )
 
 

@@ -23,12 +23,19 @@ tokens are kept may differ by rounding. A bet against it is never too high."""
 OTHERS = 1e-6
 """The least probability of all tokens that a server does not list."""
 
+BROKEN = "\ufffd"
+"""What stands for bytes that are no character by themselves."""
+
 Row = tuple[Float[np.ndarray, "cells"], Mapping[Token, int]]
 """A distribution: the probabilities of some cells, and the cell of each token."""
 
 
 class Expected(ABC):
     """Says what a text's tokens should have been drawn from."""
+
+    @abstractmethod
+    def check(self, request: Request, choice: Choice) -> None:
+        """Raises `OutriderError` if the server does not tell what its texts are judged by."""
 
     @abstractmethod
     def rows(self, request: Request, choice: Choice) -> list[Row] | None:
@@ -57,6 +64,17 @@ class FromTarget(Expected):
         self._target = target
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
+    def check(self, request: Request, choice: Choice) -> None:
+        told = [token for token in choice.tokens if isinstance(token, int)]
+        if len(told) < max(len(choice.tokens), 1):
+            raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
+        size, most = self._target.vocab_size, max(told)
+        if not 0 <= most < size or min(told) < 0:
+            raise OutriderError(
+                f"the server wrote token {most}: expected one of the {size} that the target has"
+            )
+        _check_end(request, choice, told[-1] in self._target.eos)
+
     def rows(self, request: Request, choice: Choice) -> list[Row]:
         logits = self._logits(request, choice, penalised=True)
         kept = request.sampling.probs(logits)
@@ -84,8 +102,6 @@ class FromTarget(Expected):
 
     def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
         prompt = self._prompt_ids(request)
-        if any(isinstance(token, str) for token in choice.tokens):
-            raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
         ids = [int(token) for token in choice.tokens]
         logits = self._raw(tuple(prompt), tuple(ids))
         if penalised and request.penalties:
@@ -124,6 +140,16 @@ class FromLogprobs(Expected):
     def __init__(self, count: int = 5) -> None:
         self._count = count
 
+    def check(self, request: Request, choice: Choice) -> None:
+        if not choice.logprobs:
+            raise OutriderError(
+                "the server lists no log-probabilities: expected them, a baseline or a target"
+            )
+        last = choice.tokens[-1]
+        _check_end(
+            request, choice, isinstance(last, int) or not (last and choice.text.endswith(last))
+        )
+
     def rows(self, request: Request, choice: Choice) -> list[Row] | None:
         if request.sampling != Sampling(temperature=1.0) or request.penalties:
             return None
@@ -134,10 +160,21 @@ class FromLogprobs(Expected):
             # A server lists the token that it wrote as well, if it is none of the likeliest; what
             # is bet on must not depend on that.
             names = sorted(likeliest, key=likeliest.__getitem__, reverse=True)[: self._count]
+            # Several tokens may be shown by the sign of broken characters.
+            names = [name for name in names if isinstance(name, int) or BROKEN not in name]
             listed = [math.exp(likeliest[name]) for name in names]
             others = max(1 - sum(listed), OTHERS)
             rows.append((np.array([*listed, others]), {name: i for i, name in enumerate(names)}))
         return rows
+
+
+def _check_end(request: Request, choice: Choice, is_told: bool) -> None:
+    """Raises `OutriderError` if the token that ended a text is not told: others can't be judged."""
+    if choice.ended and not request.stop and not is_told:
+        raise OutriderError(
+            "the server does not tell the token that ends a text: expected a baseline, or fewer"
+            " tokens than texts have (max_new_tokens)"
+        )
 
 
 @final

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from outrider.contract.sampling import Sampling
 from outrider.extras.serving.audit.client import Client, Request
+from outrider.extras.serving.audit.expected import BROKEN
 
 WARM = Sampling(temperature=1.0)
 
@@ -29,7 +30,7 @@ def stops_end(client: Client, prompt: Request, texts: Sequence[str]) -> str | No
     """
     for text in texts:
         stop = text[len(text) // 2 : len(text) // 2 + 1]
-        if not stop.strip():
+        if not stop.strip() or stop == BROKEN:
             continue
         request = replace(prompt, sampling=WARM, stop=(stop,))
         written = client.ask([request])[0][0].text

@@ -7,25 +7,29 @@ import pytest
 import torch
 
 from outrider import Context, Drafter, Pen
+from outrider.extras.serving.audit.client import Choice, Client, Request
 from outrider.extras.serving.check import Difference, ask, differences, lab_counts
-from outrider.extras.serving.server import Answer, Drafted
+from outrider.extras.serving.server import Drafted
 from outrider.targets.tabular import TabularTarget
 
 
-class Echoing:
-    """Answers with the prompt, but only once all clients are waiting."""
+class Echoing(Client):
+    """Answers with the prompt, but only once all clients are waiting; hot texts are another."""
 
     def __init__(self, clients: int) -> None:
         self.barrier = threading.Barrier(clients, timeout=3600)
 
-    def complete(self, ids: Sequence[int], max_new_tokens: int) -> Answer:
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         self.barrier.wait()
-        return Answer(list(ids)[:max_new_tokens], 0.0)
+        (request,) = requests
+        ids = [int(token) for token in request.prompt if isinstance(token, int)]
+        return [[Choice("", (*ids,) if request.sampling.greedy else (0, 0))]]
 
 
-def test_clients_ask_at_once_and_answers_keep_their_order() -> None:
+@pytest.mark.parametrize("temperatures", [(0.0,), (1.0, 0.0)])
+def test_clients_ask_at_once_and_answers_keep_their_order(temperatures: tuple[float, ...]) -> None:
     prompts = [[number, 7] for number in range(6)]
-    assert ask(Echoing(3), prompts, 3, 1) == [[number] for number in range(6)]
+    assert ask(Echoing(3), prompts, 3, 1, temperatures) == prompts
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def test_texts_and_counts_side_by_side(checked: Any, tmp_path: Path) -> None:
     assert profile.marginal_accept_rates == [1, 0]
     words, drafter = json.loads((tmp_path / "out" / "bigram.log").read_text().splitlines()[0])
     assert json.loads(drafter)["_target_"] == "outrider.drafters.ngram.bigram"
-    assert json.loads(words[-1])["num_speculative_tokens"] == 2
+    assert json.loads(words[-3])["num_speculative_tokens"] == 2
     words, drafter = json.loads((tmp_path / "out" / "plain.log").read_text().splitlines()[0])
     assert drafter is None and "--speculative-config" not in words
 

@@ -12,14 +12,15 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 from urllib.error import HTTPError
-from urllib.request import Request
+from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
 from outrider.extras.serving import server
+from outrider.extras.serving.address import EngineError, Refusal
+from outrider.extras.serving.audit.client import Choice
+from outrider.extras.serving.audit.client import Request as Question
 from outrider.extras.serving.server import (
-    LOOPBACK,
-    Answer,
     Drafted,
     Server,
     ServerError,
@@ -72,26 +73,25 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         options=["--enforce-eager"],
     ) as running:
         assert running.drafted() == Drafted()
-        answer = running.complete([1, 2], 2)
-        assert isinstance(answer, Answer) and answer.tokens == [3, 4]
-        assert answer.seconds > 0
-        running.complete([1, 2], 2)
+        client, asked = running.client(), [Question((1, 2), 2)]
+        assert client.ask(asked) == [[Choice("", (3, 4))]]
+        client.ask(asked)
         assert running.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
         assert running.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
-        with pytest.raises(ServerError, match="no such prompt"):
-            running.complete([9], 2)
+        with pytest.raises(Refusal, match=rf"no such prompt.* \({log}\)$"):
+            client.ask([Question((9,), 2)])
         (group,) = set(groups(log))
         for url, body in (("/v1/models", None), ("/v1/completions", b"{}")):
             with pytest.raises(HTTPError, match="401"):
-                LOOPBACK.open(Request(running.url + url, body))
+                build_opener(ProxyHandler({})).open(Request(running.url + url, body))
     assert gone(group)
     assert running.key not in log.read_text()  # nor on the command line, which all users see
     words, drafter = json.loads(log.read_text().splitlines()[0])
     assert words[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "a model"]
     assert words[-5:-2] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
     assert drafter == "{}"
-    with pytest.raises(ServerError, match="refused"):
-        running.complete([1, 2], 2)
+    with pytest.raises(EngineError, match="refused"):
+        client.ask(asked)
     running.close()  # a second time does nothing
 
 
@@ -192,7 +192,7 @@ def test_servers_on_this_machine_are_asked_past_proxies(
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
     monkeypatch.setenv("no_proxy", "")
     with Server(vllm({"[1, 2]": [3, 4, 5]}), "a model", tmp_path / "log", patience=60) as running:
-        assert running.complete([1, 2], 3).tokens == [3, 4, 5]
+        assert running.client().ask([Question((1, 2), 3)])[0][0].tokens == (3, 4, 5)
 
 
 class Stranger(BaseHTTPRequestHandler):
@@ -226,7 +226,7 @@ def test_a_port_that_was_taken_meanwhile_is_given_up(
     ports = [taken, server.free_port()]
     monkeypatch.setattr(server, "free_port", lambda: ports.pop(0))
     with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", tmp_path / "log") as own:
-        assert own.complete([1, 2], 3).tokens == [3, 4, 5]
+        assert own.client().ask([Question((1, 2), 3)])[0][0].tokens == (3, 4, 5)
     monkeypatch.setattr(server, "free_port", lambda: taken)
     monkeypatch.setattr(server, "STARTS", 1)
     with (

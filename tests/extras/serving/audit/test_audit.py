@@ -1,16 +1,19 @@
 """An audit finds each fault of an engine, and none where there is none."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import final
+from typing import Any, final
 
 import pytest
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
 from outrider import OutriderError
+from outrider.base.errors import ConfigError
+from outrider.contract.sampling import Sampling
+from outrider.extras.serving.address import EngineError
 from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import Choice, Client, Counted, EngineError, Request
-from outrider.extras.serving.audit.expected import FromLogprobs, FromTarget
+from outrider.extras.serving.audit.client import Choice, Client, Counted, Request, Token
+from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.serving.audit.result import Result
 from outrider.targets.tabular import TabularTarget
 
@@ -54,20 +57,105 @@ def test_every_request_counts_towards_the_limit(limit: int) -> None:
 
 
 @final
-class Silent(Client):
-    """Lists no log-probabilities for its second token, as llama.cpp for those of a draft."""
+class Changed(Client):
+    """Changes what an engine answers, or what it is asked."""
+
+    def __init__(
+        self,
+        choice: Callable[[Choice], Choice] = lambda choice: choice,
+        request: Callable[[Request], Request] = lambda request: request,
+        fault: str | None = None,
+    ) -> None:
+        self.engine, self.choice, self.request = FaultyEngine(TARGET, fault), choice, request
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
-        answers = FaultyEngine(TARGET).ask(requests)
-        return [[self._silent(choice) for choice in choices] for choices in answers]
+        answers = self.engine.ask(list(map(self.request, requests)))
+        return [list(map(self.choice, choices)) for choices in answers]
 
-    def _silent(self, choice: Choice) -> Choice:
-        return replace(choice, likeliest=(choice.likeliest[0], {}, *choice.likeliest[2:]))
+
+def silent(choice: Choice) -> Choice:
+    """Lists no log-probabilities for its second token, as llama.cpp for those of a draft."""
+    return replace(choice, likeliest=(choice.likeliest[0], {}, *choice.likeliest[2:]))
 
 
 def test_tokens_without_log_probabilities_are_told() -> None:
-    line = Auditor(Silent(), PROMPTS, FromLogprobs()).run(60).line
+    line = Auditor(Changed(silent), PROMPTS, FromLogprobs()).run(60).line
     assert line.startswith("broken: log-probabilities: none are listed for token 1 of a text")
+
+
+def test_skipped_kinds_are_neither_asked_for_nor_judged() -> None:
+    asked: list[Request] = []
+    client = Changed(silent, lambda request: asked.append(request) or request)
+    skip = ["truncated", "penalties", "greedy", "n", "seeds", "stop strings", "log-probabilities"]
+    result = Auditor(client, PROMPTS, FromTarget(TARGET), skip=skip).run(60)
+    assert result.verdict == "too few texts"
+    assert {finding.name.partition(",")[0] for finding in result.findings} == {"temperature 1"}
+    plain = Sampling(temperature=1.0)
+    assert {(r.sampling, r.n, r.seed, r.stop, len(r.penalties)) for r in asked} == {
+        (plain, 1, None, (), 0)
+    }
+    with pytest.raises(ConfigError, match="expected a kind of sampled texts to be left"):
+        Auditor(client, PROMPTS, skip=["temperature 1", *skip])
+
+
+def test_two_engines_have_a_control_whatever_is_skipped() -> None:
+    skip = ["truncated", "penalties"]
+    for left_out in (skip, [*skip, "seeds"], ["temperature 1", "penalties"]):
+        clients = [FaultyEngine(TARGET, seed=seed) for seed in (1, 2)]
+        assert Auditor(clients[0], PROMPTS, None, clients[1], skip=left_out).run(60).control != 0
+
+
+def test_a_text_that_is_missing_is_told() -> None:
+    client = Changed(request=lambda request: replace(request, n=1))
+    line = Auditor(client, PROMPTS, FromTarget(TARGET)).run(60).line
+    assert line.startswith("broken: n: 1 texts came for n=2")
+
+
+def test_seeds_that_do_not_repeat_are_told_unless_it_was_once() -> None:
+    deaf = Changed(request=lambda request: replace(request, seed=None))
+    line = Auditor(deaf, PROMPTS, FromTarget(TARGET)).run(60).line
+    assert line.startswith("broken: seeds: seed 1 gave")
+    rounded = Changed(request=lambda r: replace(r, seed=None if r.seed == 0 else r.seed))
+    assert Auditor(rounded, PROMPTS, FromTarget(TARGET)).run(60).verdict == "too few texts"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "line"),
+    [
+        ({"tokens": ()}, FromTarget(TARGET), "the server tells no ids of tokens"),
+        ({"tokens": ("a", 1)}, FromTarget(TARGET), "the server tells no ids of tokens"),
+        ({"tokens": (1, 8)}, FromTarget(TARGET), "token 8: expected one of the 8 that"),
+        ({"logprobs": None}, FromLogprobs(), "the server lists no log-probabilities"),
+        ({"ended": True, "tokens": ("a",), "text": "a"}, FromLogprobs(), "token that ends a text"),
+    ],
+)
+def test_a_server_that_does_not_tell_enough_is_not_judged(
+    change: dict[str, Any], expected: Expected, line: str
+) -> None:
+    client = Changed(lambda choice: replace(choice, **change))
+    with pytest.raises(OutriderError, match=line):
+        Auditor(client, PROMPTS, expected).run(60)
+
+
+@pytest.mark.parametrize(
+    ("listed", "line"),
+    [
+        ({0: -1.0, 1: -1.01}, "too few texts"),
+        ({0: -1.0, 1: -1.2}, "token 0 is 1, not 0: 0.20 likelier"),
+        ({0: -1.0}, "token 0 is 1, not 0: by how much is not listed"),
+    ],
+)
+def test_greedy_texts_of_two_engines_may_differ_at_a_tie(
+    listed: dict[Token, float], line: str
+) -> None:
+    mine, theirs = (
+        Changed(lambda choice, token=token: Choice("ab"[token], (token,), (-1.0,), (listed,)))
+        for token in (1, 0)
+    )
+    skip = ["seeds", "stop strings"]
+    result = Auditor(mine, PROMPTS, baseline=theirs, skip=skip).run(9)
+    assert line in result.line
+    assert result.ties == (2 if line == "too few texts" else 0)
 
 
 @final
@@ -86,9 +174,7 @@ class Dying(Client):
 
 def test_an_engine_that_fails_once_it_has_answered_is_broken() -> None:
     result = Auditor(Dying(1, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
-    assert result.line.startswith(
-        "broken: temperature 0.7, top-k 5, top-p 0.9, alone: the engine failed: gone"
-    )
+    assert result.line.startswith("broken: truncated, alone: the engine failed: gone")
     assert result.requests == 2
 
 

@@ -8,42 +8,39 @@ from typing import Any, ClassVar
 
 import pytest
 
+from outrider.extras.serving.address import EngineError, Refusal
 from outrider.extras.serving.audit.client import Choice, OpenAIClient, Request
 
 
 class _Engine(BaseHTTPRequestHandler):
-    """Has a model, and answers each question with `answer`."""
+    """Has a model, and answers each question with `answer`, unless it says what is refused."""
 
-    answer: ClassVar[dict[str, Any]] = {}
+    answer: ClassVar[Any] = {}
     asked: ClassVar[dict[str, Any]] = {}
+    refused: ClassVar[frozenset[str]] = frozenset()
     url: ClassVar[str]
 
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"data": [{"id": "a model"}]}')
+        self.reply(200, {"data": [{"id": "a model"}]})
 
     def do_POST(self) -> None:
         type(self).asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.send_response(200)
+        refused = sorted(self.refused & {*self.asked})
+        if self.headers["Content-Type"] != "application/json":
+            self.reply(415, "Unsupported Media Type")  # as vLLM does
+        elif refused:
+            self.reply(422, f"what is {refused[0]}?")
+        else:
+            is_whole = not isinstance(self.answer, dict)
+            self.reply(200, self.answer if is_whole else {"choices": [self.answer]})
+
+    def reply(self, status: int, content: Any) -> None:
+        self.send_response(status)
         self.end_headers()
-        self.wfile.write(json.dumps({"choices": [self.answer]}).encode())
+        self.wfile.write(json.dumps(content).encode())
 
     def log_message(self, format: str, *args: object) -> None:
         pass
-
-
-def test_engines_on_this_machine_are_asked_past_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
-    monkeypatch.setenv("no_proxy", "")
-    with HTTPServer(("127.0.0.1", 0), _Engine) as server:
-        server.timeout = 3600
-        thread = threading.Thread(target=server.handle_request)
-        thread.start()
-        try:
-            OpenAIClient(f"http://127.0.0.1:{server.server_port}", patience=60)
-        finally:
-            thread.join()
 
 
 @pytest.fixture
@@ -53,6 +50,7 @@ def client() -> Iterator[OpenAIClient]:
         thread.start()
         try:
             _Engine.url = f"http://127.0.0.1:{server.server_port}"
+            _Engine.refused = frozenset()
             yield OpenAIClient(_Engine.url, patience=60)
         finally:
             server.shutdown()
@@ -97,6 +95,16 @@ BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8:
             Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, 8: -1.0},) * 2),
         ),
         ({"text": "ab"}, Choice("ab")),
+        ({"text": None, "finish_reason": "stop"}, Choice("", ended=True)),
+        ({"text": "ab", "logprobs": {"content": None}}, Choice("ab")),
+        (
+            {"text": "ab", "logprobs": {"tokens": ["token_id:7", "b"], "token_logprobs": None}},
+            Choice("ab", (7, "b")),
+        ),
+        (
+            {"text": "é", "logprobs": {"tokens": ["\ufffd"], "token_logprobs": [None]}},
+            Choice("é", ("\ufffd",)),
+        ),
     ],
 )
 def test_each_form_of_an_answer_is_read(
@@ -118,3 +126,40 @@ def test_settings_are_sent_even_where_they_change_nothing(client: OpenAIClient) 
     client.ask([Request((3, 4), 2)])
     sent = {name: _Engine.asked[name] for name in ("prompt", "top_p", "top_k", "min_p")}
     assert sent == {"prompt": [3, 4], "top_p": 1.0, "top_k": -1, "min_p": 0.0}
+
+
+@pytest.mark.parametrize("refused", ["top_k", "return_token_ids", "n"])
+def test_neutral_settings_are_kept_from_a_strict_server(client: OpenAIClient, refused: str) -> None:
+    _Engine.answer, _Engine.refused = COMPLETION, frozenset({refused})
+    for _ in range(2):
+        assert client.ask([Request("a prompt", 2)]) == [[BY_NAME]]
+        assert not {"top_p", "top_k", "min_p", "n", "return_token_ids"} & {*_Engine.asked}
+
+
+def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient) -> None:
+    _Engine.refused = frozenset({"seed", "top_k"})
+    with pytest.raises(Refusal, match=r"/v1/completions: 422 .what is seed"):
+        client.ask([Request("a prompt", 2, seed=1)])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [],
+        None,
+        "no",
+        [{"choices": []}],
+        {"text": "a", "logprobs": [1]},
+        "<html>" * 999,
+        {"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1, -1]}},
+        {"text": "a", "logprobs": {"content": [{"token": "a"}]}},
+        {
+            "text": "a",
+            "logprobs": {"content": [{"token": "a", "logprob": "x", "top_logprobs": []}]},
+        },
+    ],
+)
+def test_an_answer_of_another_form_is_quoted(client: OpenAIClient, answer: Any) -> None:
+    _Engine.answer = answer
+    with pytest.raises(EngineError, match="/v1/completions: expected what OpenAI's API answers: "):
+        client.ask([Request("a prompt", 2)])
