@@ -12,7 +12,7 @@ from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
+from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
@@ -94,10 +94,10 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
             sees = sees.tril(known)
         states = network(tokens, positions, sees, self._caches)
         self._caches.crop(known)
-        places = states[:, 0 if config.from_anchor else 1 :]
+        places = states[:, size - config.drafted :]
         # At the start of a text, nothing has been read before its last token.
         text = [rows[None, max(known - 1, 0) : known] for rows in features]
-        next_logits = self._next_logits(block[0], places, text, pen.gamma)
+        next_logits = self._next_logits(context.tokens, states, text, pen.gamma)
         if self.confidence is None:
             self._shape.grow(pen, next_logits)
             return
@@ -114,26 +114,27 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
 
     def _next_logits(
         self,
-        token: int,
-        places: Float[Tensor, "1 places w"],
+        tokens: Tokens,
+        states: Float[Tensor, "1 rows w"],
         text: Sequence[Float[Tensor, "1 token width"]],
         count: int,
     ) -> NextLogits:
         """Returns what maps the paths of a draft to the logits of the next token.
 
-        token: the last one of the text. places: the states that predict.
-        text: the target's states at the token before, if there is one.
+        tokens: the text. states: at all tokens of the block.
+        text: the target's states at the token before the last, if there is one.
         count: how many places are needed, if none depends on the others.
         """
         network = self._network
         if network.corrector is None:
-            logits = self._spread(network.logits(places[0, :count]))
+            places = states[0, states.shape[1] - network.config.drafted :]
+            logits = self._spread(network.logits(places[:count]))
             return lambda paths: logits[len(paths[0])].expand(len(paths), -1)
-        block = Block(places, network.logits(places), network.fused(text).sum(1))
-        correction = network.corrector(block)
+        earlier = torch.tensor([tokens[-2:][0]], device=states.device)
+        correction = network.corrector(network.block(states, network.fused(text).sum(1), earlier))
 
         def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            before = torch.tensor([[token, *path] for path in paths], device=places.device)
+            before = torch.tensor([[tokens[-1], *path] for path in paths], device=states.device)
             return self._spread(correction(before, before.shape[1] - 1)[:, 0])
 
         return next_logits

@@ -24,7 +24,6 @@ from transformers.utils.logging import disable_progress_bar
 
 from outrider import ConfigError
 from outrider.drafters.eagle3 import Eagle3Network
-from outrider.drafters.parts.networks.correctors.corrector import Block
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
@@ -57,9 +56,8 @@ def outputs(network: Any, features: list[torch.Tensor], tokens: torch.Tensor) ->
     after = network(block, torch.arange(ANCHOR, ANCHOR + size)[None], every, caches)
     if network.corrector is None:
         return [network.logits(after[0])]
-    places = after[:, size - network.config.drafted :]
-    made_of = Block(places, network.logits(places), torch.zeros_like(places[:, 0]))
-    before = tokens[:, ANCHOR : ANCHOR + places.shape[1]]
+    made_of = network.block(after, torch.zeros_like(after[:, 0]), tokens[:, ANCHOR - 1])
+    before = tokens[:, ANCHOR : ANCHOR + network.config.drafted]
     return [network.corrector(made_of)(before, 0)[0]]
 
 

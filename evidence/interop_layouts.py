@@ -95,7 +95,7 @@ def outputs(model: Any, family: str, states: torch.Tensor, tokens: torch.Tensor)
     call |= {"loss_mask": (torch.arange(TOKENS) == ANCHOR)[None].float()}
     if family == "dflash":
         return {0: logits(model, lambda: model(**call, max_anchors=1))[0]}
-    if family in ("dspark", "dflash2"):
+    if family in ("dspark", "dflash2", "xpress"):
         return {0: corrected(model, family, lambda: model(**call, max_anchors=1))}
     rows = torch.arange(ANCHOR + 1)  # all that is known, and three masks behind it
     rows, depth = torch.cat([rows, rows[-1:].expand(3)]), torch.tensor([0] * len(rows) + [1, 2, 3])
@@ -117,7 +117,7 @@ def corrected(model: Any, family: str, run: Callable[[], Any]) -> torch.Tensor:
         setattr(core, "selector_training_candidates", every)  # noqa: B010
     with torch.no_grad(), suppress(StopIteration):
         run()
-    if family == "dspark":
+    if family != "dflash2":
         return heard["logits"][0][0]
     excluded = torch.full_like(heard["unary_logits"], -torch.inf)
     return excluded.scatter(-1, heard["training_candidate_ids"], heard["candidate_logits"])[0]
@@ -158,6 +158,8 @@ def main(root: Path) -> None:
     jobs += [("eagle3-llama-rotary-llama3", "eagle3", "llama", scaled, eagle)]
     for family in ("dflash", "dflash2", "dspark", "xpress"):
         jobs += [(family, family, "qwen3", layer("qwen3"), block)]
+    jobs += [("xpress-from-anchor", "xpress", "qwen3", layer("qwen3"),
+              block | {"sample_from_anchor": True})]  # fmt: skip
     masks, recurrent = {"sample_from_anchor": False}, {"markov_head_type": "rnn"}
     for name, entries in {
         "dspark-masks": masks,
@@ -179,9 +181,8 @@ def main(root: Path) -> None:
         model = save(root, name, family, kind, decoder, **entries)
         loaded = SpeculatorModel.from_pretrained(root / name)
         assert torch.equal(loaded.fc.weight, model.fc.weight)  # it loads there
-        if family != "xpress":
-            found = {str(i): rows for i, rows in outputs(model, family, states, tokens).items()}
-            save_file(found, root / name / "outputs.safetensors")
+        found = {str(i): rows for i, rows in outputs(model, family, states, tokens).items()}
+        save_file(found, root / name / "outputs.safetensors")
     others(root)
 
 

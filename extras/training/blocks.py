@@ -11,7 +11,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks.correctors.corrector import Block, CorrectorConfig
+from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
@@ -84,7 +84,8 @@ class DFlashObjective(Objective):
 
         def loss(batch: Batch) -> Tensor:
             starts, counted = sample_anchors(batch.own, self.anchors)
-            states, text = block_states(network, batch, starts)
+            rows_of_blocks, text = block_states(network, batch, starts)
+            states = rows_of_blocks[:, :, 1:]
             length = batch.ids.shape[1]
             # The mask at position i predicts token i, as the target's state at i - 1 does.
             before = starts[..., None] + torch.arange(self.block - 1, device=starts.device)
@@ -107,7 +108,8 @@ class DFlashObjective(Objective):
                 logits = network.logits(states[picked])
                 total = mean(head_loss.terms(logits, target_states, tokens))
             else:
-                block = Block(states.flatten(0, 1), network.logits(states).flatten(0, 1), text)
+                earlier = batch.ids.gather(1, (starts - 1).clamp(min=0)).flatten()
+                block = network.block(rows_of_blocks.flatten(0, 1), text, earlier)
                 of_places = picked.flatten(0, 1)
                 logits = corrector(block)(batch.ids[rows, before].flatten(0, 1), 0)[of_places]
                 total = mean(head_loss.terms(logits, target_states, tokens))
@@ -138,8 +140,8 @@ def begin_with(network: DFlashNetwork, folder: Path) -> None:
 
 def block_states(
     network: DFlashNetwork, batch: Batch, starts: Int[Tensor, "texts blocks"]
-) -> tuple[Float[Tensor, "texts blocks masks w"], Float[Tensor, "all_blocks w"]]:
-    """Returns the states at the masks of blocks that begin at some positions of each text.
+) -> tuple[Float[Tensor, "texts blocks rows w"], Float[Tensor, "all_blocks w"]]:
+    """Returns the states of blocks that begin at some positions of each text.
 
     And, for all blocks of all texts, what the network makes of the last token before each.
     """
@@ -154,7 +156,7 @@ def block_states(
     states: Tensor = network(tokens.flatten(1), block_positions.flatten(1), reach, caches)
     rows = torch.arange(len(starts), device=device)[:, None]
     text = fused[rows, (starts - 1).clamp(min=0)] * (starts > 0)[..., None]
-    return states.reshape(*block_positions.shape, -1)[:, :, 1:], text.flatten(0, 1)
+    return states.reshape(*block_positions.shape, -1), text.flatten(0, 1)
 
 
 def sample_anchors(

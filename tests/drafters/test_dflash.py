@@ -367,6 +367,29 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
 
 
+def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+    words, out = torch.randn(31, 3), torch.randn(31, 3)
+    parts = {"token_embed": words, "readout": out}
+    parts |= {f"down_{name}": torch.zeros(3, 16) for name in ("h", "g")}
+    parts["in_proj"] = torch.cat([torch.zeros(3, 6), torch.eye(3)], dim=1)
+    parts |= {f"mlp_{name}": torch.zeros(6, 3) for name in ("gate", "up")}
+    parts["mlp_down"] = torch.zeros(3, 6)
+    tensors = tensors_of(model) | {f"refiner_head.{name}.weight": w for name, w in parts.items()}
+    row_before = torch.diag(torch.ones(BLOCK - 1), -1)
+    tensors["refiner_head.mix_l"] = row_before.repeat(3, 1, 1)
+    config = speculators(speculators_model_type="xpress", xpress_rank=3, num_jacobi_passes=6)
+    drafter = DFlash(write(tmp_path, config, tensors))
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    assert len(draft) == BLOCK - 1
+    tokens = [*TEXT[-2:], *draft.tokens]
+    for place, base in enumerate(probs_behind(model, target, TEXT)[1:]):
+        mixed = words[tokens[place]] + words[tokens[place + 1]]
+        exact = (base.log() + out @ mixed).softmax(-1)
+        torch.testing.assert_close(draft.probs[place], exact.double(), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("config", "line"),
     [
@@ -389,7 +412,10 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
         (z_lab() | {"confident": True}, "confident=True: expected embedding, markov, state or no"),
         (z_lab() | {"calibration": [[1.0, 0.0]]}, r"calibration=.*: expected 4 pairs of numbers"),
         (z_lab() | {"calibration": [[1.0, "a"]] * 4}, r"calibration=.*: expected 4 pairs"),
-        (speculators(speculators_model_type="xpress"), "speculators_model_type='xpress': expected"),
+        (
+            speculators(speculators_model_type="xpress", xpress_mlp_ratio=4),
+            "xpress_mlp_ratio=4: expected 2",
+        ),
         (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
         (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),

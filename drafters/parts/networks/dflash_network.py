@@ -14,6 +14,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.correctors.corrector import (
     Backbone,
+    Block,
     Corrector,
     CorrectorConfig,
 )
@@ -82,7 +83,7 @@ class DFlashNetwork(TrainedNetwork):
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.corrector: Corrector | None = None
         if config.corrector is not None:
-            backbone = Backbone(width, config.drafted, vocabulary, self._embedding)
+            backbone = Backbone(width, config.drafted, config.block, vocabulary, self._embedding)
             self.corrector = config.corrector.make(backbone)
         self.confidence: nn.Linear | None = None
         if config.confident is not None:
@@ -120,6 +121,22 @@ class DFlashNetwork(TrainedNetwork):
             x = layer(x, positions, near, cache)
         out: Tensor = self.norm(x)
         return out
+
+    def block(
+        self,
+        states: Float[Tensor, "blocks rows w"],
+        text: Float[Tensor, "blocks w"],
+        earlier: Int[Tensor, "blocks"],
+    ) -> Block:
+        """Returns what a corrector is shown of some blocks.
+
+        states: at all tokens of each block. text: the last token before it, fused.
+        earlier: that token itself, or the block's first one if there is none.
+        """
+        start = self.config.block - self.config.drafted
+        places = states[:, start:]
+        before = earlier[:, None][:, :start]
+        return Block(places, self.logits(places), text, states[:, :start], before)
 
     def logits(self, states: State) -> Known:
         """Returns the logits of the token at each state, over the network's vocabulary."""

@@ -7,7 +7,7 @@ from typing import Any
 from outrider.base.errors import require
 from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 
-DSPARK, DFLASH2 = "dspark", "dflash2"
+DSPARK, DFLASH2, XPRESS = "dspark", "dflash2", "xpress"
 
 ENTRIES: Mapping[str, tuple[str, ...]] = {
     DSPARK: (
@@ -15,6 +15,7 @@ ENTRIES: Mapping[str, tuple[str, ...]] = {
         *("enable_confidence_head", "confidence_head_with_markov"),
     ),
     DFLASH2: ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size"),
+    XPRESS: ("xpress_rank", "xpress_mlp_ratio", "num_jacobi_passes"),
 }
 """The entries of a config that DFlash has not, by algorithm."""
 
@@ -33,6 +34,7 @@ PREFIXES: Mapping[str, str] = {
     "candidate_selector.predecessor_codebook": "corrector.predecessor_codebook.weight",
     "candidate_selector.successor_codebook": "corrector.successor_codebook.weight",
     "candidate_selector.": "corrector.",
+    "refiner_head.": "corrector.",
 }
 """Our names of the beginnings of their tensors' names."""
 
@@ -79,4 +81,8 @@ def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
             require(value == size, f"{folder}: {name}", value, f"{size} in config.json")
         rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
         return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
+    if algorithm(stored) == XPRESS:
+        ratio = stored.get("xpress_mlp_ratio", 2)
+        require(ratio == 2, f"{folder}: xpress_mlp_ratio", ratio, "2 in config.json")
+        return {"corrector": CorrectorConfig.of("xpress", stored.get("xpress_rank", 256))}
     return {}

@@ -1,6 +1,7 @@
 """DFlash's training: each block predicts what a draft from its anchor would."""
 
 import itertools
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,8 @@ def test_a_corrector_is_shown_the_tokens_of_the_text(
     for number, (row, position) in enumerate(itertools.product(range(6), range(3))):
         start = int(anchors[0][row, position])
         tokens = batch.ids[row, start : start + 3]
-        one = Block(
-            *(part[number : number + 1] for part in (block.states, block.logits, block.text))
-        )
+        one = Block(*(getattr(block, part.name)[number : number + 1] for part in fields(Block)))
+        assert one.earlier.tolist() == [[batch.ids[row, max(start - 1, 0)]]]
         corrected = network.corrector(one)(tokens[None], 0)[0].detach()
         if start:
             states = [
@@ -154,8 +154,8 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     context = Context(Tokens(batch.ids[0, :7].tolist()), None, features)
     draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
     starts = torch.full((24, 1), 6)
-    states, text = blocks.block_states(learned.network, batch, starts)
-    block = Block(states[:, 0], learned.network.logits(states[:, 0]), text)
+    rows, text = blocks.block_states(learned.network, batch, starts)
+    block = learned.network.block(rows[:, 0], text, batch.ids[:, 5])
     tokens = torch.tensor([[int(batch.ids[0, 6]), *draft.tokens[:-1]]]).expand(24, -1)
     probs = learned.network.corrector(block)(tokens, 0)[0].softmax(-1)
     torch.testing.assert_close(torch.stack(draft.probs), probs.double(), rtol=0.03, atol=3e-3)
@@ -176,7 +176,8 @@ def test_a_confidence_head_learns_the_acceptance(
     network: Any = learned.network
     plain.network.load_state_dict(network.state_dict(), strict=False)
     head = target.model.get_output_embeddings().weight.detach()
-    states, text = blocks.block_states(network, batch, anchors[0])
+    rows, text = blocks.block_states(network, batch, anchors[0])
+    states = rows[:, :, 1:]
     places = anchors[0][..., None] + torch.arange(3)
     total = weight = 0.0
     for row, number, step in itertools.product(range(6), range(3), range(3)):
@@ -187,8 +188,9 @@ def test_a_confidence_head_learns_the_acceptance(
         logits = network.logits(own)
         if corrector is not None:
             before = batch.ids[row, places[row, number].clamp(max=batch.ids.shape[1] - 1)][None]
-            correction = network.corrector(Block(own, logits, text[3 * row + number][None]))
-            logits = correction(before, 0)
+            given = text[3 * row + number][None]
+            block = network.block(rows[row, number][None], given, batch.ids[row, :1])
+            logits = network.corrector(block)(before, 0)
         p = (batch.states[HIDDEN][row, token - 1] @ head.T).softmax(-1)
         accepted = float(torch.minimum(p, logits[0, step].softmax(-1)).sum().detach())
         foreseen = network.foreseen(own[0, step], batch.ids[row, token - 1]).sigmoid()

@@ -39,12 +39,14 @@ class Backbone:
 
     width: of the states at the places.
     places: how many tokens a pass drafts.
+    rows: the tokens of a block: one more, if the last token of the text predicts nothing.
     vocabulary: the tokens that it drafts.
     embedding: the target's, [vocab, width].
     """
 
     width: int
     places: int
+    rows: int
     vocabulary: Vocabulary
     embedding: Tensor
 
@@ -57,11 +59,15 @@ class Block:
     states: at the places that predict, in the order of their tokens.
     logits: of the token at each place. They know nothing of the tokens at other places.
     text: what the backbone has made of the target's states at the last token that both have read.
+    start: the state at the last token of the text, if it predicts nothing; else of no width.
+    earlier: likewise, the token before the last one, or the last one if it is the first.
     """
 
     states: Float[Tensor, "blocks places width"]
     logits: Places
     text: Float[Tensor, "blocks width"]
+    start: Float[Tensor, "blocks start width"]
+    earlier: Int[Tensor, "blocks start"]
 
 
 Correction = Callable[[Before, int], Places]

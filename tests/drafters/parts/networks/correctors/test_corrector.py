@@ -1,6 +1,7 @@
 """Correctors: what a token's distribution may depend on, for each of them."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def shaken(network: torch.nn.Module, scale: float = 0.5) -> None:
 
 def corrector_of(kind: str, candidates: int = 3) -> Corrector:
     torch.manual_seed(1)
-    backbone = Backbone(WIDTH, PLACES, KNOWN, torch.randn(VOCAB, WIDTH))
+    backbone = Backbone(WIDTH, PLACES, PLACES + 1, KNOWN, torch.randn(VOCAB, WIDTH))
     corrector = CorrectorConfig(kind, rank=8, candidates=candidates).make(backbone)
     shaken(corrector)
     return corrector
@@ -70,7 +71,8 @@ def corrector_of(kind: str, candidates: int = 3) -> Corrector:
 def block_of(count: int) -> Block:
     torch.manual_seed(3)
     states, text = torch.randn(count, PLACES, WIDTH), torch.randn(count, WIDTH)
-    return Block(states, torch.randn(count, PLACES, len(KNOWN)), text)
+    start, earlier = torch.randn(count, 1, WIDTH), torch.arange(count)[:, None]
+    return Block(states, torch.randn(count, PLACES, len(KNOWN)), text, start, earlier)
 
 
 @pytest.mark.parametrize("kind", CORRECTORS)
@@ -106,7 +108,7 @@ class TestCorrector:
         corrector, block = corrector_of(kind), block_of(3)
         before = torch.tensor([[2, 4, 0, 8], [3, 0, 4, 6], [10, 2, 2, 2]])
         for row, logits in enumerate(corrector(block)(before, 0)):
-            one = Block(*(part[row : row + 1] for part in (block.states, block.logits, block.text)))
+            one = Block(*(getattr(block, part.name)[row : row + 1] for part in fields(Block)))
             torch.testing.assert_close(corrector(one)(before[row : row + 1], 0)[0], logits)
 
     def test_every_weight_learns(self, kind: str) -> None:

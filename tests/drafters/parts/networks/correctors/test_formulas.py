@@ -12,18 +12,19 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 WIDTH, PLACES, RANK = 4, 3, 2
 IDS = torch.tensor([1, 3, 4])
 EMBEDDING = torch.randn(7, WIDTH, generator=torch.Generator().manual_seed(6))
-BEFORE = [6, 1, 3]
+EARLIER, BEFORE = 2, [6, 1, 3]
 
 
 def made(kind: str, candidates: int = 16) -> tuple[Block, Any, Any]:
     """Returns a block, its correction, and the corrector's weights by name."""
     torch.manual_seed(5)
-    backbone = Backbone(WIDTH, PLACES, Vocabulary(7, IDS), EMBEDDING)
+    backbone = Backbone(WIDTH, PLACES, PLACES + 1, Vocabulary(7, IDS), EMBEDDING)
     corrector = CorrectorConfig(kind, RANK, candidates).make(backbone)
     for weight in corrector.parameters():
         torch.nn.init.normal_(weight)
     states, text = torch.randn(1, PLACES, WIDTH), torch.randn(1, WIDTH)
-    block = Block(states, torch.randn(1, PLACES, len(IDS)), text)
+    start, earlier = torch.randn(1, 1, WIDTH), torch.tensor([[EARLIER]])
+    block = Block(states, torch.randn(1, PLACES, len(IDS)), text, start, earlier)
     logits = corrector(block)(torch.tensor([BEFORE]), 0)[0].detach()
     return block, logits, {name: weight.detach() for name, weight in corrector.named_parameters()}
 
@@ -69,9 +70,9 @@ def test_the_selector_scores_pairs_of_a_token_and_a_candidate() -> None:
         torch.testing.assert_close(logits[place], scores)
 
 
-def test_the_mixer_adds_the_places_before() -> None:
+def test_the_mixer_adds_the_rows_before() -> None:
     block, logits, w = made("xpress")
-    states = block.states[0]
+    states = torch.cat([block.start, block.states], dim=1)[0]
     rows = [
         w["in_proj.weight"]
         @ torch.cat(
@@ -81,12 +82,12 @@ def test_the_mixer_adds_the_places_before() -> None:
                 w["token_embed.weight"][token],
             ]
         )
-        for place, token in enumerate(BEFORE)
+        for place, token in enumerate([EARLIER, *BEFORE])
     ]
     for place in range(PLACES):
-        x = rows[place].clone()
-        for earlier in range(place + 1):
-            x += w["mix_l"][:, place, earlier] * rows[earlier]
+        x = rows[place + 1].clone()
+        for earlier in range(place + 2):
+            x += w["mix_l"][:, place + 1, earlier] * rows[earlier]
         x = x + w["mlp_down.weight"] @ (silu(w["mlp_gate.weight"] @ x) * (w["mlp_up.weight"] @ x))
         torch.testing.assert_close(
             logits[place], block.logits[0, place] + w["readout.weight"] @ x, rtol=1e-4, atol=1e-5
