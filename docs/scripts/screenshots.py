@@ -1,7 +1,6 @@
-r"""Draws docs/page-*.png: the pages of `outrider view`, from runs of `outrider compare`.
+"""Draws docs/page-*.png: the pages of `outrider view`, from the demo on an idle machine.
 
-outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
-    max_new_tokens=20 hydra.run.dir=runs/demo
+outrider demo hydra.run.dir=runs/demo
 python docs/scripts/screenshots.py runs
 """
 
@@ -27,7 +26,7 @@ from outrider.plugins.registry import make
 class Shot(NamedTuple):
     """A picture: the page, its size and scheme, and the element at its top, by default the page's.
 
-    drafter: writes a text with this drafter first.
+    drafters: writes a text with each of these two first.
     """
 
     name: str
@@ -35,14 +34,14 @@ class Shot(NamedTuple):
     size: tuple[int, int]
     scheme: str
     start: str | None = None
-    drafter: str | None = None
+    drafters: tuple[str, str] | None = None
 
 
 SHOTS = (
     Shot("page-run", "runs?run={run}", (1000, 726), "light"),
     Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
     Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
-    Shot("page-play", "play", (1000, 900), "light", None, "hybrid"),
+    Shot("page-play", "play", (1000, 900), "light", None, ("hybrid", "prompt_lookup")),
 )
 
 
@@ -63,10 +62,11 @@ def main(folder: Path) -> None:
                 viewport={"width": width, "height": height}, color_scheme=shot.scheme
             )
             page.goto(address + shot.path.format(run=run))
-            if shot.drafter is not None:
-                page.get_by_label("Drafter").select_option(shot.drafter)
+            if shot.drafters is not None:
+                for field, drafter in zip(("drafter", "beside"), shot.drafters, strict=True):
+                    page.locator(f"select[name={field}]").select_option(drafter)
                 page.get_by_role("button", name="Write").click()
-                page.locator("#results tbody tr").wait_for()
+                page.get_by_text("Done:").wait_for(timeout=300_000)
             save(page, shot)
         browser.close()
         server.should_exit = True
