@@ -75,11 +75,11 @@ def table(
         left_out.append(name.replace("_", " "))
         line = f"no room for {', '.join(left_out)}"
         result = _with_columns(columns, rows, title, stars, [*notes, line])
-    names = [row.drafter for run in rows.values() for row in run]
-    if any(" " in name for name in names) and not fits(result, whole=True):
+    column = next(column for column in result.columns if column.header == "drafter")
+    words = " ".join(map(str, column.cells)).split()
+    if len(words) > result.row_count and not fits(result, whole=True):
         # What a drafter has for itself makes its name long, but no word of it.
-        column = next(column for column in result.columns if column.header == "drafter")
-        column.no_wrap, column.width = False, max(map(len, " ".join(names).split()))
+        column.no_wrap, column.width = False, max(map(len, words))
     return result
 
 
@@ -122,7 +122,7 @@ def _with_columns(
             is_first = row is first
             names = [label * (row is run[0])] if len(rows) > 1 else []
             mark = " (lossy)" * (not row.lossless and some_are_lossless)
-            names.append(f"{row.drafter}{mark}{' *' * is_first}")
+            names.append(f"{row.drafter}{mark}{'*' * is_first}")
             result.add_row(*map(plain, names), *cells, style="bold green" if is_first else None)
     return result
 

@@ -24,8 +24,8 @@ from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
 
 
-def printed(shown: Table) -> str:
-    console = Console(width=80, file=io.StringIO(), record=True)
+def printed(shown: Table, width: int = 80) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
     console.print(shown)
     return console.export_text()
 
@@ -50,6 +50,18 @@ def test_names_stay_whole_in_80_columns(
     assert max(map(len, shown.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
     assert "no room" not in printed(table(dict.fromkeys(labels, rows), "a title"))
+
+
+@pytest.mark.parametrize("width", range(60, 90, 3))
+def test_marked_rows_are_not_cut(
+    run_in: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    row = Summary(run_in(tmp_path).run).rows[-1]
+    shown = dict.fromkeys(row.rates, Interval(1.2345, 1.1, 1.4))
+    marked = replace(row, drafter="prompt_lookup", rates=shown, doubts=("the clock is wrong",))
+    rows = [marked, replace(marked, drafter="bigram", lossless=False)]
+    assert "…" not in printed(table({"": rows}, "a title"), width)
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
@@ -182,7 +194,7 @@ def test_the_first_is_marked_and_can_be_on_top(run_in: Callable[..., Any], tmp_p
         for row in rows
     ]
     text = printed(table({"": rows}, "3 prompts"))
-    assert "lookup *" in text and text.count("*") == 2
+    assert "lookup*" in text and text.count("*") == 2
     assert "* ranks first in speedup" in text
     assert "*" not in printed(table({"one": rows, "two": rows}, "2 runs"))
     assert [row.drafter for row in by_rate(rows, "speedup")] == ["lookup", "bigram", "none"]
