@@ -3,10 +3,11 @@
     python evidence/pair.py --page docs/pair.md
 
 One `outrider compare` at each temperature holds `small_lm` at each gamma and the other drafters
-beside it, all against the same plain decoding; three shorter ones have longer texts, or a target in
-another precision. A run that is already in `--results` is continued if it is unfinished. From them
-are written the page's tables, beside it what each run found (runs/), and a plot (gains.svg). It
-needs an idle machine, since it measures times.
+beside it, all against the same plain decoding. Three shorter ones have longer texts, or a target in
+another precision, and an `outrider bench` has transformers' assisted generation. A run that is
+already in `--results` is continued if it is unfinished. From them are written the page's tables,
+beside it what each run found (runs/), and a plot (gains.svg). It needs an idle machine, since it
+measures times.
 """
 
 import argparse
@@ -22,10 +23,12 @@ from typing import Any, final
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from tiny.measured_runs import compared, figure, publish
+from tiny.measured_runs import compared, figure, publish, write_json
 from tiny.page_parts import heading, write_page
 
+from outrider.cli import main as cli
 from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.intervals import Interval
 
 PAIR = ("Qwen/Qwen2.5-Coder-1.5B-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct")
 PROMPTS = Path(__file__).parent / "pair_prompts.jsonl"
@@ -57,11 +60,13 @@ PRECISIONS = {
     "float32": SideRun((*FEW, "quantized"), target={"dtype": "float32"}),
     "int8": SideRun(FEW, target={"quantize": "int8"}),
 }
-LONGER = "longer"
+LONGER, BENCH = "longer", "bench"
+MODEL = ("model", "dtype", "quantize")
 SIDE_RUNS = {
     LONGER: SideRun(("small_lm", "small_lm 6", "small_lm until unsure"), length=3),
     **PRECISIONS,
 }
+SIDES = (*SIDE_RUNS, BENCH)
 
 
 def entries(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
@@ -102,13 +107,47 @@ def pair_run(
     listed = re.sub(r'"(\w+)":', r"\1:", json.dumps(["none", *named]))
     return compared(
         Path(options.results) / name,
-        *[f"drafters={listed}", "target=transformers"],
-        *[f"target.{setting}={value}" for setting, value in target.items()],
-        *[f"gamma={BEST}", f"sampling.temperature={temperature}", "protocol=decode"],
-        *["data=jsonl", f"data.path={options.prompts.absolute()}", "turns=1", "pairs=false"],
-        *[f"data.limit={max(1, round(share * options.limit))}"],
-        *[f"max_new_tokens={length * options.tokens}", *options.settings],
+        *[f"drafters={listed}", f"sampling.temperature={temperature}", "protocol=decode"],
+        *["pairs=false", *texts(options, target, share, length), *options.settings],
     )
+
+
+def texts(
+    options: argparse.Namespace, target: Mapping[str, str], share: float, length: float
+) -> Iterator[str]:
+    """Yields the settings of the texts that are written: a share of the prompts, a length."""
+    yield "target=transformers"
+    yield from (f"target.{name}={value}" for name, value in target.items())
+    yield from (f"gamma={BEST}", "turns=1", "data=jsonl", f"data.path={options.prompts.absolute()}")
+    yield f"data.limit={max(1, round(share * options.limit))}"
+    yield f"max_new_tokens={round(length * options.tokens)}"
+
+
+def beside_transformers(options: argparse.Namespace, model: Mapping[str, str]) -> dict[str, Any]:
+    """Returns what a bench found of the pair, beside transformers' assisted generation.
+
+    model: the settings of the drafter.
+    """
+    folder = Path(options.results).absolute() / BENCH
+    if not (folder / "bench.json").is_file():
+        pair = {"model": options.target, "dtype": options.dtype}
+        own = [f"drafter.{name}={model[name]}" for name in MODEL if name in model]
+        sys.argv = [
+            *["outrider", "bench", "drafter=small_lm", *own, *texts(options, pair, 0.2, 1.5)],
+            *["repeats=1", "rows=[]", "batches=[]", "contexts=[]", f"hydra.run.dir={folder}"],
+        ]
+        cli.main()
+    found: dict[str, Any] = json.loads((folder / "bench.json").read_text())
+    return {name: value for name, value in found.items() if name != "settings"}
+
+
+def by_ratio(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a line for each two entrants of a bench, and how many times as fast one is."""
+    yield from heading(["", "beside", "tokens a second", "of the other", "times as fast"], texts=2)
+    speeds = found["tokens_per_second"]
+    for one, other, ratio in found["ratios"]:
+        times = figure(ratio and Interval(**ratio))
+        yield line(one, other, f"{speeds[one]:.1f}", f"{speeds[other]:.1f}", times)
 
 
 def line(*cells: str) -> str:
@@ -173,7 +212,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--temperatures", type=float, nargs="+", default=(0, 1))
     parser.add_argument("--beside", nargs="*", help="names of the other drafters; all by default")
-    parser.add_argument("--sides", nargs="*", choices=SIDE_RUNS, default=[*SIDE_RUNS])
+    parser.add_argument("--sides", nargs="*", choices=SIDES, default=SIDES)
     parser.add_argument("--results", default="build/pair")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")
     parser.add_argument("--settings", nargs="*", default=(), help="more for outrider compare")
@@ -197,6 +236,11 @@ def main() -> None:
     if precisions := {name: sides[name] for name in PRECISIONS if name in sides}:
         same = part_of(runs[first], next(iter(precisions.values())))
         tables["precisions"] = by_precision({options.dtype: same, **precisions})
+    if BENCH in options.sides:
+        found = beside_transformers(options, drafters["small_lm"])
+        tables[BENCH] = by_ratio(found)
+        if options.page:
+            write_json(found, options.page, BENCH)
     for part, lines in tables.items():
         text = list(lines)
         print("\n".join(text))
@@ -205,9 +249,9 @@ def main() -> None:
     if options.page:
         for name, run in {**{f"T{t:g}": run for t, run in runs.items()}, **sides}.items():
             publish(run, options.page, name)
-        draw = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"]
-        found = options.page.parent / "runs" / f"{options.page.stem}-T{first:g}.json"
-        draw(found, options.page.with_name("gains.svg"))
+        plot = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"]
+        main_run = options.page.parent / "runs" / f"{options.page.stem}-T{first:g}.json"
+        plot(main_run, options.page.with_name("gains.svg"))
 
 
 if __name__ == "__main__":

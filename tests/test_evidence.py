@@ -210,12 +210,16 @@ def test_alphas_are_put_in_one_table(script: Any, folder: Path, data: Path, tmp_
 @pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    parts = ("lengths", "drafters", "precisions")
+    parts = ("lengths", "drafters", "precisions", "bench")
+    (tmp_path / "results" / "bench").mkdir(parents=True)
+    ratios = [["ours", "theirs", {"value": 2.0, "low": 1.5, "high": 2.5}]]
+    measured = {"tokens_per_second": {"ours": 8.0, "theirs": 4.0}, "ratios": ratios}
+    (tmp_path / "results" / "bench" / "bench.json").write_text(json.dumps(measured))
     page.write_text("\n".join(f"<!-- {part} -->\n<!-- end of {part} -->" for part in parts))
     arguments = [
         *["--target", str(folder), "--drafter", str(folder), "--dtype", "float32"],
         *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--quantize", ""],
-        *["--temperatures", "1", "--sides", "int8"],
+        *["--temperatures", "1", "--sides", "int8", "bench"],
         *["--beside", "small_lm tree", "hybrid", "prompt_lookup"],
         *["--page", str(page), "--results", "results", "--settings", "cache=false"],
     ]
@@ -231,6 +235,8 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     by_precision = [tuple(row[:2]) for row in rows if len(row) == 6][2:]
     assert by_precision == [(precision, name) for precision in ("float32", "int8") for name in few]
     runs = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("runs/*")}
+    assert ["ours", "theirs", "8.0", "4.0", "2.00 [1.50, 2.50]"] in rows
+    assert runs["page-bench"] == measured
     assert runs["page-T1"]["temperature"] == 1
     assert "int8" in runs["page-int8"]["machine"]["runs_by"]["target"]
     assert "small_lm tree" in (tmp_path / "gains.svg").read_text()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,10 @@ def where(run: Summary) -> str:
 
 
 def publish(run: Summary, page: Path, name: str) -> None:
-    """Writes what a run found, and where, as JSON beside a page: runs/PAGE-NAME.json."""
-    path = page.parent / "runs" / f"{page.stem}-{name}.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(published(run), encoding="utf-8")
-
-
-def published(run: Summary) -> str:
-    """Returns what a run found, and where, as JSON: a line for each row, without what is empty."""
+    """Writes what a run found, and where, beside a page, without what is empty."""
     whole = json.loads(comparison(run))
     start, settings = whole["starts"][0], whole["settings"]
-    content = {
+    found = {
         "versions": {**whole["identity"]["outrider"], **whole["identity"]["libraries"]},
         "machine": {name: start[name] for name in MACHINE},
         "target": {name: settings["target"].get(name) for name in ("dtype", "quantize")},
@@ -61,7 +55,15 @@ def published(run: Summary) -> str:
         "temperature": settings["sampling"]["temperature"],
         **{name: whole[name] for name in ("prompts", "finding", "over_plain", "rows")},
     }
-    return json.dumps(_rounded(content)).replace('{"drafter": ', '\n{"drafter": ') + "\n"
+    write_json(found, page, name)
+
+
+def write_json(found: Mapping[str, Any], page: Path, name: str) -> None:
+    """Writes what was measured beside a page, as runs/PAGE-NAME.json: a line for each row."""
+    path = page.parent / "runs" / f"{page.stem}-{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    text = json.dumps(_rounded(found)).replace('{"drafter": ', '\n{"drafter": ')
+    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 def _rounded(value: Any) -> Any:
