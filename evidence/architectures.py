@@ -79,11 +79,7 @@ def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
             note(reason=line if is_reason else f"{type(error).__name__}: {line}")
             return
         differs = any(len(truth.texts) > 1 for truth in built.truths)
-        note(
-            class_name=entry.class_name,
-            group=group(built),
-            cache_differs=differs,
-        )
+        note(class_name=entry.class_name, group=group(built), cache_differs=differs)
         for mode in modes:
             checks = [outcome.record() for outcome in outcomes(built, [mode])]
             note(mode=mode, checks=checks)

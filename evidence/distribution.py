@@ -23,10 +23,7 @@ PROMPT = (
     "The old man and the cat went to the sea. The old woman and the dog went to the hill. The old"
 )
 """A text with many continuations, some of which every drafter but the random one proposes."""
-SETTINGS = (
-    Sampling(temperature=1.0, top_k=8),
-    Sampling(temperature=1.0, top_k=8, top_p=0.9),
-)
+SETTINGS = (Sampling(temperature=1.0, top_k=8), Sampling(temperature=1.0, top_k=8, top_p=0.9))
 DRAFTERS = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm")
 
 

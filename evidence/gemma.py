@@ -60,12 +60,7 @@ def decoded(target: Target, drafter: Any, rule: Any, length: int, texts: Texts) 
     continuations: Texts = [[] for _ in texts]
     calls = [0] * len(texts)
     rounds = decode_together(
-        target,
-        drafter,
-        rule,
-        texts,
-        budget=8 if drafter.trees else None,
-        max_new_tokens=length,
+        target, drafter, rule, texts, budget=8 if drafter.trees else None, max_new_tokens=length
     )
     for number, round in rounds:
         continuations[number] += round.tokens

@@ -20,55 +20,25 @@ from outrider.plugins.registry import installed, make
 
 WITHOUT_WEIGHTS = ("dflash", "falcon", "hydra", "mtp", "peagle", "redrafter")
 """Networks on the target's states of which no trained weights come with the package."""
-ENTRANTS = {
-    **{
-        name: (name, None, "token")
-        for name in (
-            "none",
-            "random",
-            "unigram",
-            "bigram",
-            "prompt_lookup",
-            "suffix",
-            "rest",
-            "small_lm",
-            "hierarchy",
-            "hybrid",
-            "self_sparse",
-            "swift",
-            "early_exit",
-            "quantized",
-            "online",
-            "pard",
-        )
-    },
+TREES = {
     "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
-    "token_recycling": ("token_recycling", None, "candidates"),
-    **{name: (name, None, "token") for name in ("medusa", "mlp_speculator", "eagle", "eagle3")},
-    **{name: (name, None, "token") for name in WITHOUT_WEIGHTS},
-    "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
     "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
     "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
+}
+BOTH = ("none", "random", "unigram", "bigram", "prompt_lookup", "small_lm", "hierarchy")
+"""Drafters of chains for every target."""
+CHAINS = (
+    *("suffix", "rest", "hybrid", "self_sparse", "swift", "early_exit", "quantized", "online"),
+    *("pard", "medusa", "mlp_speculator", "eagle", "eagle3", *WITHOUT_WEIGHTS),
+)
+ENTRANTS = {
+    **{name: (name, None, "token") for name in (*BOTH, *CHAINS)},
+    **TREES,
+    "token_recycling": ("token_recycling", None, "candidates"),
+    "eagle3 dynamic:8": ("eagle3", "dynamic:8", "candidates"),
 }
 """Drafter, tree and rule, by the name to print."""
-WITH_SOURCE = {
-    **{
-        name: (name, None, "token")
-        for name in (
-            "none",
-            "random",
-            "unigram",
-            "bigram",
-            "prompt_lookup",
-            "shallow_aggressive",
-            "small_lm",
-            "hierarchy",
-        )
-    },
-    "lookahead_decoding": ("lookahead_decoding", None, "candidates"),
-    "small_lm top:3x2x1": ("small_lm", "top:3x2x1", "candidates"),
-    "bigram dynamic:8": ("bigram", "dynamic:8", "traversal"),
-}
+WITH_SOURCE = {name: (name, None, "token") for name in (*BOTH, "shallow_aggressive")} | TREES
 """The same for a target with an encoder."""
 UNTRAINED = {"pard": "model"} | dict.fromkeys(WITHOUT_WEIGHTS, "path")
 """Drafters of which no trained weights come with the package, and their setting for weights."""

@@ -24,13 +24,9 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCau
 SIZE, WIDTH, TOKENS, ANCHOR, BLOCK, KNOWN = 256, 64, 24, 12, 8, 128
 LAYERS = [2, 4, 5]
 SIZES = {
-    "vocab_size": SIZE,
-    "hidden_size": WIDTH,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 512,
-}
+    "vocab_size": SIZE, "hidden_size": WIDTH, "intermediate_size": 128, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 512,
+}  # fmt: skip
 TARGETS: dict[str, Any] = {
     "llama": (LlamaConfig, LlamaForCausalLM, {}),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM, {"head_dim": 16}),
@@ -199,13 +195,10 @@ def others(root: Path) -> None:
     angel = forge | {"architectures": ["Eagle3LlamaForCausalLM"]}
     nvidia = flat | {"architectures": ["LlamaForCausalLMEagle3"], "mlp_bias": False}
     nvidia["eagle_config"] = named["eagle_config"] | {
-        "use_input_layernorm_in_first_layer": True,
-        "use_last_layernorm": True,
-        "use_mtp_layernorm": False,
-        "next_layer_regular": True,
-        "parallel_draft_step": 1,
+        "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
+        "use_mtp_layernorm": False, "next_layer_regular": True, "parallel_draft_step": 1,
         "parallel_draft_heads_num_layers": 1,
-    }
+    }  # fmt: skip
     plain, first = "eagle3-llama", "midlayer."
     republish(root, "eagle3-of-SafeAILab", plain, flat | layers, first)
     republish(root, "eagle3-of-SpecForge", "eagle3-llama-no-layers", forge, first)

@@ -18,34 +18,15 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAIRS: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.And: ast.Or,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.And: ast.Or,
     ast.Or: ast.And,
-}
+}  # fmt: skip
 NAMES = {
-    "min": "max",
-    "max": "min",
-    "any": "all",
-    "all": "any",
-    "argmax": "argmin",
-    "minimum": "maximum",
-    "maximum": "minimum",
-    "amax": "amin",
-    "argmin": "argmax",
-}
+    "min": "max", "max": "min", "any": "all", "all": "any", "argmax": "argmin",
+    "minimum": "maximum", "maximum": "minimum", "amax": "amin", "argmin": "argmax",
+}  # fmt: skip
 
 
 def compare(node: ast.AST) -> ast.AST | None:

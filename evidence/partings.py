@@ -69,9 +69,6 @@ def parting(
     size = max(abs(float(stored[token])) for token in tokens)
     gap, exact_gap = (float(row[tokens[0]]) - float(row[tokens[1]]) for row in (stored, exact))
     return {
-        "position": position,
-        "tokens": tokens,
-        "gap": gap,
-        "units": gap / last_place(size, stored.dtype),
-        "float32_gap": exact_gap,
-    }
+        "position": position, "tokens": tokens, "gap": gap,
+        "units": gap / last_place(size, stored.dtype), "float32_gap": exact_gap,
+    }  # fmt: skip

@@ -53,12 +53,9 @@ DRAFTED: dict[str, tuple[dict[str, Any], str]] = {
 
 ALL = "plain, optimize=none"
 MODES = (
-    f"{REFERENCE}, batch of {GROUP}",
-    ALL,
-    *DRAFTED,
-    f"prompt_lookup, batch of {GROUP}",
+    f"{REFERENCE}, batch of {GROUP}", ALL, *DRAFTED, f"prompt_lookup, batch of {GROUP}",
     f"write, batch of {GROUP}",
-)
+)  # fmt: skip
 Writer = Callable[[Texts, int], Texts]
 """Maps prompts and a length to the texts that follow."""
 

@@ -11,14 +11,9 @@ DTYPES = ("bfloat16", "float32")
 REFERENCE, PLAIN = "generate", "plain"
 
 HEADINGS = (
-    "text",
-    "differs from `generate`'s",
-    "from `plain`'s",
-    "first at token",
-    "units apart",
-    "in float32",
-    "float32 texts that differ",
-)
+    "text", "differs from `generate`'s", "from `plain`'s", "first at token", "units apart",
+    "in float32", "float32 texts that differ",
+)  # fmt: skip
 
 
 def page_lines(records: Sequence[dict[str, Any]], moves: float) -> list[str]:

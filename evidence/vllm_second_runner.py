@@ -40,9 +40,7 @@ def main() -> None:
     driver = SimpleNamespace(is_active=lambda: False)
     triton.backends.backends["cpu"] = SimpleNamespace(driver=driver)
     import triton.language as tl  # type: ignore[import-not-found]
-    from vllm.v1.worker.gpu.spec_decode import (  # type: ignore[import-not-found]
-        rejection_sampler_utils as sampler,
-    )
+    from vllm.v1.worker.gpu.spec_decode import rejection_sampler_utils as sampler  # type: ignore[import-not-found]
 
     # The interpreter has no library of the device.
     sampler.tldevice = SimpleNamespace(log1p=lambda x: tl.log(1 + x))

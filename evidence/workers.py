@@ -30,14 +30,9 @@ MARK = "OUTRIDER_EVIDENCE"
 def main(prompts: int, workers: int, tokens: int) -> int:
     """Prints what differs, and returns the exit status: 0 if nothing but time does."""
     settings = (
-        "data=jsonl",
-        f"max_new_tokens={tokens}",
-        "drafters=[none,prompt_lookup,bigram]",
-        "sampling=standard",
-        "sampling.seed=1",
-        "cache=false",
-        "reports=[]",
-    )
+        "data=jsonl", f"max_new_tokens={tokens}", "drafters=[none,prompt_lookup,bigram]",
+        "sampling=standard", "sampling.seed=1", "cache=false", "reports=[]",
+    )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         one, many = Path(folder) / "one", Path(folder) / "many"
         data = Path(folder) / "prompts.jsonl"

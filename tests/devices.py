@@ -17,14 +17,9 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 from outrider.contract.devices import widest
 
 ON_DISK = {
-    "model.embed_tokens": "disk",
-    "model.layers.0": "cpu",
-    "model.layers.1": "disk",
-    "model.layers.2": "disk",
-    "model.norm": "cpu",
-    "model.rotary_emb": "cpu",
-    "lm_head": "disk",
-}
+    "model.embed_tokens": "disk", "model.layers.0": "cpu", "model.layers.1": "disk",
+    "model.layers.2": "disk", "model.norm": "cpu", "model.rotary_emb": "cpu", "lm_head": "disk",
+}  # fmt: skip
 """Where accelerate puts the parts of a tiny model with three layers: some are read at each pass."""
 
 FAR = torch.device(os.environ.get("OUTRIDER_ACCELERATOR", "meta"))

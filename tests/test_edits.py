@@ -86,14 +86,13 @@ def test_texts_are_cached_by_their_source(
 
 @pytest.mark.usefixtures("drawn_once")
 def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: Path) -> None:
-    status, printed, complaint = run(
+    printed = run.done(
         "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",
         f"data.path={edits / 'questions.jsonl'}", "data.limit=4", "max_new_tokens=32",
         "drafters=[prompt_lookup,shallow_aggressive,"
         f"{{drafter: small_lm, model: {edits / 'draft'}}}]",
         "cache=false", f"hydra.run.dir={tmp_path / 'out'}",
     )  # fmt: skip
-    assert status == 0, complaint
     assert "shallow_aggressive" in printed
     rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
     by_drafter = {row["drafter"]: row for row in rows}

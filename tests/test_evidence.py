@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny.drafters import tokens_of
 from tiny.learners import make_learner
 
 import outrider
@@ -53,16 +54,14 @@ def test_claims_about_texts_hold(  # noqa: PLR0917  a case of each script
     request: pytest.FixtureRequest,
 ) -> None:
     request.getfixturevalue(model)
-    status, out, err = script(EVIDENCE / name, *arguments)
-    assert status == 0, out + err
-    assert line in out
+    assert line in script.done(EVIDENCE / name, *arguments)
 
 
 def test_a_text_that_differs_is_reported(
     script: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(*arguments: Any, **options: Any) -> Iterator[SimpleNamespace]:
-        text = [token for round in decode(*arguments, **options) for token in round.tokens]
+        text = tokens_of(decode(*arguments, **options))
         yield SimpleNamespace(tokens=[*text[:2], text[2] + 1, *text[3:]])
 
     monkeypatch.setattr(outrider, "decode", wrong)
@@ -85,15 +84,13 @@ def test_texts_of_low_precision_are_kept_and_put_on_a_page(
         *["--results", "kept.jsonl", "--page", str(page), "--modes", *modes],
     ]
     for _ in range(2):  # the second time, all is there
-        status, out, err = script(EVIDENCE / "precision.py", *arguments)
-        assert status == 0, out + err
+        out = script.done(EVIDENCE / "precision.py", *arguments)
         assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == 2 * 3
     assert page.read_text() == around.format(out.strip())
     assert "| plain, optimize=none | 0 of 3 |" in out
     assert "instead of one by one, moves a logit by up to" in " ".join(out.split())
     exact = ["--dtypes", "float32", "--results", "exact.jsonl"]
-    status, out, err = script(EVIDENCE / "precision.py", *arguments, *exact)
-    assert status == 0, out + err
+    out = script.done(EVIDENCE / "precision.py", *arguments, *exact)
     assert out.strip().endswith("| 0 of 3 |")
     arguments[arguments.index("6")] = "5"
     status, _, err = script(EVIDENCE / "precision.py", *arguments)
@@ -135,8 +132,7 @@ def test_all_drafters_are_put_in_one_table(
         *["--settings", f"target.model={folder}", "cache=false"],
     ]
     for _ in range(2):  # the second time, all is there
-        status, _, err = script(EVIDENCE / "drafters.py", *arguments)
-        assert status == 0, err
+        script.done(EVIDENCE / "drafters.py", *arguments)
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     names = {row[0].strip() for row in rows}
     assert names == {"drafter", "`none`", "`bigram`", "`random`", "`hydra trained`"}
@@ -158,8 +154,7 @@ def test_correctors_are_trained_and_put_in_one_table(
         *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
         *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
     ]
-    status, _, err = script(EVIDENCE / "correctors.py", *arguments)
-    assert status == 0, err
+    script.done(EVIDENCE / "correctors.py", *arguments)
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     names = ["network", "`dflash`", "`dspark`", "`dspark until unsure`", "`ddtree`"]
     assert [row[0].strip() for row in rows] == names * 2
@@ -174,8 +169,7 @@ def test_loading_is_set_beside_reading(
     page = tmp_path / "page.md"
     page.write_text("<!-- loading -->\n<!-- end of loading -->")
     one = [EVIDENCE / "loading.py", str(folder), "--dtype", "float32"]
-    status, ran, err = script(*one, "--run", "int8")
-    assert status == 0, err
+    ran = script.done(*one, "--run", "int8")
     assert {*json.loads(ran)} == {"imports", "cpu", "peak"}
 
     def in_place_of_a_process(command: list[str], **_: Any) -> SimpleNamespace:
@@ -183,8 +177,7 @@ def test_loading_is_set_beside_reading(
         return SimpleNamespace(stdout=ran)
 
     monkeypatch.setattr(subprocess, "run", in_place_of_a_process)
-    status, _, err = script(*one, "--page", str(page))
-    assert status == 0, err
+    script.done(*one, "--page", str(page))
     rows = [line.split(" | ")[1:3] for line in page.read_text().splitlines()[3:-1]]
     assert rows == [["float32", "warm"], ["float32", "cold"]]
 
@@ -193,12 +186,11 @@ def test_loading_is_set_beside_reading(
 def test_alphas_are_put_in_one_table(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- alphas -->\n<!-- end of alphas -->")
-    status, _, err = script(
+    script.done(
         *[EVIDENCE / "alphas.py", "--prompts", str(data), "--page", str(page)],
         *["--results", "results", "--settings", "drafters=[unigram,bigram]", "data.limit=1"],
         *["target=transformers", f"target.model={folder}", "max_new_tokens=4"],
     )
-    assert status == 0, err
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
     assert [row[0].strip(" `") for row in rows] == ["drafter", "unigram", "bigram"]
     assert all(0 <= float(row[1]) <= 1 <= float(row[4]) for row in rows[1:])
@@ -223,8 +215,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
         *["--beside", "small_lm tree", "hybrid", "prompt_lookup"],
         *["--page", str(page), "--results", "results", "--settings", "cache=false"],
     ]
-    status, _, err = script(EVIDENCE / "pair.py", *arguments)
-    assert status == 0, err
+    script.done(EVIDENCE / "pair.py", *arguments)
     written = page.read_text()
     rows = [[it.strip() for it in line.split("|")[1:-1]] for line in written.splitlines()]
     by_length = [row[:3] for row in rows if len(row) == 8][2:]
@@ -240,15 +231,13 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     assert runs["page-T1"]["temperature"] == 1
     assert "int8" in runs["page-int8"]["machine"]["runs_by"]["target"]
     assert "small_lm tree" in (tmp_path / "gains.svg").read_text()
-    status, _, err = script(EVIDENCE / "pair.py", *arguments)  # nothing is decoded again
-    assert status == 0, err
+    script.done(EVIDENCE / "pair.py", *arguments)  # nothing is decoded again
     assert page.read_text() == written
 
 
 def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
     few = ["--experiments", "60", "--drafters", "2", "4", "--prompts", "8", "16"]
-    status, out, err = script(EVIDENCE / "verdicts.py", *few, "--effects", "0", "0.5")
-    assert status == 0, out + err
+    out = script.done(EVIDENCE / "verdicts.py", *few, "--effects", "0", "0.5")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()[2:]]
     power = {(*line[:2], line[3]): float(line[5]) for line in lines if line[2] == "0.5"}
     assert power["4", "16", "before"] < power["4", "16", "all pairs"]
@@ -257,13 +246,12 @@ def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
 
 
 def test_texts_of_every_kind_of_tokenizer_are_one_decode(script: Any) -> None:
-    status, out, _ = script(EVIDENCE / "tokenizer_texts.py", "--texts", "20")
-    assert status == 0 and out.endswith("\n0 texts differ\n") and len(out.splitlines()) == 11
+    out = script.done(EVIDENCE / "tokenizer_texts.py", "--texts", "20")
+    assert out.endswith("\n0 texts differ\n") and len(out.splitlines()) == 11
 
 
 def test_a_card_is_shown_in_miniature(script: Any, tmp_path: Path) -> None:
-    status, out, err = script(EVIDENCE / "gpu.py", "--miniature", "--out", str(tmp_path / "gpu"))
-    assert status == 0, out + err
+    out = script.done(EVIDENCE / "gpu.py", "--miniature", "--out", str(tmp_path / "gpu"))
     results = json.loads((tmp_path / "gpu" / "gpu.json").read_text())
     assert all(check["holds"] for check in results["checks"])
     assert {row["batch"] for row in results["bench"]} == {1, 2}

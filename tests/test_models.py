@@ -8,18 +8,7 @@ import pytest
 import transformers
 from tiny.models import entries
 from tiny.outcomes import outcomes
-from tiny.page import (
-    BEGIN,
-    COLUMNS,
-    END,
-    NOT_BUILT,
-    SIGNS,
-    placed,
-    read,
-    sheet,
-    sign,
-    written,
-)
+from tiny.page import BEGIN, COLUMNS, END, NOT_BUILT, SIGNS, placed, read, sheet, sign, written
 from tiny.subject import subject
 
 import outrider
@@ -28,31 +17,21 @@ DOCS = Path(__file__).parent.parent / "docs"
 ENTRIES = {entry.name: entry for entry in entries()}
 CHECKED = ("logits", "chain", "early exit", "write", "batch")
 ROWS = {
-    "gpt2": "learned positions",
-    "mistral": "one window, in a mask for all layers",
+    "gpt2": "learned positions", "mistral": "one window, in a mask for all layers",
     "gemma3_text": "windows in some layers, a mask for each type",
     "llama4_text": "chunks, and layers without positions",
     "gemma4_text": "keys and values that layers share",
-    "deepseek_v3": "latent keys and values, experts",
-    "bloom": "ALiBi",
-    "gpt_neo": "windows by places in the cache",
-    "bart": "positions that the model counts itself",
-    "phi3 (LongRoPE)": "factors that change at the original window",
-    "openai-gpt": "no cache",
+    "deepseek_v3": "latent keys and values, experts", "bloom": "ALiBi",
+    "gpt_neo": "windows by places in the cache", "bart": "positions that the model counts itself",
+    "phi3 (LongRoPE)": "factors that change at the original window", "openai-gpt": "no cache",
     "t5": "an encoder, and a bias by distance",
     "switch_transformers": "an encoder with an output of its own",
-}
+}  # fmt: skip
 """Rows of the sweep, each for what is not in the others."""
 SEEDS = {
-    "gpt2": 3,
-    "gemma3_text": 4,
-    "gemma4_text": 4,
-    "bloom": 3,
-    "bart": 1,
-    "phi3 (LongRoPE)": 2,
-    "openai-gpt": 1,
-    "switch_transformers": 3,
-}
+    "gpt2": 3, "gemma3_text": 4, "gemma4_text": 4, "bloom": 3, "bart": 1, "phi3 (LongRoPE)": 2,
+    "openai-gpt": 1, "switch_transformers": 3,
+}  # fmt: skip
 """Those with which texts vary, where the first does not do: the sweep tries them in turn."""
 REFUSED = {"openai-gpt": set(CHECKED), "t5": {"early exit"}, "switch_transformers": {"early exit"}}
 

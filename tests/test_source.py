@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn
+from tiny.drafters import InTurn, bound
 
 from outrider import (
     Context,
@@ -124,8 +124,7 @@ def test_a_small_t5_drafts_with_an_encoder_of_its_own(t5: Any) -> None:
     target, small = TransformersTarget(t5()), t5(seed=4, eos_token_id=None)
     calls: list[int] = []
     small.encoder.register_forward_hook(lambda *_: calls.append(1))
-    drafter = SmallLM(small)
-    drafter.bind(target)
+    drafter = bound(SmallLM(small), target)
     for source in ([5, 6, 7, 1], [9, 8, 1], [5, 6, 7, 1]):
         ids = torch.tensor([source])
         own = small.generate(
@@ -151,8 +150,7 @@ def test_a_small_t5_drafts_trees_whose_distributions_are_those_of_their_paths(
     t5: Any, tree: str
 ) -> None:
     target, small = TransformersTarget(t5()), t5(seed=3).double()
-    drafter = SmallLM(small, tree=tree)
-    drafter.bind(target)
+    drafter = bound(SmallLM(small, tree=tree), target)
     source, text = [5, 6, 7, 1], [0, 4, 9]
     for seed in range(4):
         context = Context(Tokens(text), Tokens(source))
@@ -177,12 +175,10 @@ def test_drafts_at_many_places_take_a_pass_and_another_source_another(t5: Any) -
     ids = [0, 4, 9, 3, 8]
     play = partial(write_drafts, target=target, gamma=1, sampling=SAMPLED)
     for sources in ([[5, 6, 1]] * 3, [[5, 6, 1], [7, 1], [5, 6, 1]]):
-        drafter = SmallLM(t5(seed=3).double())
-        drafter.bind(target)
+        drafter = bound(SmallLM(t5(seed=3).double()), target)
         contexts = [Context(Tokens(ids, 3 + i), Tokens(source)) for i, source in enumerate(sources)]
         for draft, context in zip(play(drafter, contexts=contexts), contexts, strict=True):
-            fresh = SmallLM(t5(seed=3).double())
-            fresh.bind(target)
+            fresh = bound(SmallLM(t5(seed=3).double()), target)
             alone = write_draft(fresh, target, context, gamma=1, sampling=SAMPLED)
             torch.testing.assert_close(draft.probs[0], alone.probs[0], rtol=1e-5, atol=1e-6)
 

@@ -42,7 +42,6 @@ def test_steps_move_the_bar(shown: Callable[[bool], io.StringIO]) -> None:
     shown(True)
     with waiting("loading"):
         bar = shown_bar.get()
-        assert bar is not None
         seen = [(bar.tasks[0].completed, bar.tasks[0].total) for _ in steps("abc")]
     assert seen == [(0, 3), (1, 3), (2, 3)]
     assert [*steps(iter("abc"))] == ["a", "b", "c"]

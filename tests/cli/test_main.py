@@ -77,9 +77,7 @@ def test_version(run: Any) -> None:
 
 def test_help_needs_no_hydra(run: Any) -> None:
     for arguments in ((), ("--help",), ("help",)):
-        status, out, _ = run(*arguments)
-        assert status == 0
-        assert "outrider generate" in out
+        assert "outrider generate" in run.done(*arguments)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +125,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("generate", *TABULAR, "drafter=small_lm"),
             "drafter SmallLM needs model: the target offers nothing",
         ),
-        (
-            ("check",),
-            "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME",
-        ),
+        (("check",), "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME"),
         (("check", "target=transformers"), "target.model: expected a value: target.model=..."),
         (
             ("check", "drafter=eagle"),
@@ -150,23 +145,18 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("compare", "target=tabular", "penalties.presence_penalty=1"),
             "penalties.presence_penalty: only `outrider generate` takes it, compare uses",
         ),
-        (
-            ("generate", *TABULAR, "draft_timeout=0"),
-            "draft_timeout=0.0: expected a number above 0",
-        ),
+        (("generate", *TABULAR, "draft_timeout=0"), "draft_timeout=0.0: expected a number above 0"),
     ],
 )
 def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:
-    status, _, err = run(*arguments)
-    assert status == 1
+    err = run.refused(*arguments)
     assert line in err
     assert err.startswith("outrider: ")
     assert err.count("\n") == 1
 
 
 def test_generate_writes_the_streamed_text(run: Any, tmp_path: Path) -> None:
-    status, out, _ = run("generate", *TABULAR, "drafter=random", "sampling=standard")
-    assert status == 0
+    out = run.done("generate", *TABULAR, "drafter=random", "sampling=standard")
     report = written(tmp_path, "generation.json")
     counts = report["counts"]
     assert set(counts) == {"rounds", "drafted", "tested", "accepted", "emitted"}
@@ -182,8 +172,7 @@ def test_generate_writes_the_streamed_text(run: Any, tmp_path: Path) -> None:
 
 def test_several_prompts_are_written_at_once(folder: Path, run: Any, tmp_path: Path) -> None:
     model = ("target=transformers", f"target.model={folder}", "max_new_tokens=6")
-    status, out, err = run("generate", *model, "prompt=[the cat sat,one two one]")
-    assert status == 0, err
+    out = run.done("generate", *model, "prompt=[the cat sat,one two one]")
     assert "the cat sat" in out and "one two one" in out
     both = written(tmp_path, "generation.json")
     for number, prompt in enumerate(("the cat sat", "one two one")):
@@ -222,8 +211,8 @@ def test_a_target_without_tokenizer_shows_its_ids(run: Any, tmp_path: Path) -> N
 
 def test_the_text_of_another_run_is_not_called_this_ones(run: Any) -> None:
     assert run("generate", *TABULAR, "hydra.run.dir=d")[0] == 0
-    status, _, err = run("generate", "target=tabular", "prompt=[]", "hydra.run.dir=d")
-    assert status == 1 and err.count("\n") == 1 and "has what was written" not in err
+    err = run.refused("generate", "target=tabular", "prompt=[]", "hydra.run.dir=d")
+    assert err.count("\n") == 1 and "has what was written" not in err
 
 
 @pytest.mark.usefixtures("with_fails")
@@ -255,8 +244,7 @@ def test_the_text_survives_when_a_drafter_fails(
 
 @pytest.mark.usefixtures("with_fails")
 def test_a_part_that_exits_while_being_made_is_a_fault(run: Any) -> None:
-    status, _, err = run("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
-    assert status == 1
+    err = run.refused("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
     assert "test_main.Fails: SystemExit: 0 (" in err
 
 
@@ -297,14 +285,13 @@ def test_a_prompt_is_taken_literally(
         return encode(self, text, **options)
 
     monkeypatch.setattr(TransformersTarget, "encode", remember)
-    status, _, err = run(
+    run.done(
         "generate",
         f"prompt={prompt}",
         "target=transformers",
         f"target.model={folder}",
         "max_new_tokens=2",
     )
-    assert status == 0, err
     assert seen[0] == prompt
 
 
@@ -324,20 +311,18 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(
         "outrider.cli.commands.generate.decode", lambda *_, **options: iter([round])
     )
     monkeypatch.setattr("outrider.targets.tabular.TabularTarget.tokenizer", object())
-    status, out, err = run("generate", *TABULAR)
-    assert status == 0, err
+    out = run.done("generate", *TABULAR)
     assert "\\x1b[2J\\r\\x08\\t[/x]" in out
     assert not {"\x1b", "\r", "\b", "\t"} & set(out)
 
 
 def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:
-    status, _, _ = run("generate", *TABULAR, "--multirun", "gamma=1,2", "drafter=none,random")
-    assert status == 0
+    run.done("generate", *TABULAR, "--multirun", "gamma=1,2", "drafter=none,random")
     assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 4
 
 
 def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
-    status, _, _ = run(
+    run.done(
         "generate",
         *TABULAR,
         "--multirun",
@@ -345,14 +330,12 @@ def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
         "hydra/launcher=joblib",
         "hydra.launcher.n_jobs=2",
     )
-    assert status == 0
     assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 2
 
 
 @pytest.mark.parametrize("command", CONFIGURED)
 def test_help_has_examples_and_every_setting_of_the_command(command: str, run: Any) -> None:
-    status, out, _ = run(command, "--help")
-    assert status == 0
+    out = run.done(command, "--help")
     assert f"  outrider {command} " in out
     settings = read_settings(command)
     assert all(f"  {name}=" in out for name in settings.values)
@@ -361,9 +344,7 @@ def test_help_has_examples_and_every_setting_of_the_command(command: str, run: A
 
 
 def test_all_settings_are_hydras(run: Any) -> None:
-    status, out, _ = run("theory", "--help-all")
-    assert status == 0
-    assert "c_hat: null" in out
+    assert "c_hat: null" in run.done("theory", "--help-all")
 
 
 @pytest.mark.parametrize(
@@ -379,14 +360,12 @@ def test_completion(
     line: str, choices: set[str], run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COMP_LINE", line)
-    status, out, _ = run("-sc", "query=bash")
-    assert status == 0
+    out = run.done("-sc", "query=bash")
     assert set(out.split()) == choices
 
 
 def test_completion_is_installed_for_the_console_script(run: Any) -> None:
-    status, out, _ = run("-sc", "install=bash")
-    assert status == 0
+    out = run.done("-sc", "install=bash")
     assert out.rstrip().endswith("-F hydra_bash_completion outrider")
 
 

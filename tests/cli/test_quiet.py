@@ -16,9 +16,7 @@ TABULAR = ("target=tabular", "prompt=[0,1]")
 
 @pytest.mark.parametrize("arguments", [(), *((command,) for command in installed().commands)])
 def test_every_help_names_quiet(run: Any, arguments: tuple[str, ...]) -> None:
-    status, out, _ = run(*arguments, "--help")
-    assert status == 0
-    assert "--quiet" in out
+    assert "--quiet" in run.done(*arguments, "--help")
 
 
 def test_a_text_is_all_that_generate_prints(run: Any, folder: Path) -> None:

@@ -5,15 +5,14 @@ from functools import partial
 
 import pytest
 import torch
-from tiny.pens import LOGITS, SAMPLED, pen
+from tiny.pens import LOGITS, SAMPLED, new_pen
 
-from outrider import Chance, Draft, DrafterError, Pen, SampledChance, Sampling
+from outrider import Chance, Draft, DrafterError, Pen, Sampling
 from outrider.contract.composition import ask, continued, faster, redraw, written
-from outrider.contract.sheet import Sheet
 
 
 def test_questions_are_a_tree_of_their_own() -> None:
-    pen = Pen(Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=6, gamma=2))
+    pen = new_pen(sampling=Sampling(), vocab_size=6, gamma=2)
     pen.write(3)
     assert [ask(pen, 1), ask(pen, 2), ask(pen, 4, after=0), ask(pen, 5, after=-1)] == [0, 1, 2, 3]
     pen.write(0)
@@ -32,9 +31,7 @@ def test_questions_are_a_tree_of_their_own() -> None:
 
 
 def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
-    pen = Pen(
-        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=4, budget=6)
-    )
+    pen = new_pen(sampling=Sampling(), vocab_size=9, gamma=4, budget=6)
     assert continued(pen).gamma == 4  # of an empty draft
     pen.limit(2)
     pen.write(1)
@@ -72,7 +69,7 @@ def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
 )
 def test_no_guess_is_passed_over(move: Callable[[Pen], object]) -> None:
     for guesses in (1, 2):  # a guess, and a guess of a guess
-        ink = pen()
+        ink = new_pen()
         fast = faster(ink, 2)
         (fast if guesses == 1 else faster(fast, 1)).draw(LOGITS)
         with pytest.raises(DrafterError, match="passed over the guess of token"):
@@ -80,13 +77,13 @@ def test_no_guess_is_passed_over(move: Callable[[Pen], object]) -> None:
 
 
 def test_a_guess_that_a_continuing_pen_passes_over_is_found_at_the_end() -> None:
-    first = pen()
+    first = new_pen()
     first.write(1)
     faster(continued(first), 1).draw(LOGITS)
     with pytest.raises(DrafterError, match="passed over the guess of token 2: use redraw"):
         first.sheet.finish()
     with pytest.raises(DrafterError):
-        redraw(pen(), LOGITS)
+        redraw(new_pen(), LOGITS)
 
 
 class Races(Chance):
@@ -111,7 +108,7 @@ def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positi
     sampling: Sampling, positions: list[int]
 ) -> None:
     races = Races()
-    ink = pen(races, sampling, start=10)
+    ink = new_pen(races, sampling, start=10)
     ink.write(1)
     guesses = faster(ink, 2)
     guesses.draw(LOGITS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 from torch import Tensor
 
 from outrider import Constraint, PluginError, Sampling, TargetError, decode, decode_together
@@ -54,8 +55,7 @@ def written(
 
 
 @pytest.mark.parametrize(
-    ("drafter", "rule", "budget"),
-    [(Random(), Token(), 2), (Random(tree="iid:2"), MultiStep(), 2)],
+    ("drafter", "rule", "budget"), [(Random(), Token(), 2), (Random(tree="iid:2"), MultiStep(), 2)]
 )
 def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int) -> None:
     probs = Counter[tuple[int, ...]]()
@@ -75,7 +75,7 @@ def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int
 
 def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
     free = list(decode(TARGET, Random(), Token(), PROMPT, max_new_tokens=20))
-    tokens = [token for round in free for token in round.tokens]
+    tokens = tokens_of(free)
     last = tokens[1]
     for gamma in (1, 4, 10):
         drafter = scripted([*PROMPT, *tokens])
@@ -90,7 +90,7 @@ def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
                 constraint=Until(last),
             )
         )
-        written = [token for round in rounds for token in round.tokens]
+        written = tokens_of(rounds)
         assert written == tokens[: tokens.index(last) + 1]
         assert rounds[-1].stop == "constraint"
         assert sum(round.drafted for round in rounds) <= len(written)
@@ -146,7 +146,7 @@ def test_a_constraint_is_asked_about_possible_texts_alone(scripted: Any) -> None
             decode(TARGET, scripted(draft), Token(), PROMPT, gamma=3, max_new_tokens=12,
                    constraint=NoRepeats())
         )  # fmt: skip
-        assert [token for round in rounds for token in round.tokens] == text[1:]
+        assert tokens_of(rounds) == text[1:]
         assert (len(rounds) == 3) == right
 
 

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tiny.drafters import bound
+from tiny.pens import new_pen
 from torch import nn
 
-from outrider import Context, Drafter, Pen, SampledChance, Sampling, Tokens
-from outrider.contract.sheet import Sheet
+from outrider import Context, Drafter, Pen, Sampling, Tokens
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
@@ -23,12 +24,8 @@ class Counting(Drafter):
 
 
 def test_a_batch_is_drafted_one_after_another() -> None:
-    pens = [
-        Pen(Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=9, gamma=1))
-        for _ in range(3)
-    ]
-    drafter = Counting()
-    drafter.bind(TabularTarget(9))
+    pens = [new_pen(sampling=Sampling(), vocab_size=9, gamma=1) for _ in range(3)]
+    drafter = bound(Counting(), TabularTarget(9))
     drafter.propose_batch([(Context(Tokens([0] * (i + 1))), pen) for i, pen in enumerate(pens)])
     assert [pen.sheet.finish().tokens for pen in pens] == [(1,), (2,), (3,)]
     assert not drafter.needs

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from outrider import DrafterError, SampledChance, Sampling
-from outrider.contract.draft import ROOT, Draft
-from outrider.contract.sheet import Sheet, checked_logits, checked_token
+from outrider.contract.draft import ROOT
+from outrider.contract.sheet import Sheet, checked_logits
 
 
 def blank(more: Any = None) -> Sheet:
@@ -26,21 +26,6 @@ def test_the_sheet_keeps_the_tokens_of_one_call_together() -> None:
     assert [sheet.depth(node) for node in (ROOT, 0, 1, 2)] == [0, 1, 2, 2]
 
 
-def test_the_policy_sees_the_whole_draft() -> None:
-    seen: list[Draft] = []
-
-    def more(draft: Draft) -> bool:
-        seen.append(draft)
-        return len(draft) < 2
-
-    sheet = blank(more)
-    for parent in (ROOT, 0):
-        assert not sheet.stopped
-        sheet.submit([(1, None)], parent, None)
-    assert sheet.stopped
-    assert [draft.tokens for draft in seen] == [(1,), (1, 1)]
-
-
 def test_logits_describe_a_distribution_over_the_vocabulary() -> None:
     logits = torch.tensor([0.0, float("-inf"), 1.0])
     assert checked_logits(logits, 3) is logits
@@ -53,10 +38,3 @@ def test_logits_describe_a_distribution_over_the_vocabulary() -> None:
         with pytest.raises(DrafterError) as caught:
             checked_logits(wrong, 3)
         assert str(caught.value).startswith(line)
-
-
-def test_a_token_is_of_the_vocabulary() -> None:
-    assert checked_token(2, 3) == 2
-    for token in (-1, 3):
-        with pytest.raises(DrafterError, match=f"wrote id {token}: the vocabulary has 3 tokens"):
-            checked_token(token, 3)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from scipy.stats import binom
+from tiny.drafters import tokens_of
 
 from outrider import (
     Chance,
@@ -335,7 +336,7 @@ def test_a_memory_of_a_text_with_the_same_seed_tells_nothing_about_its_coins() -
         for _ in range(2):
             rounds = decode(target, drafter, Token(), [0], gamma=1, sampling=Sampling(1.0),
                             number=number, max_new_tokens=2)  # fmt: skip
-            text = [token for round in rounds for token in round.tokens]
+            text = tokens_of(rounds)
         counts[text[0]] += 1
     for token, p in enumerate(target.logits([0]).softmax(-1).tolist()):
         low, high = binom.interval(1 - 1e-9, count, p)

@@ -112,10 +112,7 @@ def test_claims_that_no_rule_can_make_are_refused(says: dict[str, Any], line: st
 @pytest.mark.parametrize(
     ("verdict", "line"),
     [
-        (
-            Verdict((1,), 0),
-            r"accepted \(1,\): expected a path from the root of the draft's 5",
-        ),
+        (Verdict((1,), 0), r"accepted \(1,\): expected a path from the root of the draft's 5"),
         (Verdict((-1,), 0), r"accepted \(-1,\): expected a path"),
         (Verdict((0, 0), 0), r"accepted \(0, 0\): expected a path"),
         (Verdict((9,), 0), r"accepted \(9,\): expected a path"),

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tiny.pens import new_pen
 
-from outrider import Chance, Draft, Pen, SampledChance, Sampling
+from outrider import Chance, Draft, Pen, Sampling
 from outrider.contract.draft import KINDS, ROOT
-from outrider.contract.sheet import Sheet
 from outrider.decoding.kinds import violation
 from outrider.testing.enumerated import EnumeratedChance
 
@@ -74,7 +74,7 @@ def drafts(write: Callable[[Pen], None], sampling: Sampling = SAMPLED) -> list[D
     """Returns the drafts of all outcomes."""
 
     def play(chance: Chance) -> Draft:
-        pen = Pen(Sheet(sampling=sampling, chance=chance, vocab_size=4, gamma=2, budget=9))
+        pen = new_pen(chance, sampling=sampling, gamma=2, budget=9)
         write(pen)
         return pen.sheet.finish()
 
@@ -170,9 +170,7 @@ def test_without_the_pens_record_siblings_are_not_independent() -> None:
 
 
 def test_the_record_names_the_first_node_of_each_call() -> None:
-    pen = Pen(
-        Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=4, gamma=3, budget=9)
-    )
+    pen = new_pen(budget=9)
     pen.branch(A, 2)
     pen.draw(B)
     pen.write(0, after=0)

@@ -51,13 +51,7 @@ class Records(Constraint):
 def begun(drafter: Drafter, constraint: Any = None, **options: Any) -> tuple[Run, ActiveText]:
     run = Run(target=TARGET, verifier=SampleMatch(), **options)
     text = begin_text(
-        run,
-        PROMPT,
-        TARGET.open(PROMPT),
-        drafter,
-        policy=None,
-        chance=None,
-        constraint=constraint,
+        run, PROMPT, TARGET.open(PROMPT), drafter, policy=None, chance=None, constraint=constraint
     )
     return run, text
 

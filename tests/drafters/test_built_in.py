@@ -1,16 +1,16 @@
 """The weights that come with the package: small, with cards, and not trained on its prompts."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.drafters import bound, tokens_of
 
 from outrider import Context, Sampling, Tokens, decode
 from outrider.drafters.parts.networks.weights import built_in, is_smollm2
 from outrider.extras.datasets.jsonl import demo
 from outrider.extras.training.contamination import FILE, fingerprint
-from outrider.plugins.registry import installed, make
+from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
@@ -25,15 +25,7 @@ PROMPT = "Write a short story about a fox and a crow."
 def plain(smollm2: Any) -> list[int]:
     ids = smollm2.encode(PROMPT, chat=True)
     rounds = decode(smollm2, make("drafter", "none"), Token(), ids, max_new_tokens=32)
-    return [token for round in rounds for token in round.tokens]
-
-
-def test_every_drafter_has_conformance_tests() -> None:
-    tests = Path(__file__).parents[1]
-    for name, entry in installed().of("drafter").items():
-        module = str(entry.path).split(".")[-2]
-        files = [*tests.rglob(f"test_{module}.py")]
-        assert files and "def test_conformance(" in files[0].read_text(), name
+    return tokens_of(rounds)
 
 
 def test_built_in_drafters_are_small_and_tested() -> None:
@@ -49,7 +41,7 @@ def test_a_built_in_drafter_drafts_at_once_and_leaves_the_text_alone(
     ids = smollm2.encode(PROMPT, chat=True)
     drafter = make("drafter", family, **OPTIONS.get(family, {}))
     rounds = list(decode(smollm2, drafter, Token(), ids, gamma=4, max_new_tokens=32))
-    assert [token for round in rounds for token in round.tokens] == plain
+    assert tokens_of(rounds) == plain
     assert sum(round.accepted for round in rounds) >= (1 if family == "bigram" else 4)
 
 
@@ -59,8 +51,7 @@ def test_small_lm_is_the_built_in_model_for_smollm2_alone(smollm2: Any, llama: A
     prefix = Context(Tokens(smollm2.encode(PROMPT, chat=True)))
     drafts = []
     for settings in ({}, {"model": "smollm2"}, {"layers": 2}):
-        drafter = make("drafter", "small_lm", **settings)
-        drafter.bind(smollm2)
+        drafter = bound(make("drafter", "small_lm", **settings), smollm2)
         drafts.append(write_draft(drafter, smollm2, prefix, gamma=2, sampling=Sampling()).tokens)
     assert drafts[0] == drafts[1] != drafts[2]
 

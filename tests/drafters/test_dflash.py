@@ -1,14 +1,13 @@
 """DFlash: conformance, the published layers, and the layouts of z-lab and of speculators."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.drafters import bound
 from tiny.parts import held
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
@@ -19,22 +18,16 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, write_draft
+from outrider.testing.tiny_targets import context_after, draft_after, write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 MASK, BLOCK = 12, 5
 DECODER = {
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 6,
-    "rms_norm_eps": 1e-5,
-}
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 6, "rms_norm_eps": 1e-5,
+}  # fmt: skip
 
 
 SLIDING = {
@@ -42,11 +35,6 @@ SLIDING = {
     "sliding_window": 4,
     "use_sliding_window": True,
 }
-
-
-@parametrize_with_checks([partial(DFlash, "untrained", block=4)])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture
@@ -141,14 +129,10 @@ def z_lab(**changes: Any) -> dict[str, Any]:
 
 def speculators(**changes: Any) -> dict[str, Any]:
     config = {
-        "speculators_model_type": "dflash",
-        "transformer_layer_config": decoder(),
-        "draft_vocab_size": 31,
-        "block_size": BLOCK,
-        "aux_hidden_state_layer_ids": [1, 4],
-        "mask_token_id": MASK,
-        "sample_from_anchor": False,
-    }
+        "speculators_model_type": "dflash", "transformer_layer_config": decoder(),
+        "draft_vocab_size": 31, "block_size": BLOCK, "aux_hidden_state_layer_ids": [1, 4],
+        "mask_token_id": MASK, "sample_from_anchor": False,
+    }  # fmt: skip
     return config | changes
 
 
@@ -161,30 +145,19 @@ def test_a_draft_is_that_of_the_published_model(
     drafter.bind(target)
     for length, gamma in ((6, 9), (9, 3), (9, 1), (4, 4), (7, 5)):  # on, again, back, elsewhere
         text = TEXT[:length]
-        draft = write_draft(
-            drafter,
-            target,
-            context_after(drafter, target, text),
-            gamma=gamma,
-            sampling=SAMPLED,
-            seed=length,
-        )
+        draft = draft_after(drafter, target, text, gamma, seed=length)
         right = probs_behind(model, target, text)[1 : gamma + 1]
         assert len(draft) == len(right) == min(gamma, BLOCK - 1)
-        for probs, exact in zip(draft.probs, right, strict=True):
-            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
 
 
 def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) -> None:
     config = z_lab(input_embedding_scale=1.5) | SLIDING
-    drafter = DFlash(write(tmp_path, config, tensors_of(model)))
-    drafter.bind(target)
+    drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
-        context = context_after(drafter, target, TEXT[:length])
-        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        draft = draft_after(drafter, target, TEXT[:length], 4)
         right = probs_behind(model, target, TEXT[:length], 4, scale=1.5)[1:]
-        for probs, exact in zip(draft.probs, right, strict=True):
-            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
     assert network.config.windows == (4, None)
     network.save_checkpoint(tmp_path / "again", target)
@@ -197,32 +170,27 @@ def test_windows_of_the_speculators_library_end_with_the_text(
 ) -> None:
     config = speculators(sliding_window_non_causal=both_ways, sample_from_anchor=True)
     config["transformer_layer_config"] |= SLIDING
-    drafter = DFlash(write(tmp_path, config, tensors_of(model)))
-    drafter.bind(target)
+    drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
-        context = context_after(drafter, target, TEXT[:length])
-        draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+        draft = draft_after(drafter, target, TEXT[:length], 9)
         reach = "text_both_ways" if both_ways else "text"
         right = probs_behind(model, target, TEXT[:length], 4, reach=reach)
         assert len(draft) == BLOCK  # the last token of the text predicts the first one
-        for probs, exact in zip(draft.probs, right, strict=True):
-            torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
     network.save_checkpoint(tmp_path / "again", target)
     assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
 
 
 def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
-    drafter = DFlash("untrained", block=4)
-    drafter.bind(target)
+    drafter = bound(DFlash("untrained", block=4), target)
     rows: list[int] = []
     network = held(drafter, DFlashNetwork)
     network.fc.register_forward_pre_hook(lambda _, x: rows.append(x[0].shape[1]))
     passes: list[int] = []
     network.register_forward_hook(lambda *_: passes.append(1))
     for length in (5, 8, 9):
-        context = context_after(drafter, target, TEXT[:length])
-        write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)
+        draft_after(drafter, target, TEXT[:length], 3)
     assert rows == [4, 3, 1]
     assert len(passes) == 3
 
@@ -239,15 +207,11 @@ def test_a_network_may_have_a_head_for_some_tokens_only(
     copies = {"embed_tokens.weight": torch.rand(31, 16), "verifier_norm.weight": torch.rand(16)}
     tensors = tensors_of(model) | copies | {"lm_head.weight": head}
     tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
-    drafter = DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors))
-    drafter.bind(target)
-    draft = write_draft(
-        drafter, target, context_after(drafter, target, TEXT), gamma=4, sampling=SAMPLED
-    )
+    drafter = bound(DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors)), target)
+    draft = draft_after(drafter, target, TEXT, 4)
     target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
     target.model.get_output_embeddings().weight.data = head
     for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
-        assert probs is not None
         torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
         assert probs[1::2].sum() == 0
 
@@ -285,12 +249,12 @@ def test_dspark_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
     head |= {"confidence_head.proj.weight": read, "confidence_head.proj.bias": added}
     config = speculators(speculators_model_type="dspark", markov_rank=3)
     del config["sample_from_anchor"]  # which is the default here
-    drafter = DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0)
-    drafter.bind(target)
+    drafter = bound(
+        DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0), target
+    )
     states: list[Any] = []
     held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    draft = draft_after(drafter, target, TEXT, 9)
     assert len(draft) == BLOCK
     rows = torch.cat([states[0][0], first[[TEXT[-1], *draft.tokens[:-1]]]], dim=-1)
     assert drafter.foreseen == pytest.approx((rows @ read[0] + added).tolist(), rel=1e-4, abs=1e-5)
@@ -314,12 +278,11 @@ def test_dflash_and_dspark_of_deepspec(rank: int, model: Any, target: Any, tmp_p
         tensors |= {f"markov_head.markov_w{n}.weight": torch.zeros(31, 3) for n in (1, 2)}
         tensors |= {"confidence_head.proj.weight": torch.rand(1, 19)}
         tensors |= {"confidence_head.proj.bias": torch.rand(1)}
-    drafter = DFlash(write(tmp_path, decoder() | own, tensors), confidence=0.0 if rank else None)
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
-    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT), strict=True):
-        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    path = write(tmp_path, decoder() | own, tensors)
+    drafter = bound(DFlash(path, confidence=0.0 if rank else None), target)
+    draft = draft_after(drafter, target, TEXT, 9)
+    right = probs_behind(model, target, TEXT).double()
+    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -336,10 +299,10 @@ def test_dspark_with_another_confidence_head(
         tensors["confidence_head.proj.bias"] = torch.randn(1)
     config = speculators(speculators_model_type="dspark", markov_rank=3) | entry
     del config["sample_from_anchor"]
-    drafter = DFlash(write(tmp_path, config, tensors), confidence=0.0 if kept else None)
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT)
-    assert len(write_draft(drafter, target, context, gamma=2, sampling=SAMPLED)) == 2
+    drafter = bound(
+        DFlash(write(tmp_path, config, tensors), confidence=0.0 if kept else None), target
+    )
+    assert len(draft_after(drafter, target, TEXT, 2)) == 2
 
 
 def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
@@ -356,10 +319,8 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
         "candidate_selector.hidden_projection.weight": hidden,
     }
     config = speculators(speculators_model_type="dflash2", selector_rank=3, selector_top_k=4)
-    drafter = DFlash(write(tmp_path, config, tensors))
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
+    draft = draft_after(drafter, target, TEXT, 9)
     assert len(draft) == BLOCK - 1
     for probs, base in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
         best = base.topk(4).indices
@@ -427,10 +388,7 @@ def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
         (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),
         (z_lab() | {"model_type": "quen"}, "expected the sizes of decoder layers .*quen"),
         (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected windows that end"),
-        (
-            z_lab() | SLIDING | {"use_sliding_window": False},
-            "sliding_window=None: expected a",
-        ),
+        (z_lab() | SLIDING | {"use_sliding_window": False}, "sliding_window=None: expected a"),
         (
             decoder(rope_parameters={"rope_type": "dynamic", "factor": 2.0}) | own(),
             "rope_type='dynamic': expected default or linear or llama3 or yarn",
@@ -455,16 +413,11 @@ def test_a_block_has_room_for_a_draft() -> None:
 class TestConfidence:
     """The confidence head ends drafts that are unlikely to be accepted."""
 
-    @parametrize_with_checks([partial(DFlash, "untrained", block=4, confidence=0.3)])
-    def test_conformance(self, make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-        check(make)
-
     @pytest.mark.parametrize("corrector", [None, "markov"])
     def test_a_draft_ends_where_its_survival_is_too_low(
         self, corrector: str | None, target: Any
     ) -> None:
-        whole = DFlash("untrained", corrector=corrector, confidence=0.0)
-        whole.bind(target)
+        whole = bound(DFlash("untrained", corrector=corrector, confidence=0.0), target)
         context = context_after(whole, target, TEXT)
         draft = write_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
         network = held(whole, DFlashNetwork)
@@ -475,8 +428,7 @@ class TestConfidence:
         survival = network.foreseen(states[0][0, 1:], before).sigmoid().cumprod(0).tolist()
         for kept in range(1, 7):
             limit = (survival[kept - 1] + survival[kept]) / 2
-            short = DFlash("untrained", corrector=corrector, confidence=limit)
-            short.bind(target)
+            short = bound(DFlash("untrained", corrector=corrector, confidence=limit), target)
             shorter = write_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
             assert shorter.tokens == draft.tokens[:kept]
 
@@ -488,10 +440,8 @@ class TestConfidence:
         pairs = [[0.0, 2.0], [0.0, -1.0], [0.0, 0.0]]  # .88, .27 and .5, whatever the head says
         (tmp_path / "config.json").write_text(json.dumps(config | {"calibration": pairs}))
         for limit, kept in ((0.9, 0), (0.25, 1), (0.2, 2), (0.1, 3)):
-            drafter = DFlash(str(tmp_path), confidence=limit)
-            drafter.bind(target)
-            context = context_after(drafter, target, TEXT)
-            assert len(write_draft(drafter, target, context, gamma=7, sampling=SAMPLED)) == kept
+            drafter = bound(DFlash(str(tmp_path), confidence=limit), target)
+            assert len(draft_after(drafter, target, TEXT, 7)) == kept
             assert len(drafter.foreseen) == kept
         network = held(drafter, DFlashNetwork)
         network.save_checkpoint(tmp_path / "again", target)

@@ -1,15 +1,12 @@
 """EAGLE-3: conformance, the published layer, and the layouts of SafeAILab and of speculators."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny.conformance import parametrize_with_shapes
 from torch import nn
 from transformers import Qwen3Config
 from transformers.models.llama.modeling_llama import (
@@ -27,21 +24,7 @@ from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
-
-TREES = (None, "dynamic:3")
-SHAPES = ("2x1", "top:2x2")
-
-
-@parametrize_with_checks([partial(Eagle3, path="untrained", tree=tree) for tree in TREES])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes([partial(Eagle3, path="untrained", tree=tree) for tree in SHAPES])
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 class Midlayer(nn.Module):

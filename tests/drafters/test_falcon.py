@@ -1,17 +1,13 @@
 """Falcon: conformance, blocks that equal a pass over everything, round trip, training."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny.conformance import parametrize_with_shapes
-from tiny.interruption import interrupted
-from tiny.parts import held
+from tiny.drafters import bound
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.falcon import Falcon
@@ -21,26 +17,9 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.falcon_glancing import _random_runs
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, write_draft
+from outrider.testing.tiny_targets import context_after, draft_after, write_draft
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
-TREES = ((2, None), (2, "2x1"))
-SHAPES = ((1, None), (3, None), (2, "top:2x2x1"), (2, "dynamic:4"))
-
-
-@parametrize_with_checks(
-    [partial(Falcon, path="untrained", block=block, tree=tree) for block, tree in TREES]
-)
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes(
-    [partial(Falcon, path="untrained", block=block, tree=tree) for block, tree in SHAPES]
-)
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture
@@ -69,8 +48,7 @@ def whole(network: Any, features: Any, written: list[int]) -> Any:
 
 @pytest.mark.parametrize("block", [1, 2, 3])
 def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> None:
-    drafter = Falcon(path="untrained", block=block)
-    drafter.bind(target)
+    drafter = bound(Falcon(path="untrained", block=block), target)
     for length in (len(TEXT) - 2, len(TEXT)):  # the second time only what is new is read
         context = context_after(drafter, target, TEXT[:length])
         draft = write_draft(drafter, target, context, gamma=5, sampling=Sampling(temperature=1.0))
@@ -79,33 +57,12 @@ def test_blocks_are_those_of_a_pass_over_everything(block: int, target: Any) -> 
     for probs, right in zip(
         draft.probs, whole(network, context.features[HIDDEN], list(draft.tokens)), strict=True
     ):
-        assert probs is not None
         torch.testing.assert_close(probs.float(), right, rtol=1e-4, atol=1e-6)
 
 
 def test_no_draft_is_made_before_the_first_block(target: Any) -> None:
-    drafter = Falcon(path="untrained", block=4)
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT[:4])
-    assert len(write_draft(drafter, target, context, gamma=3, sampling=Sampling())) == 0
-
-
-def test_a_draft_that_is_interrupted_leaves_nothing_wrong(target: Any) -> None:
-    """Whichever pass breaks off, its cache already longer, the next draft is a new drafter's."""
-    new = Falcon("untrained")
-    new.bind(target)
-    context = context_after(new, target, TEXT)
-    play = partial(write_draft, target=target, gamma=4, sampling=Sampling(temperature=1.0))
-    expected = play(new, context=context)
-    for last in range(3):
-        drafter = Falcon("untrained")
-        drafter.bind(target)
-        play(drafter, context=context_after(drafter, target, TEXT[:5]))
-        with interrupted(held(drafter, FalconNetwork).mlp, after=last):
-            play(drafter, context=context)
-        again = play(drafter, context=context)
-        for probs, right in zip(again.probs, expected.probs, strict=True):
-            torch.testing.assert_close(probs, right)
+    drafter = bound(Falcon(path="untrained", block=4), target)
+    assert len(draft_after(drafter, target, TEXT[:4], 3, sampling=Sampling())) == 0
 
 
 def test_a_round_trip(target: Any, tmp_path: Path) -> None:

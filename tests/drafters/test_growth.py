@@ -1,14 +1,12 @@
 """The work of drafters that search a text grows with the text, not with its square."""
 
 import inspect
-import itertools
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
-import torch
 from tiny.growth import growth
 
 from outrider import Context, Draft, Drafter, Round, Sampling, Verifier, decode
@@ -17,7 +15,7 @@ from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram, unigram
 from outrider.drafters.online import Online
-from outrider.drafters.prompt_lookup import KEY, PromptLookup
+from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.rest import Rest
 from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.drafters.suffix import Past, Suffix
@@ -37,21 +35,14 @@ TEXTS: dict[str, Callable[[int], list[int]]] = {
     "no repetition": lambda size: [index % 7 + index % 5 for index in range(size)],
 }
 DRAFTERS: dict[str, Callable[[], Drafter]] = {
-    "bigram": partial(bigram, order=3),
-    "hybrid": partial(Hybrid, ["suffix", "prompt_lookup"]),
-    "lookahead_decoding": LookaheadDecoding,
-    "online": Online,
-    "online with a capacity": partial(Online, capacity=3),
-    "prompt_lookup": PromptLookup,
+    "bigram": partial(bigram, order=3), "hybrid": partial(Hybrid, ["suffix", "prompt_lookup"]),
+    "lookahead_decoding": LookaheadDecoding, "online": Online,
+    "online with a capacity": partial(Online, capacity=3), "prompt_lookup": PromptLookup,
     "prompt_lookup of long matches": partial(PromptLookup, max_n=300),
-    "rest": partial(Rest, "untrained"),
-    "shallow_aggressive": ShallowAggressive,
-    "suffix": Suffix,
-    "suffix with a capacity": partial(Suffix, capacity=300),
-    "token_recycling": TokenRecycling,
-    "token_recycling with a capacity": partial(TokenRecycling, capacity=3),
-    "unigram": unigram,
-}
+    "rest": partial(Rest, "untrained"), "shallow_aggressive": ShallowAggressive, "suffix": Suffix,
+    "suffix with a capacity": partial(Suffix, capacity=300), "token_recycling": TokenRecycling,
+    "token_recycling with a capacity": partial(TokenRecycling, capacity=3), "unigram": unigram,
+}  # fmt: skip
 NO_SEARCH = {"none", "random"}
 NETWORKS = {"small_lm", "swift"}
 """One translates its texts, the other remembers a choice of layers, which does not grow."""
@@ -133,34 +124,6 @@ def test_longer_matches_hardly_take_more_work_or_memory() -> None:
         peak = tracemalloc.get_traced_memory()[1]
         assert peak < 8_000_000, most
     tracemalloc.stop()
-
-
-def naive(ids: Sequence[int], sizes: range, newest: bool) -> int | None:
-    """Returns what `PromptLookup` copies from, by trying all positions for each length."""
-    for n in sizes:
-        places = [p for p in range(n, len(ids)) if ids[p - n : p] == ids[len(ids) - n :]]
-        if n < len(ids) and places:
-            return places[-1] if newest else places[0]
-    return None
-
-
-@pytest.mark.parametrize(("max_n", "min_n"), [(KEY, 1), (KEY + 1, 1), (14, 2), (12, 11), (40, 9)])
-@pytest.mark.parametrize("newest", [True, False])
-def test_drafts_are_those_of_trying_all_positions(max_n: int, min_n: int, newest: bool) -> None:
-    chance = torch.Generator().manual_seed(max_n)
-    for _ in range(60):
-        size, words = (int(torch.randint(2, high, (1,), generator=chance)) for high in (60, 4))
-        ids = torch.randint(words, (size,), generator=chance).tolist()
-        ids += ids[: size // 2]
-        expected = naive(ids, range(max_n, min_n - 1, -1), newest)
-        round = first_round(PromptLookup(max_n, min_n, newest), ids)()
-        copied = () if expected is None else tuple(itertools.islice(_from(ids, expected), 4))
-        assert round.draft == copied
-
-
-def _from(ids: list[int], position: int) -> itertools.chain[int]:
-    period = ids[position:]
-    return itertools.chain(period, itertools.cycle(period))
 
 
 def test_a_memory_keeps_to_its_capacity_and_drops_the_oldest_texts() -> None:

@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.parts import held
+from tiny.pens import new_pen
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import Chance
 from outrider.contract.composition import faster, redraw
-from outrider.contract.sheet import Sheet
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.testing.drafter_distributions import check_output_distribution_is_the_targets
 from outrider.testing.drafters import (
     check_depends_only_on_context,
@@ -26,14 +26,9 @@ from outrider.testing.drafters import (
     check_stays_within_gamma,
 )
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target, write_draft
+from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@parametrize_with_checks([Hierarchy])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +53,11 @@ def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
 ) -> None:
     """Exactly: every branch of the guesses and of their tests, added up."""
     target = tiny_target(VOCAB_SIZE)
-    drafter = Hierarchy(faster, ahead, layers=2)
-    drafter.bind(target)
-    alone = SmallLM(layers=2)
-    alone.bind(target)
+    drafter = bound(Hierarchy(faster, ahead, layers=2), target)
+    alone = bound(SmallLM(layers=2), target)
 
     def play(drafter: Drafter, chance: Chance) -> tuple[int, ...]:
-        pen = Pen(Sheet(sampling=SAMPLED, chance=chance, vocab_size=VOCAB_SIZE, gamma=2))
+        pen = new_pen(chance, vocab_size=VOCAB_SIZE, gamma=2)
         drafter.propose(Context(Tokens([0, 1, 0])), pen)
         draft = pen.sheet.finish()
         assert all(distribution is not None for distribution in draft.probs)
@@ -85,12 +78,10 @@ def test_the_distribution_recorded_is_the_small_models() -> None:
     drafter.bind(target)
     alone.bind(target)
     for seed in range(10):
-        context = Context(Tokens([0, 1, 0]))
-        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED, seed=seed)
+        draft = draft_after(drafter, target, [0, 1, 0], 4, seed=seed)
         for depth, probs in enumerate(draft.probs):
-            after = Context(Tokens([0, 1, 0, *draft.tokens[:depth]]))
-            exact = write_draft(alone, target, after, gamma=1, sampling=SAMPLED).probs[0]
-            assert probs is not None and exact is not None
+            exact = draft_after(alone, target, [0, 1, 0, *draft.tokens[:depth]], 1).probs[0]
+            assert probs is not None
             torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
 
 
@@ -111,8 +102,7 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
     target, model = TransformersTarget(llama()), llama(seed=3)
     passes = []
     for guesser in (NoDraft(), Oracle(model)):
-        drafter = Hierarchy(guesser, 3, model=model)
-        drafter.bind(target)
+        drafter = bound(Hierarchy(guesser, 3, model=model), target)
         count = []
         small = held(drafter, SmallLM)
         inner = small.scores
@@ -122,13 +112,13 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
             return inner(*rest)
 
         monkeypatch.setattr(small, "scores", scores)
-        write_draft(drafter, target, Context(Tokens([3, 4, 5])), gamma=8, sampling=SAMPLED)
+        draft_after(drafter, target, [3, 4, 5], 8)
         passes.append(len(count))
     assert passes == [8, 2]
 
 
 def test_a_pen_redraws_with_the_distribution_and_not_the_guess() -> None:
-    pen = Pen(Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1))
+    pen = new_pen(vocab_size=3, gamma=1)
     inner = faster(pen, 1)
     inner.write(2)
     token = redraw(pen, torch.tensor([0.0, 0.0, float("-inf")]))
@@ -155,7 +145,6 @@ def test_no_more_is_guessed_than_fits_into_the_draft() -> None:
                 pen.write(0)
 
     target = tiny_target(VOCAB_SIZE)
-    drafter = Hierarchy(Counting(), ahead=3, layers=1)
-    drafter.bind(target)
-    write_draft(drafter, target, Context(Tokens([0, 1])), gamma=2, sampling=SAMPLED)
+    drafter = bound(Hierarchy(Counting(), ahead=3, layers=1), target)
+    draft_after(drafter, target, [0, 1], 2)
     assert asked[0] == 1  # the small model writes the token after the guesses

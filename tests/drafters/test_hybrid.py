@@ -1,12 +1,14 @@
 """The first of several drafters with a draft writes it, just as it would alone."""
 
 import copy
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
+from tiny.exact import assert_exact
+from tiny.pens import new_pen
 
 from outrider import (
     ConfigError,
@@ -15,42 +17,21 @@ from outrider import (
     Draft,
     Drafter,
     Pen,
-    SampledChance,
     Sampling,
     Tokens,
     Verdict,
     decode,
 )
 from outrider.contract.constraint import Guide
-from outrider.contract.sheet import Sheet
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import (
-    Setup,
-    loop_distribution,
-    parametrize_with_checks,
-    target_distribution,
-)
-from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target, write_draft
+from outrider.testing import Setup
+from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.traversal import Traversal
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}
-
-
-@parametrize_with_checks(
-    [
-        partial(Hybrid, ["prompt_lookup", "random"]),
-        partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, "small_lm"]),
-        partial(Hybrid, [{"drafter": "prompt_lookup", "min_n": 2}, EAGLE]),
-        partial(Hybrid, ["prompt_lookup", {**EAGLE, "tree": "3x2"}]),
-        partial(Hybrid, chain=["random", "suffix"], steps=1),
-        partial(Hybrid, merge=["suffix", "token_recycling"]),
-    ]
-)
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +43,7 @@ def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
     for part in (drafter, alone):
         part.bind(target)
     drafts = [
-        write_draft(part, target, Context(Tokens(text)), gamma=3, sampling=sampling, seed=5)
-        for part in (drafter, alone)
+        draft_after(part, target, text, 3, sampling=sampling, seed=5) for part in (drafter, alone)
     ]
     assert drafts[0].tokens == drafts[1].tokens
     assert [probs is None for probs in drafts[0].probs] == [
@@ -74,15 +54,7 @@ def test_the_first_that_has_a_draft(text: list[int], who: str) -> None:
 def drafts(drafter: Drafter, text: list[int], gamma: int = 4, budget: int = 6) -> Draft:
     target = tiny_target(VOCAB_SIZE)
     drafter.bind(target)
-    pen = Pen(
-        Sheet(
-            sampling=Sampling(temperature=1.0),
-            chance=SampledChance.seeded(0),
-            vocab_size=VOCAB_SIZE,
-            gamma=gamma,
-            budget=budget,
-        )
-    )
+    pen = new_pen(vocab_size=VOCAB_SIZE, gamma=gamma, budget=budget)
     drafter.propose(Context(Tokens(text)), pen)
     return pen.sheet.finish()
 
@@ -107,7 +79,6 @@ def test_the_second_drafter_continues_the_first_ones_draft() -> None:
     alone = drafts(Hybrid(["bigram"]), [*text, 1, 2], gamma=2)
     assert drawn.tokens[2:] == alone.tokens
     for probs, expected in zip(drawn.probs[2:], alone.probs, strict=True):
-        assert probs is not None and expected is not None
         assert torch.equal(probs, expected)
 
 
@@ -139,16 +110,12 @@ def test_drafts_are_merged_into_one_tree() -> None:
 
 def test_a_merged_tree_keeps_the_distribution() -> None:
     """Over every branch of several rounds, for drafts that are drawn, copied and observed."""
-    target, prompt = TabularTarget(2, seed=3), [1, 0, 1]
+    target = TabularTarget(2, seed=3)
     for rule in (Candidates(), Traversal()):
-        hybrid = Hybrid(merge=["prompt_lookup", "bigram", "token_recycling"])
-        hybrid.bind(target)
-        setup = Setup(
-            target, hybrid, rule, prompt, gamma=2, sampling=Sampling(temperature=1.0), budget=5
-        )
-        exact = target_distribution(target, prompt, 4, setup.sampling, rule)
-        probs = loop_distribution(setup, 4)
-        assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+        hybrid = bound(Hybrid(merge=["prompt_lookup", "bigram", "token_recycling"]), target)
+        sampled = Sampling(temperature=1.0)
+        setup = Setup(target, hybrid, rule, [1, 0, 1], gamma=2, sampling=sampled, budget=5)
+        assert_exact(setup, 4)
 
 
 class OnlyTwo(Constraint):
@@ -164,24 +131,15 @@ class OnlyTwo(Constraint):
 
 
 def test_merged_drafts_all_begin_at_the_root_of_a_constraint() -> None:
-    pen = Pen(Sheet(
-        sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(0), vocab_size=VOCAB_SIZE,
-        gamma=2, budget=4, guide=Guide(OnlyTwo(), [3]),
-    ))  # fmt: skip
+    pen = new_pen(vocab_size=VOCAB_SIZE, gamma=2, budget=4, guide=Guide(OnlyTwo(), [3]))
     Hybrid(merge=[Two(), "random"]).propose(Context(Tokens([3])), pen)
     draft = pen.sheet.finish()
     assert (draft.tokens, draft.parents) == ((1, 2, 2, 1), (-1, 0, -1, 2))
 
 
 def test_the_policy_ends_the_whole_chain() -> None:
-    pen = Pen(
-        Sheet(
-            sampling=Sampling(),
-            chance=SampledChance.seeded(0),
-            vocab_size=VOCAB_SIZE,
-            gamma=4,
-            more=lambda draft: len(draft) < 2,
-        )
+    pen = new_pen(
+        sampling=Sampling(), vocab_size=VOCAB_SIZE, gamma=4, more=lambda draft: len(draft) < 2
     )
     Hybrid(chain=[Two(), "bigram"]).propose(Context(Tokens([3])), pen)
     assert pen.sheet.finish().tokens == (1, 2)

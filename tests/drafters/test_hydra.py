@@ -1,29 +1,22 @@
 """Hydra: conformance, the published files, and heads that read the tokens drafted before them."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.parts import held
 from torch.nn.functional import linear, silu
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.hydra import Hydra, HydraNetwork
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
 
 CONFIG = {"hydra_num_heads": 3, "hydra_num_layers": 2, "hydra_head_arch": "mlp"}
 CONFIG |= {"grounded_heads": True, "hidden_size": 16, "vocab_size": 31}
-
-
-@parametrize_with_checks([partial(Hydra, path="untrained", tree="2x1")])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture
@@ -77,8 +70,7 @@ def test_the_heads_are_those_of_the_published_weights(published: Any, tmp_path: 
 
 def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
     target = TransformersTarget(llama())
-    drafter = Hydra("untrained")
-    drafter.bind(target)
+    drafter = bound(Hydra("untrained"), target)
     context = context_after(drafter, target, [3, 9, 4])
     draft = write_draft(drafter, target, context, gamma=2, sampling=Sampling(temperature=1.0))
     own = target.model.lm_head(context.features["hidden_states"][1]).double().softmax(-1).detach()

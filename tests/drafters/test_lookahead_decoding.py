@@ -1,11 +1,11 @@
 """Lookahead decoding: exact in distribution, the same greedy text, and n-grams of the model."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
+from tiny.exact import assert_exact
 
 from outrider import ConfigError, Context, Sampling, Tokens, Verifier, decode
 from outrider.contract.round import Counts
@@ -13,23 +13,13 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import (
-    Setup,
-    loop_distribution,
-    parametrize_with_checks,
-    target_distribution,
-)
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing import Setup
+from outrider.testing.tiny_targets import draft_after, write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.traversal import Traversal
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@parametrize_with_checks([LookaheadDecoding, partial(LookaheadDecoding, window=2, ngram=2)])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
@@ -38,25 +28,18 @@ def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier, ngram: int)
     """Checks five tokens of the whole loop, with a pool that fills up, over every branch."""
     target = TabularTarget(2, seed=3)
     drafter = LookaheadDecoding(window=3, ngram=ngram)
-    setup = Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=6)
-    probs = loop_distribution(setup, 5)
-    exact = target_distribution(target, [1], 5, SAMPLED, rule)
-    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+    assert_exact(Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=6), 5)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any, seed: int) -> None:
     target = TransformersTarget(llama(seed, eos_token_id=None).double())
-    plain = [
-        token
-        for round in decode(target, NoDraft(), SampleMatch(), [3, 4], max_new_tokens=60)
-        for token in round.tokens
-    ]
+    plain = tokens_of(decode(target, NoDraft(), SampleMatch(), [3, 4], max_new_tokens=60))
     rounds = list(
         decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2, budget=10,
                max_new_tokens=60)
     )  # fmt: skip
-    assert [token for round in rounds for token in round.tokens] == plain
+    assert tokens_of(rounds) == plain
     counts = Counts.of(rounds)
     # A random model soon repeats itself, and then the pool knows what comes.
     assert counts.rounds < 50
@@ -66,12 +49,8 @@ def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any, seed: int) -> No
 def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
     target = TransformersTarget(llama().double())
     texts = [
-        [
-            token
-            for round in decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2,
-                                budget=10, sampling=SAMPLED, max_new_tokens=30)
-            for token in round.tokens
-        ]
+        tokens_of(decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2,
+                                budget=10, sampling=SAMPLED, max_new_tokens=30))
         for _ in range(2)
     ]  # fmt: skip
     assert texts[0] == texts[1]
@@ -117,14 +96,13 @@ def test_each_column_holds_the_models_tokens_after_its_own_guesses(
 def test_the_pool_becomes_a_tree_with_shared_beginnings() -> None:
     drafter = LookaheadDecoding(window=2, ngram=3)
     target = TabularTarget(6)
-    context = Context(Tokens([1, 2]))
-    write_draft(drafter, target, context, gamma=2, sampling=SAMPLED)
+    draft_after(drafter, target, [1, 2], 2)
     pool(drafter).update({4: [(0, 1), (0, 2), (3, 1)]})
-    draft = write_draft(drafter, target, Context(Tokens([1, 2, 4])), gamma=2, sampling=SAMPLED)
+    draft = draft_after(drafter, target, [1, 2, 4], 2)
     assert draft.tokens == (3, 1, 0, 2, 1)
     assert draft.parents == (-1, 0, -1, 2, 2)
     assert pool(drafter)  # a longer text goes on
-    write_draft(drafter, target, Context(Tokens([5])), gamma=2, sampling=SAMPLED)
+    draft_after(drafter, target, [5], 2)
     assert not pool(drafter)  # another one does not
 
 

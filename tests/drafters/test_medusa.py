@@ -1,35 +1,18 @@
 """Medusa: conformance, FasterDecoding's files, and heads that are independent of each other."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from tiny.conformance import parametrize_with_shapes
 from torch.nn.functional import silu
 
 from outrider import ConfigError, decode
 from outrider.drafters.medusa import Medusa, MedusaNetwork
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
-
-TREES = (None, "2x1")
-SHAPES = ("top:2x2", "top:[[0],[1],[0,0]]")
-
-
-@parametrize_with_checks([partial(Medusa, path="untrained", tree=tree) for tree in TREES])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes([partial(Medusa, path="untrained", tree=tree) for tree in SHAPES])
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture

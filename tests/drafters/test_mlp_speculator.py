@@ -1,35 +1,18 @@
 """The MLP speculator: conformance, IBM's files, and stages that read the tokens drawn."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny.conformance import parametrize_with_shapes
 from torch.nn.functional import gelu
 
 from outrider import ConfigError, decode
 from outrider.drafters.mlp_speculator import MLPSpeculator, MLPSpeculatorNetwork
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
-
-TREES = (None, "2x1")
-SHAPES = ("iid:2x1", "top:2x2", "dynamic:3")
-
-
-@parametrize_with_checks([partial(MLPSpeculator, path="untrained", tree=tree) for tree in TREES])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes([partial(MLPSpeculator, path="untrained", tree=tree) for tree in SHAPES])
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "scaled"])

@@ -1,37 +1,22 @@
 """N-gram drafters keep the contract, wherever their counts come from."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tiny.drafters import bound
 
-from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafters.ngram import NGram, bigram, unigram
+from outrider import ConfigError, Sampling, decode
+from outrider.drafters.ngram import NGram, bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@parametrize_with_checks(
-    [
-        unigram,
-        bigram,
-        partial(bigram, order=4),
-        partial(bigram, tree="2x2"),
-        partial(bigram, tree="dynamic:2"),
-    ]
-)
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture
@@ -44,8 +29,7 @@ def target(words: Any) -> TabularTarget:
 
 def probs(drafter: NGram, target: TabularTarget, history: list[int]) -> list[Any]:
     drafter.bind(target)
-    context = Context(Tokens(history))
-    return list(write_draft(drafter, target, context, gamma=2, sampling=SAMPLED).probs)
+    return list(draft_after(drafter, target, history, 2).probs)
 
 
 def test_a_text_file_is_counted(tmp_path: Path, target: TabularTarget, words: Any) -> None:
@@ -80,8 +64,7 @@ def test_a_fitted_table_is_saved_and_loaded(
 ) -> None:
     (tmp_path / "text.txt").write_text("the cat sat on the mat . the cat ran")
     saved = str(tmp_path / "table.safetensors")
-    fitted = bigram(order=3, counts=str(tmp_path / "text.txt"), save=saved)
-    fitted.bind(target)
+    fitted = bound(bigram(order=3, counts=str(tmp_path / "text.txt"), save=saved), target)
     loaded = bigram(order=3, counts=saved)
     assert not loaded.needs
     for counted, read in zip(
@@ -97,8 +80,7 @@ def test_the_same_target_is_not_counted_twice(
     tmp_path: Path, target: TabularTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "text.txt").write_text("the cat")
-    drafter = bigram(counts=str(tmp_path / "text.txt"))
-    drafter.bind(target)
+    drafter = bound(bigram(counts=str(tmp_path / "text.txt")), target)
     monkeypatch.setattr(NGramTable, "fit", lambda *_: pytest.fail("fitted again"))
     drafter.bind(target)
 

@@ -1,10 +1,11 @@
 """Online learns the target's mean distribution after each n-gram, and leaves the text as it is."""
 
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
+from tiny.exact import assert_exact
 
 from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
 from outrider.contract.round import Counts
@@ -12,35 +13,17 @@ from outrider.drafters.online import Online, Past
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.parts.texts.soft_counts import SoftCounts
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import Setup, loop_distribution, target_distribution
-from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
-from outrider.testing.drafters import check_depends_only_on_context, check_stays_within_gamma
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing import Setup
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 P = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8], [0.6, 0.2, 0.2]], dtype=torch.float64)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        check_depends_only_on_context,
-        check_stays_within_gamma,
-        check_tokens_follow_recorded_distributions,
-    ],
-)
-@pytest.mark.parametrize("make", [Online, partial(Online, order=3, tree="2x2")])
-def test_conformance(make: Any, check: Any) -> None:
-    check(make)
-
-
 def test_the_distribution_of_the_loop_is_the_targets() -> None:
     target = TabularTarget(2, seed=3)
-    setup = Setup(target, Online(), Token(), [1], gamma=2, sampling=SAMPLED)
-    probs = loop_distribution(setup, 4)
-    exact = target_distribution(target, [1], 4, SAMPLED, Token())
-    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+    assert_exact(Setup(target, Online(), Token(), [1], gamma=2, sampling=SAMPLED), 4)
 
 
 def taught(**settings: Any) -> Online:
@@ -53,8 +36,7 @@ def taught(**settings: Any) -> Online:
 
 def drafted(drafter: Online, text: list[int]) -> torch.Tensor:
     """Returns the distribution of the token that it drafts after a text."""
-    draft = write_draft(drafter, TabularTarget(3), Context(Tokens(text)), gamma=1, sampling=SAMPLED)
-    assert draft.probs[0] is not None
+    draft = draft_after(drafter, TabularTarget(3), text, 1)
     return draft.probs[0]
 
 
@@ -83,18 +65,14 @@ def test_a_text_begins_with_the_knowledge_of_the_ones_before() -> None:
     torch.testing.assert_close(drafted(first.open(), [1]), drafted(taught(), [1]))
     assert first.remembered == 1
     first.forget()
-    context = Context(Tokens([1]))
-    assert not write_draft(first.open(), TabularTarget(3), context, gamma=1, sampling=SAMPLED)
+    assert not draft_after(first.open(), TabularTarget(3), [1], 1)
 
 
 def test_a_fitted_table_is_the_beginning(tmp_path: Any) -> None:
     path = tmp_path / "table.safetensors"
     NGramTable.fit([[0, 1, 2, 0, 1]], 2, 3).save(path)
-    drafter = Online(counts=str(path))
-    drafter.bind(TabularTarget(3))
-    draft = write_draft(
-        drafter.open(), TabularTarget(3), Context(Tokens([0])), gamma=3, sampling=Sampling()
-    )
+    drafter = bound(Online(counts=str(path)), TabularTarget(3))
+    draft = draft_after(drafter.open(), TabularTarget(3), [0], 3, sampling=Sampling())
     assert draft.tokens == (1, 2, 0)
     taught = drafter.open()
     taught.observe(Context(Tokens([2, 0])), Draft(), P[:1].log(), Verdict((), 0))
@@ -119,7 +97,6 @@ def test_acceptance_grows_from_text_to_text() -> None:
         )  # fmt: skip
         rates.append(Counts.of(rounds))
     early, late = sum(rates[1:4], rates[0]), sum(rates[21:], rates[20])
-    assert late.alpha_tested is not None and early.alpha_tested is not None
     assert late.alpha_tested > 0.9 > early.alpha_tested
 
 

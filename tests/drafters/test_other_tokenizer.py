@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 from jaxtyping import Float
+from tiny.drafters import bound
+from tiny.exact import assert_exact
 from tiny.parts import held
 from tiny.tokenizers import byte_level, unigram
 from torch import Tensor
@@ -22,14 +24,8 @@ from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import (
-    Setup,
-    loop_distribution,
-    output_distribution,
-    parametrize_with_checks,
-    target_distribution,
-)
-from outrider.testing.tiny_targets import SAMPLED, write_draft
+from outrider.testing import Setup, parametrize_with_checks
+from outrider.testing.tiny_targets import SAMPLED, draft_after, write_draft
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 
@@ -73,15 +69,6 @@ class Tabular(Drafter):
         self.shape.grow(pen, one_by_one(partial(self.logits, context.tokens)))
 
 
-def assert_exact(setup: Setup, length: int) -> None:
-    rule = setup.verifier
-    exact = target_distribution(setup.target, setup.prompt, length, setup.sampling, rule)
-    whole_round = length == setup.gamma + 1
-    probs = output_distribution(setup) if whole_round else loop_distribution(setup, length)
-    assert probs.keys() <= exact.keys()
-    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) <= 1e-12
-
-
 @pytest.mark.parametrize("sampling", [SAMPLED, *NARROW], ids=str)
 @pytest.mark.parametrize("own_is_first", [True, False])
 def test_the_text_is_the_targets_by_exact_enumeration(
@@ -91,8 +78,7 @@ def test_the_text_is_the_targets_by_exact_enumeration(
     own, target = letters(), pieces()
     own, target = (own, target) if own_is_first else (target, own)
     scored = table(target, 1)
-    drafter = Tabular(table(own, 2))
-    drafter.bind(scored)
+    drafter = bound(Tabular(table(own, 2)), scored)
     setup = Setup(scored, drafter, Token(), [1, 2, 4], gamma=2, sampling=sampling)
     assert_exact(setup, 3)
     if sampling != SAMPLED:  # of two tokens there are fewer rounds to walk
@@ -110,8 +96,7 @@ def test_trees_too(tree: str) -> None:
 def test_recorded_is_the_drafters_distribution_over_the_shared_tokens() -> None:
     """The run's top-k is that of the tokens in common, and does not count the others."""
     own, scored = table(letters(), 2), table(pieces(), 1)
-    drafter = Tabular(own)
-    drafter.bind(scored)
+    drafter = bound(Tabular(own), scored)
     shared = {2: 5, 1: 2, 5: 6, 4: 3, 6: 8}  # " a", "b", " b", "c" and </s>
     assert drafter.translation.own_ids == shared
     context = Context(Tokens([2]))
@@ -162,8 +147,7 @@ def parrot(tokenizer: Any, text: list[int]) -> TransformersTarget:
 
 
 def with_model(target: Target, vocabulary: str, name: str = "letters", **settings: Any) -> SmallLM:
-    drafter = SmallLM(own_model(name), vocabulary=vocabulary, **settings)
-    drafter.bind(target)
+    drafter = bound(SmallLM(own_model(name), vocabulary=vocabulary, **settings), target)
     return drafter
 
 
@@ -192,8 +176,7 @@ def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
     both = Translation(letters(), len(letters()), target)
     text = [3, 2]
     for seed in range(4):
-        context = Context(Tokens(list(text)))
-        draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+        draft = draft_after(drafter, target, text, 2, seed=seed)
         assert len(draft) > 1
         for node, parent in enumerate(draft.parents):
             path = [both.own_ids[draft.tokens[step]] for step in draft.path(parent)]
@@ -250,8 +233,7 @@ def parroted(own: Any, spoken: str, target: Any, before: str, gamma: int = 4) ->
     """Returns what a model that knows one text drafts after a beginning of it, token by token."""
     scored = table(target, 0)
     ids = [*own(spoken)["input_ids"]]
-    drafter = SmallLM(parrot(own, ids), vocabulary="text")
-    drafter.bind(scored)
+    drafter = bound(SmallLM(parrot(own, ids), vocabulary="text"), scored)
     text = Tokens(target(before, add_special_tokens=False)["input_ids"])
     draft = write_draft(drafter, scored, Context(text), gamma=gamma, sampling=SAMPLED)
     return target.convert_ids_to_tokens(list(draft.tokens))
@@ -282,8 +264,7 @@ def test_nothing_is_drafted_within_a_character() -> None:
     for vocabulary in ("shared", "text"):
         drafter = with_model(target, vocabulary)
         for text, has_draft in (([1], True), ([1, 4], False), ([1, 4, 5], False)):
-            context = Context(Tokens(text))
-            draft = write_draft(drafter, target, context, gamma=6, sampling=SAMPLED)
+            draft = draft_after(drafter, target, text, 6)
             assert (len(draft) > 0) == has_draft, (vocabulary, text)
 
 
@@ -293,18 +274,15 @@ def test_the_drafter_drafts_while_its_own_window_lasts(
 ) -> None:
     own = random_model(letters(), max_position_embeddings=12)
     target = own_model("pieces")
-    drafter = SmallLM(own, vocabulary=vocabulary)
-    drafter.bind(target)
+    drafter = bound(SmallLM(own, vocabulary=vocabulary), target)
     depths = []
     for length in (1, 9, 10, 12):
-        context = Context(Tokens([2] * length))  # " a", which is a token of the model's too
-        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        draft = draft_after(drafter, target, [2] * length, 4)
         depths.append(len(draft))
     if vocabulary == "shared":
         assert depths == [4, 4, 3, 1]
     monkeypatch.setattr(CachedText, "follow", None)  # a longer text is not even read
-    longer = Context(Tokens([2] * 13))
-    assert len(write_draft(drafter, target, longer, gamma=4, sampling=SAMPLED)) == 0
+    assert len(draft_after(drafter, target, [2] * 13, 4)) == 0
 
 
 def test_without_a_token_in_common_only_text_is_left() -> None:
@@ -373,10 +351,8 @@ def test_the_drafter_of_the_docs_is_exact() -> None:
     block = next(part for part in page.split("```") if "class Foreign(" in part)
     exec(block.removeprefix("python"), names)
     own, target = own_model(), own_model("pieces")
-    drafter = names["Foreign"](own.model, own.tokenizer)
-    drafter.bind(target)
+    drafter = bound(names["Foreign"](own.model, own.tokenizer), target)
     assert_exact(Setup(target, drafter, Token(), [1, 2], gamma=1, sampling=SAMPLED), 2)
-    draft = write_draft(drafter, target, Context(Tokens([1, 2])), gamma=4, sampling=SAMPLED)
+    draft = draft_after(drafter, target, [1, 2], 4)
     alike = with_model(target, "shared")
-    context = Context(Tokens([1, 2]))
-    assert draft.tokens == write_draft(alike, target, context, gamma=4, sampling=SAMPLED).tokens
+    assert draft.tokens == draft_after(alike, target, [1, 2], 4).tokens

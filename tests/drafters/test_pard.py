@@ -1,28 +1,21 @@
 """PARD: one pass drafts what a pass for each token would, from AMD's folders and our own."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 
-from outrider import ConfigError, Context, Sampling, Tokens
+from outrider import ConfigError, Sampling
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 
 SAMPLED = Sampling(temperature=1.0)
 MASK = 7
-
-
-@parametrize_with_checks([partial(Pard, "untrained")])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 def place_by_place(model: Any, text: list[int], count: int, mask: int = MASK) -> list[Any]:
@@ -50,8 +43,7 @@ def test_one_pass_drafts_the_tokens_of_a_pass_for_each_place(
     text = [3, 4, 5]
     for seed in range(4):
         passes.clear()
-        context = Context(Tokens(list(text)))
-        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = draft_after(drafter, target, text, 3, seed=seed)
         assert len(passes) == 1
         expected = place_by_place(model, text, 3)
         for node, probs in enumerate(draft.probs):
@@ -70,20 +62,17 @@ def test_a_folder_of_amds_kind(llama: Any, words: Any, model: Any, tmp_path: Pat
     assert json.loads((tmp_path / "config.json").read_text())["pard_token"] == MASK
     target, drafter = TransformersTarget(llama(), words), Pard(str(tmp_path))
     drafter.bind(target)
-    context = Context(Tokens([3, 4, 5]))
-    draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
-    expected = place_by_place(model, [3, 4, 5], 4)
-    for probs, exact in zip(draft.probs, expected, strict=True):
-        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    draft = draft_after(drafter, target, [3, 4, 5], 4)
+    expected = torch.stack(place_by_place(model, [3, 4, 5], 4))
+    torch.testing.assert_close(torch.stack(draft.probs), expected.double(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_folder_without_tables_has_a_mask_of_its_own(llama: Any, tmp_path: Path) -> None:
     model, target = llama(seed=3), TransformersTarget(llama())
     mask = torch.randn(16)
     save_student(model, tmp_path, torch.float32, mask=mask)
-    drafter = Pard(str(tmp_path))
-    drafter.bind(target)
-    draft = write_draft(drafter, target, Context(Tokens([3, 4])), gamma=3, sampling=SAMPLED)
+    drafter = bound(Pard(str(tmp_path)), target)
+    draft = draft_after(drafter, target, [3, 4], 3)
     for module in ("input", "output"):
         table = getattr(target.model, f"get_{module}_embeddings")()
         getattr(model, f"set_{module}_embeddings")(table)
@@ -91,8 +80,7 @@ def test_a_folder_without_tables_has_a_mask_of_its_own(llama: Any, tmp_path: Pat
     with torch.no_grad():
         embeds = torch.cat([words, mask.expand(1, 2, -1)], dim=1)
         expected = model(inputs_embeds=embeds).logits[0, 1:].softmax(-1)
-    for probs, exact in zip(draft.probs, expected, strict=True):
-        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.stack(draft.probs), expected.double(), rtol=1e-4, atol=1e-5)
 
 
 def test_a_draft_ends_with_the_window(llama: Any) -> None:
@@ -101,8 +89,7 @@ def test_a_draft_ends_with_the_window(llama: Any) -> None:
     target, drafter = TransformersTarget(llama()), Pard(model)
     drafter.bind(target)
     for length, count in ((3, 4), (5, 2), (6, 1), (7, 0)):
-        context = Context(Tokens([3] * length))
-        draft = write_draft(drafter, target, context, gamma=5, sampling=SAMPLED)
+        draft = draft_after(drafter, target, [3] * length, 5)
         assert len(draft) == count
 
 

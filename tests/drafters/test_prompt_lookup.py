@@ -1,29 +1,20 @@
 """Prompt lookup finds what a search through the whole text finds, without the search."""
 
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from tiny.pens import new_pen
 
-from outrider import ConfigError, Constraint, Context, Pen, SampledChance, Sampling, Tokens
+from outrider import ConfigError, Constraint, Context, Sampling, Tokens
 from outrider.contract.constraint import Guide
-from outrider.contract.sheet import Sheet
-from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.testing import parametrize_with_checks
-
-
-@parametrize_with_checks([PromptLookup, partial(PromptLookup, max_n=2, newest=False)])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
+from outrider.drafters.prompt_lookup import KEY, PromptLookup
 
 
 def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
-    pen = Pen(
-        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=10**6, gamma=gamma)
-    )
+    pen = new_pen(sampling=Sampling(), vocab_size=10**6, gamma=gamma)
     drafter.propose(Context(tokens), pen)
     written = pen.sheet.finish()
     assert all(probs is None for probs in written.probs)
@@ -44,7 +35,10 @@ def searched(text: list[int], gamma: int, max_n: int, min_n: int, newest: bool) 
 
 
 @pytest.mark.parametrize("newest", [True, False])
-@pytest.mark.parametrize(("max_n", "min_n"), [(1, 1), (3, 1), (3, 2), (5, 4)])
+@pytest.mark.parametrize(
+    ("max_n", "min_n"),
+    [(1, 1), (3, 1), (3, 2), (5, 4), (KEY, 1), (KEY + 1, 1), (14, 2), (12, 11), (40, 9)],
+)
 def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest: bool) -> None:
     draw = random.Random(0)
     drafter = PromptLookup(max_n, min_n, newest)
@@ -52,6 +46,7 @@ def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest:
     for _ in range(300):
         text = text[: draw.randrange(len(text) + 1)] if draw.random() < 0.1 else list(text)
         text += [draw.randrange(3) for _ in range(draw.randrange(1, 5))]
+        text += text[:60] if draw.random() < 0.1 else []  # for long matches
         assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
 
 
@@ -110,7 +105,6 @@ class Without(Constraint):
 
 def test_a_copy_ends_at_a_token_that_a_constraint_forbids() -> None:
     text = [1, 2, 3, 1, 2, 3, 1]
-    pen = Pen(Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=4, gamma=4,
-              guide=Guide(Without(3), text)))  # fmt: skip
+    pen = new_pen(sampling=Sampling(), gamma=4, guide=Guide(Without(3), text))
     PromptLookup().propose(Context(Tokens(text)), pen)
     assert pen.sheet.finish().tokens == (2,)

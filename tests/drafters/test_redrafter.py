@@ -1,29 +1,22 @@
 """ReDrafter: conformance, Apple's files, and a beam search as a tree."""
 
 import json
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.drafters import bound
 from tiny.parts import held
 from torch.nn.functional import linear, silu
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.redrafter import ReDrafter, ReDrafterNetwork
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
 
 TEXT = [3, 9, 4]
-
-
-@parametrize_with_checks([partial(ReDrafter, path="untrained", tree="dynamic:2")])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture(params=[(True, 12), (False, 12), (True, 32)], ids=["rnn", "sum", "wide"])
@@ -73,8 +66,7 @@ def log_probs(
 
 def test_the_head_is_that_of_the_published_weights(published: Any) -> None:
     target, folder, tensors = published
-    drafter = ReDrafter(str(folder))
-    drafter.bind(target)
+    drafter = bound(ReDrafter(str(folder)), target)
     context = context_after(drafter, target, TEXT)
     draft = write_draft(drafter, target, context, gamma=6, sampling=Sampling(temperature=1.0))
     assert len(draft) == 6

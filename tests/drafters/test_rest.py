@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.drafters import bound
 
-from outrider import ConfigError, Context, Draft, Drafter, Sampling, Target, Tokens
+from outrider import ConfigError, Draft, Drafter, Sampling, Target
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 
 TARGET = TabularTarget(20)
 TEXTS = [[1, 2, 3, 4, 5], [9, 2, 3, 4, 6], [8, 2, 3, 7], [2, 3, 4, 5]]
@@ -43,13 +44,11 @@ def path(tmp_path: Path) -> str:
 
 
 def draft(path: str, text: list[int], gamma: int = 3, **settings: Any) -> Draft:
-    drafter = Rest(path, **settings)
-    drafter.bind(TARGET)
-    context = Context(Tokens(text))
-    return write_draft(drafter, TARGET, context, gamma=gamma, sampling=Sampling())
+    drafter = bound(Rest(path, **settings), TARGET)
+    return draft_after(drafter, TARGET, text, gamma, sampling=Sampling())
 
 
-@parametrize_with_checks([partial(OnStage, Path("store")), partial(Rest, "untrained")])
+@parametrize_with_checks([partial(OnStage, Path("store"))])
 def test_conformance(
     make: Callable[[], Any],
     check: Callable[[Any], None],

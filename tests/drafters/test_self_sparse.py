@@ -1,12 +1,10 @@
 """SelfSparse drafts like the target with the middle masked, and keeps what is attended to most."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from tiny.conformance import parametrize_with_shapes
+from tiny.drafters import tokens_of
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from outrider import ConfigError, Context, Sampling, decode
@@ -15,27 +13,11 @@ from outrider.drafters.parts.networks import attention_weights
 from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token
 
 WARM = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6, 8, 12, 3, 2, 10, 4, 13, 5, 9, 20]
-
-
-@parametrize_with_checks(
-    [
-        partial(SelfSparse, sink=1, window=2),
-        partial(SelfSparse, sink=0, window=2, picked=1, observed=2),
-    ]
-)
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes([partial(SelfSparse, sink=1, window=2, layers=1)])
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 @pytest.fixture
@@ -64,10 +46,7 @@ def masked_distribution(target: Any, kept: list[list[int]]) -> Any:
     at = torch.tensor([[len(TEXT) - 1]])
     mask = torch.zeros(1, 1, 1, len(kept[0]) + 1)
     out = target.model(
-        input_ids=torch.tensor([TEXT[-1:]]),
-        position_ids=at,
-        attention_mask=mask,
-        **cached,
+        input_ids=torch.tensor([TEXT[-1:]]), position_ids=at, attention_mask=mask, **cached
     )
     return out.logits[0, -1].softmax(-1)
 
@@ -124,11 +103,7 @@ def test_picking_everything_is_the_whole_text(target: Any) -> None:
 def test_a_text_shorter_than_the_sink_is_kept_whole(target: Any) -> None:
     drafter = SelfSparse(sink=2, window=1, picked=2, observed=1)
     texts = [
-        [
-            token
-            for round in decode(target, part, Token(), [5], max_new_tokens=6)
-            for token in round.tokens
-        ]
+        tokens_of(decode(target, part, Token(), [5], max_new_tokens=6))
         for part in (drafter, NoDraft())
     ]
     assert texts[0] == texts[1]

@@ -1,32 +1,22 @@
 """Shallow aggressive decoding copies the source from where the text is, and from nowhere else."""
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 import pytest
+from tiny.pens import new_pen
 
-from outrider import ConfigError, Context, Pen, SampledChance, Sampling, Tokens, decode
-from outrider.contract.sheet import Sheet
+from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
 
 START = 0
 
 
-@parametrize_with_checks([ShallowAggressive])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
 def draft(
     source: list[int], text: list[int], gamma: int = 4, drafter: ShallowAggressive | None = None
 ) -> list[int]:
-    pen = Pen(
-        Sheet(sampling=Sampling(), chance=SampledChance.seeded(0), vocab_size=99, gamma=gamma)
-    )
+    pen = new_pen(sampling=Sampling(), vocab_size=99, gamma=gamma)
     (drafter or ShallowAggressive()).propose(Context(Tokens([START, *text]), Tokens(source)), pen)
     written = pen.sheet.finish()
     assert all(probs is None for probs in written.probs)

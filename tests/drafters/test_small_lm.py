@@ -1,16 +1,13 @@
 """A small model drafts: with its own cache, or as the target's first layers."""
 
 import random
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tokenizers
 import torch
-from tiny.conformance import parametrize_with_shapes
-from tiny.interruption import interrupted
+from tiny.drafters import bound
 from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
@@ -22,22 +19,11 @@ from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import write_draft, write_drafts
+from outrider.testing.tiny_targets import draft_after, write_drafts
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
-
-
-@parametrize_with_checks([partial(SmallLM, layers=1, tree=tree) for tree in (None, TREES[0])])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
-@parametrize_with_shapes([partial(SmallLM, layers=1, tree=tree) for tree in TREES[1:]])
-def test_shapes_keep_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 def test_a_model_drafting_for_itself_is_always_right(llama: Any) -> None:
@@ -101,23 +87,12 @@ def test_all_layers_are_no_draft(llama: Any, layers: int) -> None:
 
 def test_a_used_drafter_drafts_as_a_new_one(llama: Any) -> None:
     target = TransformersTarget(llama())
-    used = SmallLM(llama(seed=3))
-    used.bind(target)
+    used = bound(SmallLM(llama(seed=3)), target)
     draw = random.Random(0)
     text = [1, 2, 3]
     for _ in range(20):
-        new = SmallLM(llama(seed=3))
-        new.bind(target)
-        probs = [
-            write_draft(
-                drafter,
-                target,
-                Context(Tokens(list(text))),
-                gamma=3,
-                sampling=Sampling(temperature=1.0),
-            ).probs
-            for drafter in (used, new)
-        ]
+        new = bound(SmallLM(llama(seed=3)), target)
+        probs = [draft_after(drafter, target, text, 3).probs for drafter in (used, new)]
         for after_use, at_once in zip(*probs, strict=True):
             torch.testing.assert_close(after_use, at_once, rtol=1e-4, atol=1e-5)
         text = text[: draw.randrange(len(text) + 1)] + [draw.randrange(31) for _ in range(4)]
@@ -138,13 +113,12 @@ def count_fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_only_new_tokens_are_fed(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama())
-    drafter = SmallLM(llama(seed=3))
-    drafter.bind(target)
+    drafter = bound(SmallLM(llama(seed=3)), target)
     fed = count_fed(monkeypatch)
     text = list(range(20))
     for new in (0, 1, 5):
         text += [3] * new
-        write_draft(drafter, target, Context(Tokens(text)), gamma=3, sampling=Sampling())
+        draft_after(drafter, target, text, 3, sampling=Sampling())
     assert fed[0] == 20
     assert max(fed[1:]) <= 5
 
@@ -153,8 +127,7 @@ def test_the_positions_of_one_text_are_drafted_in_a_single_pass(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = TransformersTarget(llama().double())
-    drafter = SmallLM(llama(seed=3).double())
-    drafter.bind(target)
+    drafter = bound(SmallLM(llama(seed=3).double()), target)
     fed = count_fed(monkeypatch)
     text = list(range(20))
     for first, last in ((8, 14), (14, 20), (3, 9)):
@@ -164,43 +137,16 @@ def test_the_positions_of_one_text_are_drafted_in_a_single_pass(
     assert fed[1] == 7  # what the second call had to add, and its first position again
 
 
-@pytest.mark.parametrize("tree", [None, "2x2x1"])
-@pytest.mark.parametrize("layer", [0, 2])
-def test_a_draft_that_is_interrupted_leaves_nothing_wrong(
-    llama: Any, tree: str | None, layer: int
-) -> None:
-    """Whichever pass breaks off, between whichever layers, the next draft is a new drafter's."""
-    target, model = TransformersTarget(llama().double()), llama(seed=3).double()
-    draft = partial(write_draft, target=target, gamma=3, sampling=Sampling(temperature=1.0))
-    text = [3, 4, 5, 6]
-    new = SmallLM(model, tree=tree)
-    new.bind(target)
-    expected = draft(new, context=Context(Tokens([*text, 9])))
-    for last in range(3):
-        drafter = SmallLM(model, tree=tree)
-        drafter.bind(target)
-        draft(drafter, context=Context(Tokens(text[:2])))
-        with interrupted(model.model.layers[layer], after=last):
-            draft(drafter, context=Context(Tokens(text)))
-        again = draft(drafter, context=Context(Tokens([*text, 9])))
-        assert again.tokens == expected.tokens
-        for probs, right in zip(again.probs, expected.probs, strict=True):
-            torch.testing.assert_close(probs, right, rtol=1e-8, atol=1e-10)
-
-
 @pytest.mark.parametrize("tree", TREES)
 def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: str) -> None:
     """Compares a tree of one pass for each depth, over several rounds, with plain passes."""
     model = llama(seed=3).double()
     target = TransformersTarget(llama().double())
-    drafter = SmallLM(model, tree=tree)
-    drafter.bind(target)
+    drafter = bound(SmallLM(model, tree=tree), target)
     sampling = Sampling(temperature=1.0)
     text = [3, 4, 5]
     for seed in range(6):
-        draft = write_draft(
-            drafter, target, Context(Tokens(list(text))), gamma=3, sampling=sampling, seed=seed
-        )
+        draft = draft_after(drafter, target, text, 3, sampling=sampling, seed=seed)
         for node, parent in enumerate(draft.parents):
             path = [draft.tokens[step] for step in draft.path(parent)]
             with torch.no_grad():
@@ -242,15 +188,9 @@ def test_embeddings_may_be_padded_to_another_size(
     # A model that is handed over comes without a tokenizer, by which the sizes would be refused.
     monkeypatch.setattr("outrider.drafters.small_lm.require_same_vocabulary", lambda *_, **__: None)
     for target, model in ((small, large), (large, small)):
-        bound = TransformersTarget(target, words)
-        drafter = SmallLM(model)
-        drafter.bind(bound)
-        draft = write_draft(
-            drafter, bound, Context(Tokens([3])), gamma=2, sampling=Sampling(temperature=1.0)
-        )
-        assert [probs.shape[0] for probs in draft.probs if probs is not None] == [
-            bound.vocab_size
-        ] * 2
+        padded = TransformersTarget(target, words)
+        draft = draft_after(bound(SmallLM(model), padded), padded, [3], 2)
+        assert [len(probs) for probs in draft.probs] == [padded.vocab_size] * 2
 
 
 def test_a_folder_is_loaded(folder: Path) -> None:
@@ -270,11 +210,9 @@ def test_a_model_that_reads_no_tree_writes_chains_only(name: str) -> None:
     drawn = Sampling(temperature=1.0)
     drafts = []
     for texts in (contexts, *([context] for context in contexts)):
-        drafter = SmallLM(build(ENTRIES[name]))
-        drafter.bind(target)
+        drafter = bound(SmallLM(build(ENTRIES[name])), target)
         drafts += write_drafts(drafter, target, texts, gamma=1, sampling=drawn)
     for together, alone in zip(drafts[:3], drafts[3:], strict=True):
-        assert together.probs[0] is not None and alone.probs[0] is not None
         assert torch.allclose(together.probs[0], alone.probs[0], atol=1e-4)
 
 

@@ -1,6 +1,5 @@
 """Suffix decoding: it copies what followed most often, here and in texts that ended before."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from tiny.parts import held
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.suffix import Past, Suffix
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import write_draft
 
 TARGET = TabularTarget(20)
@@ -18,11 +16,6 @@ TARGET = TabularTarget(20)
 def draft(drafter: Suffix, text: list[int], source: list[int] | None = None) -> tuple[int, ...]:
     context = Context(Tokens(text), None if source is None else Tokens(source))
     return write_draft(drafter, TARGET, context, gamma=6, sampling=Sampling()).tokens
-
-
-@parametrize_with_checks([Suffix])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 def test_the_draft_is_as_long_as_the_match_allows() -> None:

@@ -1,12 +1,9 @@
 """SWIFT: drafts without some layers, on the target's own cache; texts decide which layers."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
-from tiny.interruption import interrupted
 from tiny.models import build, entries
 from tiny.parts import held
 from transformers import DynamicCache
@@ -16,17 +13,11 @@ from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
-from outrider.testing.tiny_targets import context_after, same_draft, write_draft
+from outrider.testing.tiny_targets import context_after, draft_after, write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 9, 4, 3, 9, 5, 8]
-
-
-@parametrize_with_checks([partial(Swift, trials=1, window=8)])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 def skipping(model: Any, text: list[int], draft: list[int], skipped: tuple[int, ...]) -> Any:
@@ -49,8 +40,7 @@ def test_the_layers_left_go_on_from_the_targets_cache(deep_llama: Any, tree: str
     drafter.bind(target)
     text = list(TEXT)
     for seed in range(4):
-        context = context_after(drafter, target, text)
-        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
+        draft = draft_after(drafter, target, text, 3, seed=seed)
         for node, probs in enumerate(draft.probs):
             parent = draft.parents[node]
             path = [draft.tokens[step] for step in draft.path(parent)]
@@ -69,22 +59,6 @@ def test_only_new_tokens_are_copied(deep_llama: Any) -> None:
         rows[:4] = float("nan")  # these are known
     draft = write_draft(drafter, target, contexts[1], gamma=3, sampling=SAMPLED)
     assert all(probs is not None and probs.isfinite().all() for probs in draft.probs)
-
-
-@pytest.mark.parametrize("layer", [0, 2])
-def test_a_draft_that_is_interrupted_leaves_nothing_wrong(deep_llama: Any, layer: int) -> None:
-    target = TransformersTarget(deep_llama())
-    new = Swift()
-    new.bind(target)
-    first, second = (context_after(new, target, TEXT[:length]) for length in (5, 7))
-    expected = write_draft(new.open(), target, second, gamma=3, sampling=SAMPLED)
-    for last in range(3):
-        drafter = new.open()
-        write_draft(drafter, target, first, gamma=3, sampling=SAMPLED)
-        with interrupted(target.model.model.layers[layer], after=last):
-            write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        again = write_draft(drafter, target, second, gamma=3, sampling=SAMPLED)
-        assert same_draft(again, expected)
 
 
 def test_texts_decide_which_layers_are_skipped(deep_llama: Any) -> None:

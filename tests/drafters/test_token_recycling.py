@@ -1,22 +1,18 @@
 """Token Recycling: exact over several rounds, the greedy text, and a table of what was observed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
+from tiny.exact import assert_exact
 
 from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, Verifier, decode
 from outrider.contract.round import Counts
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import (
-    Setup,
-    loop_distribution,
-    parametrize_with_checks,
-    target_distribution,
-)
+from outrider.testing import Setup
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.sample_match import SampleMatch
@@ -25,26 +21,18 @@ from outrider.verifiers.traversal import Traversal
 SAMPLED = Sampling(temperature=1.0)
 
 
-@parametrize_with_checks([TokenRecycling])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
 @pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
 def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier) -> None:
     """Checks six tokens of the whole loop, with a table that fills up, over every branch."""
-    target = TabularTarget(2, seed=3)
-    setup = Setup(target, TokenRecycling(), rule, [1], gamma=2, sampling=SAMPLED, budget=4)
-    probs = loop_distribution(setup, 6)
-    exact = target_distribution(target, [1], 6, SAMPLED, rule)
-    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+    target, drafter = TabularTarget(2, seed=3), TokenRecycling()
+    assert_exact(Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=4), 6)
 
 
 def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:
     target = TransformersTarget(llama(eos_token_id=None).double())
     options = {"gamma": 3, "budget": 12, "max_new_tokens": 60}
     rounds = list(decode(target, TokenRecycling(), Candidates(), [3, 4], **options))
-    text = [token for round in rounds for token in round.tokens]
+    text = tokens_of(rounds)
     likeliest = target.open([3, 4]).score(Draft.chain(text[:-1])).argmax(-1).tolist()
     assert text == likeliest
     assert Counts.of(rounds).rounds < 50

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound, tokens_of
 from tiny.models import build, entries
 from tiny.subject import written
 
@@ -12,7 +13,7 @@ from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after, write_draft
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token
 
@@ -35,7 +36,7 @@ def test_questions_end_where_the_window_does(name: str) -> None:
             max_new_tokens=24,
         )
     )
-    assert [token for round in rounds for token in round.tokens] == right
+    assert tokens_of(rounds) == right
 
 
 @pytest.mark.parametrize("make", [SmallLM, lambda model: Hierarchy(model=model)])
@@ -47,7 +48,7 @@ def test_a_model_with_a_shorter_window_drafts_while_the_text_fits(make: Any) -> 
     rounds = list(
         decode(TransformersTarget(model), make(small), Token(), PROMPT, gamma=4, max_new_tokens=24)
     )
-    assert [token for round in rounds for token in round.tokens] == right
+    assert tokens_of(rounds) == right
     assert rounds[0].accepted == 4
     assert all(round.drafted == 0 for round in rounds[3:])
 
@@ -60,14 +61,13 @@ def test_the_last_position_is_used() -> None:
     drafter.bind(target)
     for length, drafted in ((45, 4), (47, 2), (48, 1), (49, 0)):
         text = [*PROMPT, *range(5, 14)][:length]
-        draft = write_draft(drafter, target, Context(Tokens(text)), gamma=4, sampling=Sampling())
+        draft = draft_after(drafter, target, text, 4, sampling=Sampling())
         assert len(draft) == drafted
 
 
 def test_a_draft_ends_with_the_original_window_of_longrope() -> None:
     target, small = TransformersTarget(build(ENTRIES["llama"])), build(ENTRIES["llama (LongRoPE)"])
-    drafter = SmallLM(small)
-    drafter.bind(target)
+    drafter = bound(SmallLM(small), target)
     for length, drafted in ((45, 4), (47, 2), (49, 0)):
         text = Tokens([*PROMPT, *range(5, 14)][:length])
         draft = write_draft(drafter, target, Context(text), gamma=4, sampling=Sampling())

@@ -13,12 +13,7 @@ import outrider
 from outrider import ConfigError, PluginError
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.config import (
-    CONF_MODULE,
-    build,
-    compose,
-    option_configs,
-)
+from outrider.plugins.config import CONF_MODULE, build, compose, option_configs
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import Options, command_schema, offer_options, option_schema
 from outrider.plugins.registry import installed
@@ -101,14 +96,11 @@ BUILT = ("target", "drafter", "verifier", "policy")
 """The roles whose parts can be made with what every test has."""
 
 NEEDED = {
-    "dflash": "drafter.path=untrained",
-    "falcon": "drafter.path=untrained",
-    "peagle": "drafter.path=untrained",
-    "rest": "drafter.path=store",
-    "pard": "drafter.model=untrained",
-    "hydra": "drafter.path=untrained",
+    "dflash": "drafter.path=untrained", "falcon": "drafter.path=untrained",
+    "peagle": "drafter.path=untrained", "rest": "drafter.path=store",
+    "pard": "drafter.model=untrained", "hydra": "drafter.path=untrained",
     "redrafter": "drafter.path=untrained",
-}
+}  # fmt: skip
 """Settings of parts that have none by default."""
 
 

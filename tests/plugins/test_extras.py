@@ -87,14 +87,9 @@ for words in (
 """
 """Runs commands without the optional dependencies, and prints how each ended."""
 LACKING = {
-    "theory": "view",
-    "view": "view",
-    "train": "training",
-    "bench": "bench",
-    "fuzz": "fuzzing",
-    "generate": "ray",
-    "compare": "view",
-}
+    "theory": "view", "view": "view", "train": "training", "bench": "bench", "fuzz": "fuzzing",
+    "generate": "ray", "compare": "view",
+}  # fmt: skip
 """The commands that need a group, in their order."""
 
 

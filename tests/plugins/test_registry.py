@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider import (
-    Command,
-    ConfigError,
-    Drafter,
-    Fixed,
-    PluginError,
-    hookimpl,
-)
+from outrider import Command, ConfigError, Drafter, Fixed, PluginError, hookimpl
 from outrider.drafters.ngram import NGram
 from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs

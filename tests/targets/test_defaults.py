@@ -23,21 +23,15 @@ PROMPTS = ([3, 9, 17, 9], [5, 9, 17, 3, 9, 17])
 LENGTH = 16
 
 SETTINGS: list[dict[str, Any]] = [
-    {"repetition_penalty": 1.8},
-    {"encoder_repetition_penalty": 1.6},
-    {"no_repeat_ngram_size": 2},
-    {"encoder_no_repeat_ngram_size": 1},
-    {"bad_words_ids": [[4], [9, 17], [12, 2, 5]]},
-    {"sequence_bias": [[[3], 4.0], [[9, 4], -5.0]]},
-    {"suppress_tokens": [1, 4, 12, 30]},
-    {"begin_suppress_tokens": [2, 4, 12, 30]},
-    {"min_length": 14, "eos_token_id": [4, 12, 18]},
+    {"repetition_penalty": 1.8}, {"encoder_repetition_penalty": 1.6}, {"no_repeat_ngram_size": 2},
+    {"encoder_no_repeat_ngram_size": 1}, {"bad_words_ids": [[4], [9, 17], [12, 2, 5]]},
+    {"sequence_bias": [[[3], 4.0], [[9, 4], -5.0]]}, {"suppress_tokens": [1, 4, 12, 30]},
+    {"begin_suppress_tokens": [2, 4, 12, 30]}, {"min_length": 14, "eos_token_id": [4, 12, 18]},
     {"min_new_tokens": 9, "eos_token_id": [4, 12, 18]},
-    {"exponential_decay_length_penalty": (4, 1.6)},
-    {"forced_eos_token_id": 6, "eos_token_id": 0},
+    {"exponential_decay_length_penalty": (4, 1.6)}, {"forced_eos_token_id": 6, "eos_token_id": 0},
     {"eos_token_id": [4, 12, 18]},
     {"repetition_penalty": 1.3, "no_repeat_ngram_size": 3, "min_new_tokens": 6},
-]
+]  # fmt: skip
 
 
 def _model(llama: Any, settings: dict[str, Any]) -> Any:
@@ -50,10 +44,7 @@ def _expected(model: Any, prompt: list[int]) -> list[int]:
     """Returns the greedy text of `generate` under the model's generation config."""
     ids = torch.tensor([prompt])
     out = model.generate(
-        ids,
-        attention_mask=torch.ones_like(ids),
-        do_sample=False,
-        max_new_tokens=LENGTH,
+        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=LENGTH
     )
     return list(out[0, len(prompt) :].tolist())
 

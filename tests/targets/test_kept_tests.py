@@ -66,8 +66,7 @@ def changed_setting(model: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [changed_weight, changed_buffer, eager, changed_setting, torch.nn.Module.half],
+    "change", [changed_weight, changed_buffer, eager, changed_setting, torch.nn.Module.half]
 )
 def test_another_model_is_tested_itself(
     results: Path, runs: list[Any], llama: Any, change: Callable[[Any], Any]

@@ -59,15 +59,9 @@ def test_a_loaded_model_alone_takes_ids(llama: Any, words: Any) -> None:
 
 
 ODD: list[Any] = [
-    5,
-    None,
-    ("a", "b"),
-    (1, 2, 3),
-    {},
-    torch.nn.Linear(2, 2),
-    SimpleNamespace(tokenizer=print),
+    5, None, ("a", "b"), (1, 2, 3), {}, torch.nn.Linear(2, 2), SimpleNamespace(tokenizer=print),
     SimpleNamespace(config={}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("given", ODD, ids=str)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 from torch import nn
 from transformers import (
     BertConfig,
@@ -105,7 +106,7 @@ def test_windows_and_chunks_are_kept_in_trees_and_batches(make: Any) -> None:
     options: dict[str, Any] = {"gamma": 3, "budget": 9, "max_new_tokens": 30}
     for prompt, text in zip(PROMPTS, texts, strict=True):
         rounds = decode(target, NGram(tree="top:2x2"), Candidates(), prompt, **options)
-        assert [token for round in rounds for token in round.tokens] == text
+        assert tokens_of(rounds) == text
     together: list[list[int]] = [[], []]
     for number, round in decode_together(target, PromptLookup(), Token(), PROMPTS, **options):
         together[number] += round.tokens
@@ -171,7 +172,7 @@ def test_a_window_that_no_mask_carries_takes_chains_only() -> None:
     assert not target.trees
     text = greedy(target.model, PROMPTS[0])
     rounds = decode(target, PromptLookup(), Token(), PROMPTS[0], max_new_tokens=30)
-    assert [token for round in rounds for token in round.tokens] == text
+    assert tokens_of(rounds) == text
 
 
 CACHE = cache_argument(LlamaForCausalLM.forward)
@@ -359,7 +360,7 @@ def test_longrope_ends_at_its_original_window() -> None:
     assert target.max_length == 24
     text = greedy(model, PROMPTS[0])[: 24 - len(PROMPTS[0])]
     rounds = decode(target, PromptLookup(), Token(), PROMPTS[0], max_new_tokens=30)
-    assert [token for round in rounds for token in round.tokens] == text
+    assert tokens_of(rounds) == text
     chances: list[Chance] = [SampledChance.seeded(0)]
     assert batched(target).write(PROMPTS[:1], Sampling(), chances, 30) == [text]
 

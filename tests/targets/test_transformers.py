@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 from transformers import MistralConfig, MistralForCausalLM
 
 from outrider import ConfigError, Draft, Sampling, Verdict, decode
@@ -116,7 +117,7 @@ def test_greedy_text_is_that_of_transformers(llama: Any, scripted: Any, gamma: i
     )[0].tolist()
     for drafter in (NoDraft(), Random(), scripted(text), scripted(text, wrong=12)):
         rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
-        assert [token for round in rounds for token in round.tokens] == text[len(prompt) :]
+        assert tokens_of(rounds) == text[len(prompt) :]
 
 
 def test_a_folder_gives_model_tokenizer_and_ends(folder: Path) -> None:

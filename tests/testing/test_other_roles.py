@@ -143,8 +143,3 @@ def test_faulty_scores_are_caught() -> None:
     assert not faults(Unable)
     (first, _) = run_checks(Unable)
     assert first.refused == "it has no score for the kit's prompts"
-
-
-def test_objects_without_a_role_have_no_checks() -> None:
-    with pytest.raises(TypeError, match="or returns prompts, got int"):
-        list(run_checks(lambda: 3))

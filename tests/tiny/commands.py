@@ -10,15 +10,9 @@ import pytest
 @pytest.fixture
 def quick(folder: Path, data: Path) -> list[str]:
     return [
-        "target=transformers",
-        f"target.model={folder}",
-        "data=jsonl",
-        f"data.path={data}",
-        "drafters=[none,prompt_lookup,bigram]",
-        "max_new_tokens=8",
-        "gamma=2",
-        "cache=false",
-    ]
+        "target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}",
+        "drafters=[none,prompt_lookup,bigram]", "max_new_tokens=8", "gamma=2", "cache=false",
+    ]  # fmt: skip
 
 
 @pytest.fixture

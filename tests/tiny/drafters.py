@@ -1,10 +1,11 @@
 """Drafters that know the text: partly right and partly wrong, as a chain or as a tree."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 from outrider import Context, Drafter, Pen, Target
 from outrider.contract.draft import ROOT
+from outrider.contract.round import Round
 
 
 @final
@@ -73,3 +74,14 @@ class InTurn(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         raise NotImplementedError
+
+
+def bound(drafter: Any, target: Target) -> Any:
+    """Returns a drafter, which is bound to a target."""
+    drafter.bind(target)
+    return drafter
+
+
+def tokens_of(rounds: Iterable[Round]) -> list[int]:
+    """Returns the tokens of a text's rounds."""
+    return [token for round in rounds for token in round.tokens]

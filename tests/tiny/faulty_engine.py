@@ -12,21 +12,12 @@ from outrider.extras.serving.audit.client import Choice, Client, Request
 from outrider.targets.tabular import TabularTarget
 
 FAULTS = (
-    "noise reused",
-    "temperature ignored in verification",
-    "greedy for sampled neighbours",
-    "residual of the wrong side",
-    "residual left out",
-    "bonus token twice",
-    "q misreported",
-    "penalties counted once a round",
-    "seed shared by rows",
-    "top-p ignored in verification",
-    "stop string missed inside a draft",
-    "log-probabilities of the drafter",
-    "lenient acceptance",
+    "noise reused", "temperature ignored in verification", "greedy for sampled neighbours",
+    "residual of the wrong side", "residual left out", "bonus token twice", "q misreported",
+    "penalties counted once a round", "seed shared by rows", "top-p ignored in verification",
+    "stop string missed inside a draft", "log-probabilities of the drafter", "lenient acceptance",
     "reads a neighbour's last token",
-)
+)  # fmt: skip
 GAMMA = 3
 LETTERS = "abcdefghijklmnop"
 PLAIN = Sampling(temperature=1.0)

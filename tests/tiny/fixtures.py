@@ -50,38 +50,10 @@ TESTS = Path(__file__).parent.parent
 EDITS = TESTS.parent / "examples" / "edits"
 
 WORDS = [
-    "<unk>",
-    "<eos>",
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "ran",
-    "on",
-    "mat",
-    "and",
-    "red",
-    "blue",
-    "big",
-    "small",
-    "one",
-    "two",
-    "three",
-    ",",
-    ".",
-    "!",
-    "?",
-    "he",
-    "she",
-    "it",
-    "was",
-    "is",
-    "not",
-    "yes",
-    "no",
-    "so",
-]
+    "<unk>", "<eos>", "the", "a", "cat", "dog", "sat", "ran", "on", "mat", "and", "red", "blue",
+    "big", "small", "one", "two", "three", ",", ".", "!", "?", "he", "she", "it", "was", "is",
+    "not", "yes", "no", "so",
+]  # fmt: skip
 
 LINES = [
     {"question_id": 1, "category": "chat", "turns": ["the cat sat on the mat", "and the dog ?"]},
@@ -445,9 +417,33 @@ def failing() -> Any:
     return fails
 
 
+class Runs:
+    """Runs a program with arguments; returns (exit status, stdout, stderr)."""
+
+    def __init__(self, start: Callable[..., tuple[int, str, str]]) -> None:
+        self._start = start
+
+    def __call__(self, *arguments: Any) -> tuple[int, str, str]:
+        return self._start(*arguments)
+
+    def done(self, *arguments: Any) -> str:
+        """Returns what a run prints that succeeds."""
+        status, out, err = self._start(*arguments)
+        assert status == 0, out + err
+        return out
+
+    def refused(self, *arguments: Any) -> str:
+        """Returns what a run that fails says of it."""
+        status, out, err = self._start(*arguments)
+        assert status == 1, out + err
+        return err
+
+
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs a command in a fresh folder; returns (exit status, stdout, stderr)."""
+def run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Runs:
+    """Runs a command in a fresh folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
 
@@ -455,13 +451,13 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         monkeypatch.setattr(sys, "argv", ["outrider", *arguments])
         return finished(cli.main, capsys)
 
-    return go
+    return Runs(go)
 
 
 @pytest.fixture
 def script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Any:
+) -> Runs:
     """Runs a Python file as `run` runs a command."""
     monkeypatch.chdir(tmp_path)
 
@@ -470,7 +466,7 @@ def script(
         monkeypatch.syspath_prepend(str(path.parent))  # as Python does
         return finished(partial(runpy.run_path, str(path), run_name="__main__"), capsys)
 
-    return go
+    return Runs(go)
 
 
 def finished(

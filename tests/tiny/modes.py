@@ -295,22 +295,9 @@ def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 MODES: dict[str, Mode] = {
-    "logits": logits,
-    "plain": plain,
-    "chain": chain,
-    "tree": tree,
-    "small_lm": small_lm,
-    "small_lm tree": small_lm_tree,
-    "early exit": early_exit,
-    "self_sparse": self_sparse,
-    "lookahead_decoding": lookahead,
-    "medusa": medusa,
-    "eagle": eagle,
-    "batch": batch,
-    "batch tree": batch_tree,
-    "write": write,
-    "beams": beams,
-    "custom_generate": custom_generate,
-    "packed": packed,
-    "two ranks": two_ranks,
-}
+    "logits": logits, "plain": plain, "chain": chain, "tree": tree, "small_lm": small_lm,
+    "small_lm tree": small_lm_tree, "early exit": early_exit, "self_sparse": self_sparse,
+    "lookahead_decoding": lookahead, "medusa": medusa, "eagle": eagle, "batch": batch,
+    "batch tree": batch_tree, "write": write, "beams": beams, "custom_generate": custom_generate,
+    "packed": packed, "two ranks": two_ranks,
+}  # fmt: skip

@@ -18,14 +18,9 @@ BEGIN, END = "<!-- sweep -->", "<!-- end of the sweep -->"
 SIGNS = {"right": "✓", "slow draft": "✓°", "refused": "\u2013", "WRONG": "✗", "RAW": "!"}
 PART = "◐"
 WORDS = {
-    "✓": "right",
-    "✓°": "slow draft",
-    PART: "partly",
-    "\u2013": "refused",
-    "✗": "wrong",
-    "!": "error",
-    "": "",
-}
+    "✓": "right", "✓°": "slow draft", PART: "partly", "\u2013": "refused", "✗": "wrong",
+    "!": "error", "": "",
+}  # fmt: skip
 """What stands in a cell of the sheet for each sign."""
 MEANINGS = {
     "right": "the text is `generate`'s, token for token",

@@ -158,17 +158,12 @@ def _spaced(words: Sequence[str]) -> list[str]:
 
 
 TOKENIZERS: Mapping[str, Callable[[], Any]] = {
-    "byte_level": _byte_level,
-    "llama": lambda: _byte_fallback(strips=True),
-    "gemma": lambda: _byte_fallback(strips=False),
-    "metaspace": _metaspace,
+    "byte_level": _byte_level, "llama": lambda: _byte_fallback(strips=True),
+    "gemma": lambda: _byte_fallback(strips=False), "metaspace": _metaspace,
     "word_piece": lambda: _word_piece(cleans_up=False),
-    "cleaned_up": lambda: _word_piece(cleans_up=True),
-    "word_ends": _word_ends,
-    "no_decoder": _no_decoder,
-    "python_bytes": _python_bytes,
-    "python_words": _python_words,
-}
+    "cleaned_up": lambda: _word_piece(cleans_up=True), "word_ends": _word_ends,
+    "no_decoder": _no_decoder, "python_bytes": _python_bytes, "python_words": _python_words,
+}  # fmt: skip
 """By name, what makes the tokenizer of each kind."""
 
 

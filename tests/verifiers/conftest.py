@@ -4,18 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from tiny.pens import new_pen
 
-from outrider import (
-    Chance,
-    Context,
-    Draft,
-    Drafter,
-    Pen,
-    Sampling,
-    Scores,
-    Tokens,
-)
-from outrider.contract.sheet import Sheet
+from outrider import Chance, Context, Draft, Drafter, Sampling, Scores, Tokens
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
@@ -31,9 +22,7 @@ def accepted_tokens() -> Callable[..., float]:
         verifier: Verifier, drafter: Drafter, target: TabularTarget, prompt: list[int], gamma: int
     ) -> float:
         def write(chance: Chance) -> Draft:
-            pen = Pen(
-                Sheet(sampling=SAMPLED, chance=chance, vocab_size=target.vocab_size, gamma=gamma)
-            )
+            pen = new_pen(chance, vocab_size=target.vocab_size, gamma=gamma)
             drafter.propose(Context(Tokens(list(prompt))), pen)
             return pen.sheet.finish()
 

@@ -6,56 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.siblings import output_and_rate, pair
 
-from outrider import (
-    Budget,
-    Chance,
-    ConfigError,
-    Draft,
-    Sampling,
-    Scores,
-)
-from outrider.contract.draft import ROOT
-from outrider.testing import parametrize_with_checks
-from outrider.testing.enumerated import EnumeratedChance
+from outrider import Budget, ConfigError, Sampling
 from outrider.verifiers.cactus import Cactus, nearest_in_kl
 from outrider.verifiers.cascade import DEFERRALS, Cascade, cascade
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@parametrize_with_checks(
-    [
-        partial(Cactus, budget=0.05, divergence="kl"),
-        partial(Cascade, "token", margin=0.5, budget=0.05),
-    ]
-)
-def test_conformance(make: Any, check: Any) -> None:
-    check(make)
-
-
-def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns a random p and q."""
-    generator = torch.Generator().manual_seed(seed)
-    p, q = torch.rand(2, vocab, generator=generator, dtype=torch.float64) ** 3
-    return p / p.sum(), q / q.sum()
-
-
-def output_and_rate(rule: Any, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Returns the exact distribution of the first token, and the probability of acceptance."""
-    scores = Scores(p.log().expand(2, -1), SAMPLED)
-    output, rate = torch.zeros_like(p), 0.0
-
-    def play(chance: Chance) -> tuple[int, bool]:
-        token = chance.categorical(q)
-        verdict = rule.verify(Draft((token,), (ROOT,), (q,)), scores, chance)
-        return token if verdict.accepted else verdict.next_token, bool(verdict.accepted)
-
-    for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
-        output[token] += probability
-        rate += probability * was_accepted
-    return output, rate
 
 
 @pytest.mark.parametrize("divergence", ["tv", "kl"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from outrider import Context, Draft, Sampling, Scores, Tokens, decode
+from outrider import Draft, Sampling, Scores, decode
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
@@ -17,7 +17,7 @@ from outrider.plugins.registry import installed, make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Distribution, Setup, output_distribution
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 from tests.devices import FAR, accelerator
 
@@ -57,8 +57,7 @@ def test_a_rule_decides_as_on_the_cpu(
     target = TabularTarget(VOCAB)
     for drafter in drafters(rule, target):
         for seed, sampling in ((0, SAMPLED), (1, SAMPLED), (2, GREEDY)):
-            context = Context(Tokens(PROMPT))
-            draft = write_draft(drafter, target, context, gamma=2, sampling=sampling, seed=seed)
+            draft = draft_after(drafter, target, PROMPT, 2, sampling=sampling, seed=seed)
             logits = target.open(PROMPT).score(draft)
             expected = rule.verify(draft, Scores(logits, sampling), SampledChance.seeded(seed))
             with accelerator():
@@ -88,16 +87,13 @@ def test_a_rule_reports_as_on_the_cpu(
 
 
 HOSTS: list[tuple[Any, str]] = [
-    ("none", "token"),
-    ("prompt_lookup", "token"),
-    ("unigram", "block"),
-    ("bigram", "token"),
+    ("none", "token"), ("prompt_lookup", "token"), ("unigram", "block"), ("bigram", "token"),
     ({"drafter": "hybrid", "drafters": ["prompt_lookup", "bigram"]}, "token"),
     ({"drafter": "bigram", "tree": "2x1"}, "without_replacement"),
     ({"drafter": "random", "tree": "iid:2x1"}, "k_seq"),
     ({"drafter": "random", "tree": "paths:2"}, "multi_path_block"),
     ("lookahead_decoding", "candidates"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.device

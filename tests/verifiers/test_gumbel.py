@@ -5,25 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn
+from tiny.drafters import InTurn, tokens_of
 from tiny.parts import held
+from tiny.pens import new_pen
 
-from outrider import (
-    Chance,
-    Context,
-    Drafter,
-    Pen,
-    SampledChance,
-    Sampling,
-    decode,
-)
+from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, decode
 from outrider.contract.composition import faster, redraw
 from outrider.contract.policy import Policy
-from outrider.contract.sheet import Sheet
 from outrider.decoding.decode import decode_together
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import Setup, loop_distribution, parametrize_with_checks, target_distribution
+from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
@@ -31,19 +23,9 @@ from outrider.verifiers.sample_match import SampleMatch
 
 TARGET = TabularTarget(5, seed=4)
 DRAFTERS: list[Any] = [
-    "none",
-    "random",
-    "unigram",
-    "bigram",
-    "prompt_lookup",
-    {"drafter": "bigram", "tree": "3x2"},
+    "none", "random", "unigram", "bigram", "prompt_lookup", {"drafter": "bigram", "tree": "3x2"},
     {"drafter": "random", "tree": "top:2x1"},
-]
-
-
-@parametrize_with_checks([Gumbel])
-def test_conformance(make: Any, check: Any) -> None:
-    check(make)
+]  # fmt: skip
 
 
 def text_of(drafter: Any, seed: int, **options: Any) -> list[int]:
@@ -52,7 +34,7 @@ def text_of(drafter: Any, seed: int, **options: Any) -> list[int]:
         TARGET, make("drafter", drafter), Gumbel(), [0, 1, 2],
         sampling=Sampling(temperature=1.0, seed=seed), max_new_tokens=40, **options,
     )  # fmt: skip
-    return [token for round in rounds for token in round.tokens]
+    return tokens_of(rounds)
 
 
 def test_the_text_is_the_same_whoever_drafts() -> None:
@@ -141,8 +123,7 @@ def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
     pens = [
-        Pen(Sheet(sampling=Sampling(temperature=1.0), chance=SampledChance.seeded(1), vocab_size=9,
-            gamma=4, start=10))
+        new_pen(SampledChance.seeded(1), vocab_size=9, gamma=4, start=10)
         for _ in range(2)
     ]  # fmt: skip
     drawn = [pens[0].draw(row) for row in rows]
@@ -159,8 +140,7 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
     logits = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
 
     def play(chance: Chance) -> tuple[int, ...]:
-        pen = Pen(Sheet(sampling=Sampling(temperature=1.0), chance=chance, vocab_size=3, gamma=1,
-                  budget=2, start=4))  # fmt: skip
+        pen = new_pen(chance, vocab_size=3, gamma=1, budget=2, start=4)
         pen.branch(logits, 2)
         return pen.sheet.finish().tokens
 

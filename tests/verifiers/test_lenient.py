@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from tiny.siblings import output_and_rate
 
 from outrider import (
-    Chance,
     ConfigError,
     Context,
     Draft,
@@ -17,32 +17,14 @@ from outrider import (
     generate,
 )
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.verifier_distributions import (
     check_greedy_text_is_as_claimed,
     check_loop_distribution_is_as_claimed,
     check_output_distribution_is_as_claimed,
 )
 from outrider.verifiers.lenient import Lenient
-from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-def probs(rule: Lenient | Token, p: torch.Tensor, q: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """Returns the exact distribution of the first token, and the probability of acceptance."""
-    scores = Scores(torch.stack([p, p]).log(), SAMPLED)
-
-    def play(chance: Chance) -> tuple[int, bool]:
-        x = chance.categorical(q)
-        verdict = rule.verify(Draft((x,), (-1,), (q,)), scores, chance)
-        return (x if verdict.accepted else verdict.next_token), bool(verdict.accepted)
-
-    out, rate = torch.zeros(len(p)).double(), 0.0
-    for weight, (token, accepted) in EnumeratedChance.outcomes(play):
-        out[token] += weight
-        rate += weight * accepted
-    return out, rate
 
 
 @pytest.mark.parametrize("residual", ["plain", "scaled"])
@@ -53,7 +35,7 @@ def test_acceptance_and_bound_on_random_distributions(lenience: float, residual:
     for _ in range(200):
         p, q = torch.rand(2, 4, generator=generator, dtype=torch.float64) ** 3
         p, q = p / p.sum(), q / q.sum()
-        out, rate = probs(Lenient(lenience, residual), p, q)
+        out, rate = output_and_rate(Lenient(lenience, residual), p, q)
         assert rate == pytest.approx(float((p / lenience).minimum(q).sum()), abs=1e-12)
         assert (out <= p / lenience + 1e-12).all()
         assert float(out.sum()) == pytest.approx(1, abs=1e-12)
@@ -61,14 +43,14 @@ def test_acceptance_and_bound_on_random_distributions(lenience: float, residual:
 
 def test_lenience_one_is_the_token_rule_and_lossless() -> None:
     p, q = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], dtype=torch.float64)
-    torch.testing.assert_close(probs(Lenient(1.0), p, q)[0], p)
+    torch.testing.assert_close(output_and_rate(Lenient(1.0), p, q)[0], p)
     assert Lenient(1.0).lossless
     assert not Lenient(0.99).lossless
 
 
 def test_the_two_residuals_differ() -> None:
     p, q = torch.tensor([[0.2, 0.5, 0.3], [0.7, 0.2, 0.1]], dtype=torch.float64)
-    plain, scaled = (probs(Lenient(0.5, way), p, q)[0] for way in ("plain", "scaled"))
+    plain, scaled = (output_and_rate(Lenient(0.5, way), p, q)[0] for way in ("plain", "scaled"))
     assert not torch.allclose(plain, scaled)
 
 

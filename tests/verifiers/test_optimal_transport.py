@@ -1,16 +1,13 @@
 """Optimal transport: it reaches the ceiling that theory sets, and stays exact where it can't."""
 
-import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from tiny.siblings import brute_force, output_and_rate, pair, siblings_of
 
-from outrider import Chance, Draft, SampledChance, Sampling, Scores
+from outrider import Chance, Draft, SampledChance, Sampling
 from outrider.contract.draft import ROOT
-from outrider.testing import parametrize_with_checks
-from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers import optimal_transport, selection
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq
@@ -18,73 +15,6 @@ from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.without_replacement import WithoutReplacement
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@parametrize_with_checks([OptimalTransport])
-def test_conformance(make: Any, check: Any) -> None:
-    check(make)
-
-
-def pair(vocab: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Returns a random p and q."""
-    generator = torch.Generator().manual_seed(seed)
-    p, q = torch.rand(2, vocab, generator=generator, dtype=torch.float64) ** 3
-    return p / p.sum(), q / q.sum()
-
-
-def siblings_of(q: torch.Tensor, count: int, kind: str, chance: Chance) -> Draft:
-    """Draws siblings at the root: independently, or without replacement if they are distinct."""
-    tokens: list[int] = []
-    laws: list[torch.Tensor] = []
-    for _ in range(count):
-        tokens.append(chance.categorical(q))
-        laws.append(q)
-        if kind == "distinct":
-            q = q.clone()
-            q[tokens[-1]] = 0
-            q = q / q.sum()
-    return Draft(tuple(tokens), (ROOT,) * count, tuple(laws), calls=(0,) * count)
-
-
-def output_and_rate(
-    rule: Any,
-    p: torch.Tensor,
-    q: torch.Tensor,
-    count: int,
-    kind: str = "iid",
-    *,
-    siblings: Callable[..., Draft] = siblings_of,
-) -> tuple[torch.Tensor, float]:
-    """Returns the exact distribution of the first token, and how often a sibling is accepted."""
-    scores = Scores(p.log().expand(count + 1, -1), SAMPLED)
-    output, rate = torch.zeros_like(p), 0.0
-
-    def play(chance: Chance) -> tuple[int, bool]:
-        draft = siblings(q, count, kind, chance)
-        verdict = rule.verify(draft, scores, chance)
-        accepted = verdict.accepted
-        return draft.tokens[accepted[0]] if accepted else verdict.next_token, bool(accepted)
-
-    for probability, (token, was_accepted) in EnumeratedChance.outcomes(play):
-        output[token] += probability
-        rate += probability * was_accepted
-    return output, rate
-
-
-def brute_force(p: torch.Tensor, q: torch.Tensor, count: int, kind: str) -> float:
-    """Returns the ceiling as its dual states it: over all sets of tokens."""
-    inside: dict[frozenset[int], float] = {}
-    for probability, draft in EnumeratedChance.outcomes(
-        lambda chance: siblings_of(q, count, kind, chance)
-    ):
-        tokens = frozenset(draft.tokens)
-        inside[tokens] = inside.get(tokens, 0.0) + probability
-    tokens = range(len(p))
-    return 1 + min(
-        float(p[list(chosen)].sum()) - sum(q for drawn, q in inside.items() if drawn <= {*chosen})
-        for size in range(len(p) + 1)
-        for chosen in itertools.combinations(tokens, size)
-    )
 
 
 @pytest.mark.parametrize(("count", "kind"), [(1, "chain"), (2, "iid"), (3, "paths"),
@@ -216,7 +146,6 @@ def test_optimal_transport_comes_close_to_the_ceiling_of_a_large_vocabulary(
         p, q = (3 * logits).softmax(0), (3 * logits + spread * noise).softmax(0)
         draft = Draft((0,) * count, (ROOT,) * count, (q,) * count)
         ceiling = acceptance_ceiling(draft, ROOT, p, kind)
-        assert ceiling is not None
         assert ceiling - gap <= likely(p, q, count, kind) <= ceiling + 1e-9
 
 

@@ -1,35 +1,36 @@
 """All rules together: exactness, their order, and the bounds that theory sets."""
 
-import itertools
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
 
 import pytest
 import torch
+from tiny.exact import assert_exact
+from tiny.pens import new_pen
+from tiny.siblings import ceiling
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Sampling, Tokens, Verifier
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
-from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import (
-    Setup,
-    output_distribution,
-    parametrize_with_checks,
-    target_distribution,
-)
+from outrider.testing import Setup, parametrize_with_checks
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
+from outrider.verifiers.cactus import Cactus
 from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.cascade import Cascade
+from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.k_seq import KSeq, smallest_rho
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.multi_step import MultiStep
+from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
+from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.typical import Typical
@@ -44,22 +45,14 @@ TREE_RULES: dict[str, list[Callable[[], Verifier]]] = {
 }
 
 
-@parametrize_with_checks(
-    [
-        Block,
-        Rejection,
-        MultiStep,
-        partial(MultiStep, order="random"),
-        WithoutReplacement,
-        Candidates,
-        KSeq,
-        Traversal,
-        MultiPathBlock,
-        Typical,
-        partial(Typical, epsilon=0.5, delta=0.9),
-    ]
-)
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
+@parametrize_with_checks([
+    Block, Rejection, MultiStep, partial(MultiStep, order="random"), WithoutReplacement, Candidates,
+    KSeq, Traversal, MultiPathBlock, Typical, partial(Typical, epsilon=0.5, delta=0.9), Gumbel,
+    OptimalTransport, ScaledUniform, partial(ScaledUniform, b=0.4), partial(ScaledUniform, b=1.0),
+    partial(ScaledUniform, b=3.0, residual="plain"), partial(Cactus, budget=0.05, divergence="kl"),
+    partial(Cascade, "token", margin=0.5, budget=0.05),
+])  # fmt: skip
+def test_a_rule_keeps_the_contract(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
 
 
@@ -132,7 +125,7 @@ def drafts(drafter: Drafter, target: TabularTarget) -> list[tuple[float, Draft, 
     """Returns every draft of one depth with its probability, and the target's scores of it."""
 
     def write(chance: Chance) -> Draft:
-        pen = Pen(Sheet(sampling=SAMPLED, chance=chance, vocab_size=3, gamma=1, budget=2))
+        pen = new_pen(chance, vocab_size=3, gamma=1, budget=2)
         drafter.propose(Context(Tokens([0, 2])), pen)
         return pen.sheet.finish()
 
@@ -152,26 +145,17 @@ def node_acceptance(verifier: Verifier, drafter: Drafter, target: TabularTarget)
     )
 
 
-def ceiling(target: TabularTarget, drafter: Drafter) -> float:
-    """Returns the value of the optimal transport: 1 + min over H of p(H) - P(all siblings in H)."""
-    drawn: dict[frozenset[int], float] = {}
-    for q, draft, _ in drafts(drafter, target):
-        tokens = frozenset(draft.tokens)
-        drawn[tokens] = drawn.get(tokens, 0.0) + q
+def best_rate(target: TabularTarget, drafter: Drafter) -> float:
+    """Returns how often the best rule accepts a child of the root."""
     p = target.logits([0, 2]).softmax(-1)
-    values = []
-    for size in range(4):
-        for subset in itertools.combinations(range(3), size):
-            inside = sum(q for tokens, q in drawn.items() if tokens <= set(subset))
-            values.append(float(p[list(subset)].sum()) - inside)
-    return 1 + min(values)
+    return ceiling(p, ((q, draft) for q, draft, _ in drafts(drafter, target)))
 
 
 @pytest.mark.parametrize("kind", TREE_RULES)
 def test_no_rule_beats_optimal_transport_at_a_node(kind: str) -> None:
     for target, seed in models(40):
         drafter = TreeDrafter(target, kind, seed)
-        best = ceiling(target, drafter)
+        best = best_rate(target, drafter)
         rates = [node_acceptance(rule(), drafter, target) for rule in TREE_RULES[kind]]
         assert all(rate <= best + 1e-9 for rate in rates)
         if kind == "deterministic":  # asking whether a draw of p is among them is optimal
@@ -192,7 +176,7 @@ def test_k_seq_keeps_its_share_of_the_best() -> None:
     for target, seed in models(60):
         drafter = TreeDrafter(target, "iid", seed)
         rate = node_acceptance(KSeq(), drafter, target)
-        assert rate >= (1 - 1 / 2.718281828) * ceiling(target, drafter)
+        assert rate >= (1 - 1 / 2.718281828) * best_rate(target, drafter)
 
 
 def test_rho_is_the_smallest_that_fits() -> None:
@@ -225,9 +209,7 @@ def test_equal_ranks_need_a_strict_order() -> None:
                 pen.draw(probs, after=node)
 
     setup = Setup(target, Even(), MultiPathBlock(), [0], gamma=2, sampling=SAMPLED, budget=4)
-    probs = output_distribution(setup)
-    exact = target_distribution(target, [0], 3, SAMPLED, MultiPathBlock())
-    assert all(abs(probs.get(text, 0) - exact[text]) < 1e-12 for text in exact)
+    assert_exact(setup, 3)
 
 
 def test_typical_takes_the_longest_path_and_the_likelier_of_equals() -> None:

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+from tiny.siblings import output_and_rate
 
 from outrider import Chance, Draft, SampledChance, Sampling, Scores, Verdict
 from outrider.testing.enumerated import EnumeratedChance
@@ -44,15 +45,8 @@ def test_leading_counts_up_to_the_first_failure() -> None:
 
 def test_the_first_token_accepts_with_the_overlap_of_p_and_q() -> None:
     """E[beta] = sum_x min(p, q) = .6 (2211.17192, Theorem 3.5)."""
-
-    def play(chance: Chance) -> bool:
-        x = chance.categorical(Q)
-        verdict = Token().verify(Draft((x,), (-1,), (Q,)), scores(P, P), chance)
-        return len(verdict.accepted) == 1
-
-    outcomes = EnumeratedChance.outcomes(play)
-    accepted = sum(p for p, was_accepted in outcomes if was_accepted)
-    assert accepted == pytest.approx(float(P.minimum(Q).sum()), abs=1e-12)
+    _, rate = output_and_rate(Token(), P, Q)
+    assert rate == pytest.approx(float(P.minimum(Q).sum()), abs=1e-12)
 
 
 def test_a_draft_without_probability_is_always_rejected() -> None:

@@ -11,15 +11,9 @@ from tiny import forked
 from outrider.lab.runs.store import load
 
 FILES = {
-    "comparison.json",
-    "profiles",
-    "comparison.parquet",
-    "rounds.parquet",
-    "report.html",
-    "alpha.png",
-    "run.json",
-    "measurements.jsonl",
-}
+    "comparison.json", "profiles", "comparison.parquet", "rounds.parquet", "report.html",
+    "alpha.png", "run.json", "measurements.jsonl",
+}  # fmt: skip
 
 
 def flat(value: Any, prefix: str = "") -> dict[str, float]:

@@ -14,13 +14,9 @@ SEVERAL = (
     "{drafter: bigram, verifier: {verifier: lenient, lenience: 0.2}, name: mild}]"
 )
 NAMES = [
-    "none",
-    "bigram",
-    "bigram (gamma 4)",
-    "token_recycling (candidates, budget 6)",
-    "bigram (traversal, entropy, budget 6)",
-    "mild",
-]
+    "none", "bigram", "bigram (gamma 4)", "token_recycling (candidates, budget 6)",
+    "bigram (traversal, entropy, budget 6)", "mild",
+]  # fmt: skip
 
 
 def test_each_drafter_runs_with_its_own_settings(compared: Any, tmp_path: Path) -> None:
@@ -82,11 +78,10 @@ def test_variants_are_read_from_a_file(run: Any, quick: list[str], tmp_path: Pat
         "    budget: 6\n"
     )
     asked = [word for word in quick if not word.startswith("drafters=")]
-    status, _, err = run(
+    run.done(
         "compare", *asked, "+experiment=mine", f"hydra.searchpath=[file://{tmp_path / 'conf'}]",
         "turns=1", "protocol=decode", "reports=[]", "hydra.run.dir=out",
     )  # fmt: skip
-    assert status == 0, err
     drafters = json.loads((tmp_path / "out" / "run.json").read_text())["drafters"]
     assert list(drafters) == [NAMES[0], NAMES[3]]
     assert drafters[NAMES[3]]["budget"] == 6

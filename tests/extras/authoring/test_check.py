@@ -18,33 +18,25 @@ def bloom(tmp_path_factory: pytest.TempPathFactory, words: Any) -> Path:
 
 
 def test_check_lists_the_checks_that_held(run: Any) -> None:
-    status, out, _ = run("check", "verifier=token")
-    assert status == 0
+    out = run.done("check", "verifier=token")
     assert "NO" not in out
-    status, out, _ = run("check", "verifier=lenient", "drafter=none")
-    assert status == 0
-    assert "LOSSY" in out
-    status, out, _ = run("check", "drafter=none", "thorough=true")
-    assert status == 0
-    assert "every length" in out
+    assert "LOSSY" in run.done("check", "verifier=lenient", "drafter=none")
+    assert "every length" in run.done("check", "drafter=none", "thorough=true")
 
 
 def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
-    status, out, _ = run("check", "target=transformers", f"target.model={folder}")
-    assert status == 0
+    out = run.done("check", "target=transformers", f"target.model={folder}")
     assert "self-test of LlamaForCausalLM" in out
     assert "the first layers work as a model" in out
     assert out.count("holds") == 7
     assert "NO" not in out
-    status, out, _ = run("check", "target=tabular", "target.encoder=true")
-    assert status == 0
+    out = run.done("check", "target=tabular", "target.encoder=true")
     assert "self-test" not in out
 
 
 def test_check_names_refused_abilities_and_their_reasons(run: Any, bloom: Path) -> None:
     options = ("target=transformers", f"target.model={bloom}")
-    status, out, _ = run("check", *options)
-    assert status == 0
+    out = run.done("check", *options)
     told = " ".join(" ".join(line.split("│")[-2:]) for line in out.splitlines() if "│" in line)
     assert "it can't read a tree" in " ".join(told.split())
     assert "refused" in out

@@ -69,13 +69,11 @@ def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> Non
 
 
 def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
-    status, out, _ = run("new-plugin", "my-bigram", "--role", "policy")
-    assert status == 0
+    out = run.done("new-plugin", "my-bigram", "--role", "policy")
     assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
     for line in ("pip install", "pytest test_my_bigram.py", "outrider check policy=my_bigram"):
         assert line in out
-    status, _, err = run("new-plugin", "my-bigram")
-    assert status == 1
+    err = run.refused("new-plugin", "my-bigram")
     assert "expected another name, outrider-my-bigram exists" in err
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn
+from tiny.drafters import InTurn, tokens_of
 
 from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
 from outrider.contract.policy import Fixed
@@ -31,17 +31,14 @@ from outrider.verifiers.without_replacement import WithoutReplacement
 
 PROMPTS = [[3, 4, 5, 3, 4], [9], [7, 8] * 9]
 DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
-    "none": (NoDraft, Token()),
-    "random": (Random, Token()),
-    "prompt_lookup": (PromptLookup, Token()),
-    "small_lm": (lambda: SmallLM(layers=2), Token()),
+    "none": (NoDraft, Token()), "random": (Random, Token()),
+    "prompt_lookup": (PromptLookup, Token()), "small_lm": (lambda: SmallLM(layers=2), Token()),
     "small_lm tree": (lambda: SmallLM(layers=2, tree="2x2"), WithoutReplacement()),
     "eagle": (lambda: Eagle(path="untrained"), Token()),
     "eagle tree": (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
-    "policy": (LookaheadDecoding, Candidates()),
-    "token_recycling": (TokenRecycling, Candidates()),
+    "policy": (LookaheadDecoding, Candidates()), "token_recycling": (TokenRecycling, Candidates()),
     "self_sparse": (lambda: SelfSparse(sink=1, window=3), Token()),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["plain", "packed"])
@@ -172,7 +169,7 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
     assert opened == [2, 2, 1]
     for number, prompt in enumerate(prompts):
         alone = decode(target, NoDraft(), Token(), prompt, number=number, **options)
-        assert texts[number] == [token for round in alone for token in round.tokens]
+        assert texts[number] == tokens_of(alone)
 
 
 def test_a_batch_has_at_least_one_text() -> None:
@@ -189,7 +186,7 @@ def test_texts_outgrow_the_initial_room(target: Any) -> None:
         texts[number] += round.tokens
     for prompt, text in zip(prompts, texts, strict=True):
         alone = decode(target, PromptLookup(), Token(), prompt, **options)
-        assert text == [token for round in alone for token in round.tokens]
+        assert text == tokens_of(alone)
 
 
 def test_each_text_may_have_a_chance_of_its_own() -> None:
@@ -204,7 +201,7 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
     for seed, text in zip((1, 2), texts, strict=True):
         chance = SampledChance.seeded(seed)
         alone = decode(target, NoDraft(), Token(), [1], chance=chance, **options)
-        assert text == [token for round in alone for token in round.tokens]
+        assert text == tokens_of(alone)
     assert texts[0] != texts[1]
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 
 from outrider import ConfigError, Context, Drafter, DrafterError, Pen
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -43,17 +44,12 @@ def test_a_drafter_that_writes_has_one_beam_from_each() -> None:
 
 def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None:
     model = llama().double()
-    drafter = SmallLM(model=model)
-    drafter.bind(TransformersTarget(llama()))
+    drafter = bound(SmallLM(model=model), TransformersTarget(llama()))
     batches = [
-        [[3, 4, 5]],
-        [[3, 4, 5, 6], [3, 4, 5, 7], [3, 4, 5, 8]],
-        [[3, 4, 5, 6, 9], [3, 4, 5, 7, 9], [3, 4, 5, 2, 2]],
-        [[3, 4, 5, 6, 9, 1]],
-        [[3, 4, 8], [3, 4, 9]],
-        [[8, 4], [9, 4], [9, 5]],
-        [[8], [9]],
-    ]
+        [[3, 4, 5]], [[3, 4, 5, 6], [3, 4, 5, 7], [3, 4, 5, 8]],
+        [[3, 4, 5, 6, 9], [3, 4, 5, 7, 9], [3, 4, 5, 2, 2]], [[3, 4, 5, 6, 9, 1]],
+        [[3, 4, 8], [3, 4, 9]], [[8, 4], [9, 4], [9, 5]], [[8], [9]],
+    ]  # fmt: skip
     for texts in batches:
         rows = log_probs(drafter, texts, 31)
         for text, row in zip(texts, rows, strict=True):

@@ -17,7 +17,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     prompts = tmp_path / "prompts.jsonl"
     texts = ["the cat sat on the cat sat on", "one two one two"]
     prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
-    status, out, err = run(
+    out = run.done(
         "bench",
         "target=transformers",
         f"target.model={folder}",
@@ -29,7 +29,6 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         f"reports=[{{report: json_lines, path: {tmp_path / 'log.jsonl'}}}]",
         *TINY,
     )
-    assert status == 0, err
     begun, *texts_logged, ended = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     assert begun["settings"]["repeats"] == "2" and len(texts_logged) == ended["step"] == 20
     assert "all 10 texts agree" in out
@@ -81,8 +80,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
 
 
 def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:
-    status, _, err = run("bench", "sampling.temperature=1", "target=tabular")
-    assert status == 1
+    err = run.refused("bench", "sampling.temperature=1", "target=tabular")
     assert "sampling.temperature=1: expected 0: texts are compared" in err
 
 
@@ -93,16 +91,11 @@ def test_prompts_are_read_before_engines_are_started(
         raise AssertionError("an engine was started")
 
     monkeypatch.setattr("outrider.extras.bench.command._start_workers", start)
-    status, _, err = run("bench", "data=jsonl", "data.path=/nowhere.jsonl")
-    assert status == 1
-    assert "/nowhere.jsonl" in err
+    assert "/nowhere.jsonl" in run.refused("bench", "data=jsonl", "data.path=/nowhere.jsonl")
 
 
 def test_drafters_are_listed_as_in_compare(run: Any) -> None:
-    status, _, err = run("bench", "drafters=medusa")
-    assert status == 1
+    err = run.refused("bench", "drafters=medusa")
     assert "drafters='medusa': expected a list, such as [" in err
-    status, _, err = run("bench", "drafters=[token_recycling]")
-    assert (
-        status == 1 and "{drafter: token_recycling, verifier: ...} gives it one of its own" in err
-    )
+    err = run.refused("bench", "drafters=[token_recycling]")
+    assert "{drafter: token_recycling, verifier: ...} gives it one of its own" in err

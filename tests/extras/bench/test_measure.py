@@ -65,8 +65,5 @@ def test_a_difference_is_found_at_its_first_token() -> None:
     results = differences(every, [[8, 9]], judge)
     assert [
         (difference.entrant, difference.position, difference.gap) for difference in results
-    ] == [
-        ("peer", 1, 0.25),
-        ("short", 2, None),
-    ]
+    ] == [("peer", 1, 0.25), ("short", 2, None)]
     assert log == [{"ask": "gap", "ids": [8, 9, 1], "one": 5, "other": 2}]

@@ -21,12 +21,9 @@ from outrider.testing.enumerated import EnumeratedChance
 TABLE = TabularTarget(3, order=1, seed=2)
 PROMPT = [0, 1]
 EVERYTHING: dict[str, Any] = {
-    "repetition_penalty": 1.7,
-    "presence_penalty": 0.6,
-    "frequency_penalty": 0.4,
-    "logit_bias": {1: 0.9},
-    "bad_words": [[2, 2]],
-}
+    "repetition_penalty": 1.7, "presence_penalty": 0.6, "frequency_penalty": 0.4,
+    "logit_bias": {1: 0.9}, "bad_words": [[2, 2]],
+}  # fmt: skip
 
 
 def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
@@ -45,11 +42,7 @@ def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
 
 @pytest.mark.parametrize(
     ("drafter", "rule", "budget"),
-    [
-        (Random(), "token", 2),
-        (Random(), "block", 2),
-        (Random(tree="iid:2"), "multi_step", 2),
-    ],
+    [(Random(), "token", 2), (Random(), "block", 2), (Random(tree="iid:2"), "multi_step", 2)],
 )
 def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: int) -> None:
     def written(chance: Any) -> tuple[int, ...]:
@@ -87,11 +80,7 @@ def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:
     prompts = [[2, 4, 6], [9, 10, 9, 12]]
     constraint = Penalties(repetition_penalty=1.3, bad_words=banned)
     texts = outrider.generate_together(
-        target,
-        prompts,
-        "prompt_lookup",
-        constraints=[constraint, constraint],
-        max_new_tokens=12,
+        target, prompts, "prompt_lookup", constraints=[constraint, constraint], max_new_tokens=12
     )
     for prompt, text in zip(prompts, texts, strict=True):
         expected = model.generate(
@@ -170,10 +159,7 @@ def test_the_default_changes_no_logits() -> None:
         ({"bad_words": "cat"}, "penalties.bad_words='cat': expected a list, each text, or"),
         ({"bad_words": [" "]}, "penalties.bad_words=[' ']: expected a list, each text, or"),
         ({"bad_words": [["x"]]}, "penalties.bad_words=[['x']]: expected a list, each text, or"),
-        (
-            {"bad_words": ["cat"]},
-            "penalties.bad_words='cat': expected lists of ids",
-        ),
+        ({"bad_words": ["cat"]}, "penalties.bad_words='cat': expected lists of ids"),
     ],
 )
 def test_a_value_out_of_range_is_one_line(settings: dict[str, Any], line: str) -> None:

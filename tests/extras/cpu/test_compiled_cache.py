@@ -88,13 +88,9 @@ def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
     tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
     chain = Draft((5, 6), (-1, 0), (None,) * 2)
     rounds = [
-        (Draft(), Verdict((), 9)),
-        (tree, Verdict((1, 3), 2)),
-        (chain, Verdict((0,), 3)),
-        (tree, Verdict((0, 2), 4)),
-        (chain, Verdict((), 5)),
-        (Draft(), Verdict((), 6)),
-    ]
+        (Draft(), Verdict((), 9)), (tree, Verdict((1, 3), 2)), (chain, Verdict((0,), 3)),
+        (tree, Verdict((0, 2), 4)), (chain, Verdict((), 5)), (Draft(), Verdict((), 6)),
+    ]  # fmt: skip
     for draft, verdict in rounds:
         right, logits = (session.score(draft) for session in (plain, fast))
         torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)

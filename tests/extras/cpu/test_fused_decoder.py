@@ -25,15 +25,10 @@ from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.run_pass import run_pass
 
 SIZES: dict[str, Any] = {
-    "vocab_size": 40,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
+    "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
     "max_position_embeddings": 600,
-}
+}  # fmt: skip
 CONFIGS = {
     "llama": LlamaConfig(**SIZES),
     "llama-biased": LlamaConfig(**SIZES, attention_bias=True, mlp_bias=True),
@@ -170,8 +165,7 @@ def test_texts_side_by_side_score_as_alone() -> None:
     ids = torch.tensor([texts[0], [0, 0, *texts[1]]])
     positions = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
     both = run_pass(fast, GrowingCache(), PassInput(ids, 1, mask, positions)).logits
-    for row, right in zip(both, alone, strict=True):
-        torch.testing.assert_close(row, right, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close([*both], alone, rtol=1e-4, atol=1e-4)
 
 
 def test_windows_and_other_kinds_are_left_to_transformers(llama: Any) -> None:

@@ -48,7 +48,6 @@ def test_copies_do_not_overlap() -> None:
 def test_a_chunk_lives_as_long_as_its_tensors() -> None:
     copy, next_copy = in_huge_pages(torch.ones(3)), in_huge_pages(torch.ones(5))
     current = huge_pages._chunk
-    assert current is not None
     chunk = ref(current)
     del current
     in_huge_pages(torch.ones(5 * mmap.PAGESIZE))  # which needs a chunk of its own

@@ -51,10 +51,7 @@ def is_native(layer: Any) -> bool:
 
 
 KINDS: dict[str, tuple[Callable[[], Any], Callable[..., Tensor]]] = {
-    "decoder": (
-        lambda: DecoderLayer(sizes(WIDTH)),
-        lambda layer, x, *rest: layer(x, *rest),
-    ),
+    "decoder": (lambda: DecoderLayer(sizes(WIDTH)), lambda layer, x, *rest: layer(x, *rest)),
     "fusion": (
         lambda: FusionLayer(sizes(2 * WIDTH)),
         lambda layer, x, *rest: layer(x.flip(-1), x, *rest),

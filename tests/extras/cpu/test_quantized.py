@@ -1,10 +1,11 @@
 """The target in eight bits drafts nearly what the target says, and leaves its text alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 
 from outrider import Sampling, decode
 from outrider.drafters.none import NoDraft
@@ -18,7 +19,6 @@ from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import parametrize_with_checks
 from outrider.verifiers.token import Token
 
 TEXT = [3, 4, 5, 6, 7, 8]
@@ -28,17 +28,12 @@ def written(target: Any, drafter: Any, **options: Any) -> list[Any]:
     return list(decode(target, drafter, Token(), TEXT, max_new_tokens=24, **options))
 
 
-@parametrize_with_checks([Quantized])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
-
-
 def test_nearly_all_is_accepted_and_the_text_is_the_target_s(llama: Any) -> None:
     target = TransformersTarget(llama(), optimize="packed")
     plain = written(target, NoDraft())
     rounds = written(target, Quantized(), gamma=4)
-    tokens = [token for round in rounds for token in round.tokens]
-    assert tokens == [token for round in plain for token in round.tokens]
+    tokens = tokens_of(rounds)
+    assert tokens == tokens_of(plain)
     assert len(rounds) < len(plain) / 2
 
 

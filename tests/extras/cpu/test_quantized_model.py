@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from torch import Tensor, nn
 
 from outrider import ConfigError
@@ -135,8 +136,7 @@ def test_four_bits_are_chosen_where_they_are_exact(llama: Any) -> None:
     assert loses_nothing(quantized(model, "drafter quantized", None))
     target = TransformersTarget(model)
     for options, itself in (({}, True), ({"bits": 4}, False), ({"layers": 1}, False)):
-        drafter = Quantized(**options)
-        drafter.bind(target)
+        drafter = bound(Quantized(**options), target)
         assert drafter.is_target is itself
 
 

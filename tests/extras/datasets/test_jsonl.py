@@ -43,10 +43,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
             "line 1: messages[0].content=['hi']: expected text",
         ),
         (({"question_id": 1, "turn": ["x"]},), "did you mean 'turns' by 'turn'?"),
-        (
-            ({"turns": ["x"]},),
-            "line 1: expected question_id and category and turns (Spec-Bench)",
-        ),
+        (({"turns": ["x"]},), "line 1: expected question_id and category and turns (Spec-Bench)"),
         (
             ({"instruction": "x", "input": ["a", 1]},),
             "line 1: input=['a', 1]: expected a text; data.column=KEY leaves it out",
@@ -120,10 +117,7 @@ SHARED = [
     {"from": "human", "value": "And then?"},
 ]
 SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
-    "gsm8k": (
-        {"question": "How many?", "answer": "#### 3"},
-        ("x, line 1", "math", ("How many?",)),
-    ),
+    "gsm8k": ({"question": "How many?", "answer": "#### 3"}, ("x, line 1", "math", ("How many?",))),
     "mbpp": (
         {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
         ("11", "code", ("Write it.",)),
@@ -136,10 +130,7 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
         {"messages": MESSAGES},
         ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
     ),
-    "sharegpt": (
-        {"id": "a_0", "conversations": SHARED},
-        ("a_0", "chat", ("Hello", "And then?")),
-    ),
+    "sharegpt": ({"id": "a_0", "conversations": SHARED}, ("a_0", "chat", ("Hello", "And then?"))),
     "alpaca": (
         {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
         ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
@@ -185,10 +176,7 @@ def test_a_column_names_the_prompt(tmp_path: Path) -> None:
     assert data.jsonl(path, column="turns") == [Prompt("3", "c", ("a", "b"))]
     assert data.jsonl(path, column="talk") == [Prompt("3", "c", ("Hello", "And then?"))]
     for column, line in (
-        (
-            "sayd",
-            "line 1: data.column='sayd': did you mean 'said'? There are: category",
-        ),
+        ("sayd", "line 1: data.column='sayd': did you mean 'said'? There are: category"),
         ("id", "line 1: id=3: expected some text"),
     ):
         with pytest.raises(ConfigError) as caught:
@@ -234,13 +222,9 @@ def test_the_configs_read_the_same(tmp_path: Path) -> None:
 
 USABLE = {"id": "a", "prompt": "yes"}
 UNUSABLE = [
-    {"conversations": []},
-    {"conversations": [{"from": "gpt", "value": "x"}]},
-    "{oops",
-    {"id": "a", "prompt": "again"},
-    {"prompt": "half \ud800"},
-    3,
-]
+    {"conversations": []}, {"conversations": [{"from": "gpt", "value": "x"}]}, "{oops",
+    {"id": "a", "prompt": "again"}, {"prompt": "half \ud800"}, 3,
+]  # fmt: skip
 
 
 def test_rows_that_are_not_usable_are_skipped_and_counted(tmp_path: Path, capsys: Any) -> None:

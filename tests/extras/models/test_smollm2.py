@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 
 from outrider import decode
 from outrider.plugins.registry import make
@@ -25,4 +26,4 @@ def test_the_real_weights_write_the_text_of_transformers(request: pytest.Fixture
         prompt,
         max_new_tokens=16,
     )
-    assert [token for round in rounds for token in round.tokens] == text
+    assert tokens_of(rounds) == text

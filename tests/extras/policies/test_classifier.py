@@ -38,7 +38,6 @@ def test_the_features_describe_a_token(sure: Any) -> None:
 def test_a_small_vocabulary_and_a_token_without_mass_have_features_too() -> None:
     logits = torch.tensor([0.0, -torch.inf])
     newest = features(Draft((1,), (-1,), (None,), (logits,)), 0)
-    assert newest is not None
     assert newest.shape == (FEATURES,)
     assert newest.isfinite().all()
 
@@ -59,7 +58,6 @@ def test_the_classifier_stops_behind_a_token_that_will_be_rejected(
     for p in (0.95, 0.6, 0.1, 0.01):
         draft = sure(0.9, p)
         newest = features(draft, 1)
-        assert newest is not None
         assert policy.more(draft) == (float(foresee(weights, newest)) >= 0.5)
     assert policy.more(sure(0.95))
     assert not policy.more(sure(0.01))

@@ -307,15 +307,9 @@ def test_each_arm_counts_its_own_pulls(outcome: Any) -> None:
     ("make", "message"),
     [
         (partial(Heuristic, start=0), r"policy\.start=0: expected a whole number"),
-        (
-            partial(Confidence, threshold=2),
-            r"policy\.threshold=2: expected a number in \[0, 1\]",
-        ),
+        (partial(Confidence, threshold=2), r"policy\.threshold=2: expected a number in \[0, 1\]"),
         (partial(Entropy, scale=-1), r"policy\.scale=-1: expected a number of at least 0"),
-        (
-            partial(Entropy, target=2),
-            r"policy\.target=2: expected a number in \[0, 1\], or null",
-        ),
+        (partial(Entropy, target=2), r"policy\.target=2: expected a number in \[0, 1\], or null"),
         (partial(Optimal, alpha=2), r"policy\.alpha=2"),
         (partial(Optimal, c=-1), r"policy\.c=-1"),
         (partial(Optimal, weight=0), r"policy\.weight=0"),

@@ -34,18 +34,15 @@ from outrider.verifiers.without_replacement import WithoutReplacement
 folder, other, result = sys.argv[1:]
 PROMPT = [4, 5, 6, 4, 5]
 CASES: dict[str, tuple[Callable[[], Drafter], type[Verifier]]] = {
-    "none": (NoDraft, Token),
-    "prompt_lookup": (PromptLookup, Token),
-    "first layers": (lambda: SmallLM(layers=2), Token),
-    "small_lm": (lambda: SmallLM(other), Token),
+    "none": (NoDraft, Token), "prompt_lookup": (PromptLookup, Token),
+    "first layers": (lambda: SmallLM(layers=2), Token), "small_lm": (lambda: SmallLM(other), Token),
     "hierarchy": (lambda: Hierarchy(layers=2), Token),
     "lookahead_decoding": (LookaheadDecoding, Candidates),
-    "eagle3": (lambda: Eagle3("untrained"), Token),
-    "medusa": (lambda: Medusa("untrained"), Token),
+    "eagle3": (lambda: Eagle3("untrained"), Token), "medusa": (lambda: Medusa("untrained"), Token),
     "tree of first layers": (lambda: SmallLM(layers=2, tree="3x2"), WithoutReplacement),
     "tree of small_lm": (lambda: SmallLM(other, tree="3x2"), WithoutReplacement),
     "tree of eagle3": (lambda: Eagle3("untrained", tree="3x2"), WithoutReplacement),
-}
+}  # fmt: skip
 
 
 def texts(target: TransformersTarget) -> dict[str, Any]:

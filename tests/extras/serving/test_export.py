@@ -47,8 +47,7 @@ def trained(target: TransformersTarget, path: Path, ids: list[int] | None, **sha
 
 
 @pytest.mark.parametrize(
-    ("ids", "own"),
-    [([0, 2, 5, 30], False), ([0, 2, 5, 30], True), (None, False), (None, True)],
+    ("ids", "own"), [([0, 2, 5, 30], False), ([0, 2, 5, 30], True), (None, False), (None, True)]
 )
 def test_medusa_agrees_with_vllms_formula(
     target: TransformersTarget, tmp_path: Path, ids: list[int] | None, own: bool
@@ -127,7 +126,6 @@ def test_the_student_of_smollm2_is_small_lms_default(
     monkeypatch.setattr(weights, "built_in", lambda _: tmp_path / "trained")
     config = {"drafter": {"model": None, "layers": None, **SAME}, "gamma": 3}
     speculative = exported(SmallLM(), config, lambda: target, tmp_path / "exported")
-    assert speculative is not None
     assert speculative["model"] == str(tmp_path / "exported")
     assert (tmp_path / "exported" / "model.safetensors").is_file()
 
@@ -135,7 +133,6 @@ def test_the_student_of_smollm2_is_small_lms_default(
 def test_folders_that_vllm_reads_unchanged(tmp_path: Path, folder: Path) -> None:
     config: dict[str, Any] = {"drafter": {"path": None}, "gamma": 4}
     speculative = exported(Eagle3(), config, no_target, tmp_path / "exported")
-    assert speculative is not None
     assert speculative["method"] == "eagle3" and Path(speculative["model"]).name == "eagle3"
     for model in (str(folder), "some/model"):
         config = {"drafter": {"model": model, **SAME}, "gamma": 4}

@@ -14,7 +14,6 @@ COUNTS = Drafted(drafts=10, drafted=30, accepted=12, by_position=(7, 4, 1))
 
 def test_counters_by_position_are_rates_and_lengths() -> None:
     found = acceptance_of(COUNTS, gamma=4)
-    assert found is not None
     assert found.histogram == {1: 3, 2: 3, 3: 3, 4: 1}
     assert found.mean.value == pytest.approx(1 + 12 / 10)
     assert found.marginal == (0.7, 0.4, 0.1, 0)

@@ -19,8 +19,7 @@ TARGET = ("target=transformers", "target.model=/models/my model")
 
 
 def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
-    status, out, err = run("serve-config", *TARGET, "drafter=bigram", "drafter.order=3", "gamma=4")
-    assert status == 0, err
+    out = run.done("serve-config", *TARGET, "drafter=bigram", "drafter.order=3", "gamma=4")
     variable, *words = shlex.split(out)
     name, _, node = variable.partition("=")
     assert name == "OUTRIDER_DRAFTER"
@@ -35,8 +34,7 @@ def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
 
 
 def test_an_eagle3_is_passed_as_vllms_own(run: Any) -> None:
-    status, out, err = run("serve-config", *TARGET, "drafter=eagle3")
-    assert status == 0, err
+    out = run.done("serve-config", *TARGET, "drafter=eagle3")
     words = shlex.split(out)
     config = json.loads(words[-1])
     assert words[0] == "vllm" and config["method"] == "eagle3"
@@ -45,8 +43,7 @@ def test_an_eagle3_is_passed_as_vllms_own(run: Any) -> None:
 
 def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: Path) -> None:
     drafter = ("drafter=medusa", "drafter.path=untrained", "gamma=3", f"hydra.run.dir={tmp_path}")
-    status, out, err = run("serve-config", TARGET[0], f"target.model={folder}", *drafter)
-    assert status == 0, err
+    out = run.done("serve-config", TARGET[0], f"target.model={folder}", *drafter)
     config = json.loads(shlex.split(out)[-1])
     weights = tmp_path / "drafter"
     assert config == {"method": "medusa", "model": str(weights), "num_speculative_tokens": 3}
@@ -79,6 +76,4 @@ def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.Monkey
     ],
 )
 def test_other_drafters_are_refused(asked: str, line: str, run: Any) -> None:
-    status, _, err = run("serve-config", *TARGET, *f"drafter={asked}".split())
-    assert status == 1
-    assert line in err
+    assert line in run.refused("serve-config", *TARGET, *f"drafter={asked}".split())

@@ -118,7 +118,6 @@ def test_the_server_ends_when_the_caller_is_killed(vllm: Any, tmp_path: Path) ->
         "    print('up', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as user:
-        assert user.stdout is not None
         assert user.stdout.readline() == b"up\n"
         (leader,) = set(groups(log))
         user.kill()

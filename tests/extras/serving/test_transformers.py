@@ -42,19 +42,14 @@ from outrider.testing.enumerated import EnumeratedChance
 CACHE = cache_argument(LlamaForCausalLM.forward)
 PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
 PROCESSED = (
-    {},
-    {"repetition_penalty": 1.3},
-    {"no_repeat_ngram_size": 2},
-    {"min_new_tokens": 20},
-    {"bad_words_ids": [[9], [19, 19], [8, 4]]},
-    {"sequence_bias": [[[19], -4.0], [[8, 20], 3.0]]},
+    {}, {"repetition_penalty": 1.3}, {"no_repeat_ngram_size": 2}, {"min_new_tokens": 20},
+    {"bad_words_ids": [[9], [19, 19], [8, 4]]}, {"sequence_bias": [[[19], -4.0], [[8, 20], 3.0]]},
     {"suppress_tokens": [19, 8], "begin_suppress_tokens": [20, 9]},
     {"encoder_repetition_penalty": 1.5, "encoder_no_repeat_ngram_size": 2},
-    {"exponential_decay_length_penalty": (4, 1.2)},
-    {"forced_eos_token_id": 1},
+    {"exponential_decay_length_penalty": (4, 1.2)}, {"forced_eos_token_id": 1},
     {"prefix_allowed_tokens_fn": lambda row, ids: [(int(ids[-1]) + row + 2) % 31, 7, 8]},
     {"renormalize_logits": True, "remove_invalid_values": True},
-)
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -279,11 +274,7 @@ def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
         def __call__(self, input_ids: Any, scores: Any, **options: Any) -> Any:
             return torch.tensor([len(row) >= 9 for row in input_ids])
 
-    for criterion in (
-        StopStringCriteria(letters, [stop]),
-        EosTokenCriteria(free[8]),
-        Long(),
-    ):
+    for criterion in (StopStringCriteria(letters, [stop]), EosTokenCriteria(free[8]), Long()):
         options = {"max_new_tokens": 30, "stopping_criteria": StoppingCriteriaList([criterion])}
         own = model.generate(**prompt, **options)
         assert own.shape[1] < 32
@@ -297,15 +288,10 @@ def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:
 def test_scores_and_logits_of_each_token_are_returned(llama: Any) -> None:
     model, fast = llama(), Speculation(bigram(tree="2x1"), "traversal", gamma=4, budget=6)
     options = {
-        "max_new_tokens": 20,
-        "repetition_penalty": 1.2,
-        "return_dict_in_generate": True,
-        "output_scores": True,
-        "output_logits": True,
-        "do_sample": True,
-        "temperature": 0.7,
+        "max_new_tokens": 20, "repetition_penalty": 1.2, "return_dict_in_generate": True,
+        "output_scores": True, "output_logits": True, "do_sample": True, "temperature": 0.7,
         "top_k": 5,
-    }
+    }  # fmt: skip
     torch.manual_seed(1)
     result = model.generate(**rows([5, 6, 5]), **options, custom_generate=fast)
     text = result.sequences[0].tolist()

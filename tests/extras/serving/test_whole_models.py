@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tokenizers import AddedToken
 from transformers import AutoModelForCausalLM
 
-from outrider import ConfigError, Context, Sampling, Tokens
+from outrider import ConfigError, Sampling
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student
 from outrider.drafters.small_lm import SmallLM
@@ -19,7 +20,7 @@ from outrider.extras.serving.whole_models import (
     write_small_model,
 )
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 
 TEXT = [3, 4, 5]
 SAMPLED = Sampling(temperature=1.0)
@@ -54,10 +55,8 @@ def test_a_parallel_student_has_its_mask_among_the_targets_tokens(
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-5, atol=1e-5)
     drafts = []
     for name in ("trained", "whole"):
-        drafter = Pard(str(tmp_path / name))
-        drafter.bind(target)
-        context = Context(Tokens(TEXT))
-        drafts.append(write_draft(drafter, target, context, gamma=4, sampling=SAMPLED))
+        drafter = bound(Pard(str(tmp_path / name)), target)
+        drafts.append(draft_after(drafter, target, TEXT, 4))
     assert drafts[0].tokens == drafts[1].tokens
     for one, other in zip(*(draft.probs for draft in drafts), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

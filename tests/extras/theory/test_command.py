@@ -25,8 +25,7 @@ def rows(printed: str) -> list[list[float]]:
 
 
 def test_one_row_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
-    status, out, err = run("theory", "alpha=.7", "gamma=5", "c=.05")
-    assert status == 0, err
+    out = run.done("theory", "alpha=.7", "gamma=5", "c=.05")
     (row,) = rows(out)
     tokens = sum(0.7**i for i in range(6))
     best = formulas.optimal_gamma(0.7, 0.05)
@@ -49,8 +48,7 @@ def test_one_row_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
 
 def test_lists_make_rows_and_c_hat_a_column(run: Any) -> None:
     """Table 1 of Leviathan et al.: operations and speedup at c = c_hat = 0."""
-    status, out, err = run("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
-    assert status == 0, err
+    out = run.done("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
     table = rows(out)
     assert [row[:2] for row in table] == [[0.8, 2], [0.8, 5], [0.9, 2], [0.9, 5]]
     assert table[0][-1] == pytest.approx(1.23, abs=0.0051)
@@ -60,8 +58,7 @@ def test_lists_make_rows_and_c_hat_a_column(run: Any) -> None:
 
 
 def test_table_1_is_the_papers(run: Any, tmp_path: Path) -> None:
-    status, out, err = run("theory", "paper=table1")
-    assert status == 0, err
+    out = run.done("theory", "paper=table1")
     assert [line.split() for line in out.splitlines()[2:] if line.strip()] == [
         ["0.6", "2", "1.53X", "1.96X"],
         ["0.7", "3", "1.58X", "2.53X"],
@@ -70,8 +67,8 @@ def test_table_1_is_the_papers(run: Any, tmp_path: Path) -> None:
         ["0.9", "2", "1.11X", "2.71X"],
         ["0.9", "10", "1.60X", "6.86X"],
     ]
-    status, _, err = run("theory", "paper=table1", "gamma=[2,3]")
-    assert status == 1 and "gamma=[2, 3]: expected as many values as alpha has" in err
+    err = run.refused("theory", "paper=table1", "gamma=[2,3]")
+    assert "gamma=[2, 3]: expected as many values as alpha has" in err
     assert not list(tmp_path.iterdir())
 
 
@@ -131,32 +128,24 @@ def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
     ],
 )
 def test_a_number_out_of_range_is_one_line(run: Any, arguments: list[str], line: str) -> None:
-    status, _, err = run("theory", *arguments)
-    assert status == 1
+    err = run.refused("theory", *arguments)
     assert line in err and err.count("\n") == 1
 
 
 def test_a_measured_profile_takes_the_place_of_alpha(run: Any, tmp_path: Path) -> None:
     profile = {
-        "schema_version": "1.0",
-        "measured": True,
-        "method": "eagle3",
-        "num_speculative_tokens": 3,
-        "verification_method": "longest_prefix",
-        "conditional_accept_rates": [0.8, 0.75, 0.5],
-        "marginal_accept_rates": [0.8, 0.6, 0.3],
-        "mean_accept_length": 2.7,
-        "accept_length_model": "chain_analytic",
-        "accept_length_by_k": {"3": 2.7},
-    }
+        "schema_version": "1.0", "measured": True, "method": "eagle3", "num_speculative_tokens": 3,
+        "verification_method": "longest_prefix", "conditional_accept_rates": [0.8, 0.75, 0.5],
+        "marginal_accept_rates": [0.8, 0.6, 0.3], "mean_accept_length": 2.7,
+        "accept_length_model": "chain_analytic", "accept_length_by_k": {"3": 2.7},
+    }  # fmt: skip
     path = tmp_path / "speculation_profile.json"
     path.write_text(json.dumps(profile))
-    status, out, err = run("theory", f"profile={path}", "c=.1")
-    assert status == 0, err
+    out = run.done("theory", f"profile={path}", "c=.1")
     expected = [[1, 1.8, 1.8 / 1.1], [2, 2.4, 2 / 1], [3, 2.7, 2.7 / 1.3]]
     assert [[row[0], row[2], row[4]] for row in rows(out)] == [
         pytest.approx(row, abs=6e-4) for row in expected
     ]
     path.write_text(json.dumps(profile | {"accept_length_model": "measured_per_k"}))
-    status, out, err = run("theory", f"profile={path}", "c=.1")
+    out = run.done("theory", f"profile={path}", "c=.1")
     assert [row[0] for row in rows(out)] == [3]  # other lengths were not measured

@@ -20,8 +20,7 @@ def model() -> Path:
 
 
 def rows(run: Any, *words: str) -> list[dict[str, Any]]:
-    status, out, err = run("theory", "--json", *words)
-    assert status == 0, err
+    out = run.done("theory", "--json", *words)
     found: list[dict[str, Any]] = json.loads(out)
     return found
 
@@ -132,8 +131,7 @@ def test_a_profile_of_a_drafter_is_read_too(run: Any, model: Path, tmp_path: Pat
 )  # fmt: skip
 def test_bad_settings_are_one_line(run: Any, model: Path, words: list[str], line: str) -> None:
     given = [f"model={model}" if word == "MODEL" else word for word in words]
-    status, _, err = run("theory", *given)
-    assert status == 1
+    err = run.refused("theory", *given)
     assert err.splitlines()[-1].startswith(f"outrider: {line}")
 
 
@@ -143,8 +141,7 @@ def test_a_measured_profile_predicts(
     monkeypatch.setattr("outrider.extras.theory.measured.SIZE", 32)
     monkeypatch.setattr("outrider.extras.theory.measured.memory_bandwidth", lambda clock: 2e10)
     path = tmp_path / "own" / "hardware" / "here.yaml"
-    status, out, err = run("theory", f"measure={path}")
-    assert status == 0, err
+    out = run.done("theory", f"measure={path}")
     assert out.startswith("20.0 GB/s, ") and str(path) in out.replace("\n", "")
     words = ("--config-dir", str(tmp_path / "own"), "hardware=here", f"model={model}")
     (row,) = rows(run, *words, "drafters=[lookup]")

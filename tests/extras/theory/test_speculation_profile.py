@@ -44,8 +44,7 @@ def test_block_verification_is_said(run_in: Callable[..., Any], tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "config",
-    [{"drafter": {"_target_": "a.DFlash"}}, {"policy": {"_target_": "a.Heuristic"}}],
+    "config", [{"drafter": {"_target_": "a.DFlash"}}, {"policy": {"_target_": "a.Heuristic"}}]
 )
 def test_drafts_that_change_with_their_length_say_nothing_of_shorter_ones(
     config: Any, whole_run: Run, tmp_path: Path

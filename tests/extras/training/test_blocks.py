@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
@@ -57,8 +58,7 @@ def test_the_loss_is_that_of_drafts(
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
     anchors = blocks.sample_anchors(batch.own, 3)
     monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
-    drafter = make("drafter", "dflash", path=str(tmp_path))
-    drafter.bind(target)
+    drafter = bound(make("drafter", "dflash", path=str(tmp_path)), target)
     total = weight = 0.0
     head = target.model.get_output_embeddings().weight.detach()
     for row, position in itertools.product(range(6), range(3)):
@@ -148,8 +148,7 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     torch.manual_seed(0)
     assert learned.loss(batch).item() < before
     learned.save_checkpoint(tmp_path / "made")
-    drafter = make("drafter", "dflash", path=str(tmp_path / "made"))
-    drafter.bind(target)
+    drafter = bound(make("drafter", "dflash", path=str(tmp_path / "made")), target)
     features = {name: batch.states[name][0] for name in drafter.needs if name != "model"}
     context = Context(Tokens(batch.ids[0, :7].tolist()), None, features)
     draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
@@ -199,8 +198,7 @@ def test_a_confidence_head_learns_the_acceptance(
     more = learned.loss(batch).item() - plain.loss(batch).item()
     assert more == pytest.approx(total / weight, rel=1e-3)
     learned.save_checkpoint(tmp_path)
-    drafter = make("drafter", "dflash", path=str(tmp_path), confidence=0.1)
-    drafter.bind(target)
+    make("drafter", "dflash", path=str(tmp_path), confidence=0.1).bind(target)
 
 
 def test_a_network_begins_with_a_trained_backbone(target: Any, tmp_path: Path) -> None:

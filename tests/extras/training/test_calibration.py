@@ -77,13 +77,11 @@ def test_the_command_calibrates_a_head_for_dflash(
     prompts = ["data=jsonl", f"data.path={data}", "sampling=standard", "max_new_tokens=12"]
     out = tmp_path / "calibrated"
     train = ["train", "recipe=calibration", *model, *prompts]
-    status, printed, complaint = run(*train, *whole, f"out={out}")
-    assert status == 0, complaint
+    printed = run.done(*train, *whole, f"out={out}")
     assert "calibration error: " in printed and "cross entropy: " in printed
     facts = json.loads((out / "calibration.json").read_text())
     assert facts["tokens"] == sum(row[0] for row in facts["by_place"]) > 0
-    drafter = DFlash(str(out), confidence=0.2)
-    drafter.bind(target)
+    DFlash(str(out), confidence=0.2).bind(target)
     config = DFlashNetwork.read_checkpoint(out, target).config
     assert len(config.calibration) == 3 and config.calibration[0] != (1.0, 0.0)
     for settings, line in (
@@ -91,5 +89,4 @@ def test_the_command_calibrates_a_head_for_dflash(
         (["drafter=bigram"], "drafter.confidence=None: expected 0, and a dflash"),
         ([*whole, "data.limit=1"], "data=1: expected two prompts, to judge one half"),
     ):
-        status, _, complaint = run(*train, *settings, f"out={tmp_path / 'no'}")
-        assert status == 1 and line in complaint
+        assert line in run.refused(*train, *settings, f"out={tmp_path / 'no'}")

@@ -60,18 +60,15 @@ def test_the_policy_uses_the_weights_that_the_command_trained(
     settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
     more = ["drafter=random", "sampling=standard", "max_new_tokens=40", "gamma=3"]
     path = tmp_path / "made" / "foresight"
-    status, printed, complaint = run("train", "recipe=classifier", *settings, *more, f"out={path}")
-    assert status == 0, complaint
+    printed = run.done("train", "recipe=classifier", *settings, *more, f"out={path}")
     assert "held-out tokens" in printed
     written = path.with_suffix(".safetensors")
     assert load_weights(str(written))["w1"].shape[0] == FEATURES
     use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
-    status, _, complaint = run("generate", *settings[:2], *more, *use)
-    assert status == 0, complaint
+    run.done("generate", *settings[:2], *more, *use)
 
 
 def test_one_prompt_is_too_few(run: Any, folder: Path, data: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
-    status, _, complaint = run("train", "recipe=classifier", *settings, "data.limit=1")
-    assert status == 1
+    complaint = run.refused("train", "recipe=classifier", *settings, "data.limit=1")
     assert "data=1: expected two prompts, to hold one out" in complaint

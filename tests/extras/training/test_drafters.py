@@ -13,13 +13,9 @@ from outrider.extras.training import card
 from outrider.extras.training.drafters import measure_drafter
 
 SMALL = [
-    "recipe.texts=12",
-    "recipe.held_out=2",
-    "max_new_tokens=12",
-    "recipe.schedule.epochs=1",
-    "recipe.schedule.batch=4",
-    "recipe.schedule.evaluate=3",
-]
+    "recipe.texts=12", "recipe.held_out=2", "max_new_tokens=12", "recipe.schedule.epochs=1",
+    "recipe.schedule.batch=4", "recipe.schedule.evaluate=3",
+]  # fmt: skip
 MORE = {
     "small_lm": ["recipe.options.layers=2"],
     "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
@@ -55,8 +51,8 @@ PLOT = card.plot_curve
 
 
 def test_an_unknown_family_is_refused_before_any_text_is_written(run: Any, tmp_path: Path) -> None:
-    status, _, err = run("train", "drafter=eagle", "recipe.family=eagel", "hydra.run.dir=run")
-    assert status == 1 and err.count("\n") == 1
+    err = run.refused("train", "drafter=eagle", "recipe.family=eagel", "hydra.run.dir=run")
+    assert err.count("\n") == 1
     assert err.startswith("outrider: recipe.family='eagel': did you mean 'eagle'")
     assert not [*(tmp_path / "run").rglob("*.json*")]
 
@@ -72,8 +68,7 @@ def test_a_family_is_trained_and_used(
     log = tmp_path / "log.jsonl"
     more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]
     more.append(f"reports=[{{report: json_lines, path: {log}}}]")
-    status, printed, complaint = run("train", f"drafter={family}", *settings, *more, *out)
-    assert status == 0, complaint
+    printed = run.done("train", f"drafter={family}", *settings, *more, *out)
     assert "alpha" in printed and "block_efficiency" in printed
     facts = json.loads((path / "facts.json").read_text())
     assert (facts["texts"], facts["held-out texts"], facts["family"]) == (12, 2, family)
@@ -87,8 +82,7 @@ def test_a_family_is_trained_and_used(
     assert {"loss", "held_out", "alpha"} <= logged[-1]["figures"].keys()
     option = "model" if family in MODELS else "path"
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
-    status, _, complaint = run("generate", *settings, *use, "prompt=the cat sat")
-    assert status == 0, complaint
+    run.done("generate", *settings, *use, "prompt=the cat sat")
 
 
 @pytest.mark.parametrize("settings", [[], ["writer={quantize: int8}"]])
@@ -99,8 +93,7 @@ def test_texts_may_be_written_with_other_settings(
     log = tmp_path / "log.jsonl"
     command = ["train", "drafter=bigram", *target, *SMALL[:3], *settings]
     command.append(f"reports=[{{report: json_lines, path: {log}}}]")
-    status, _, complaint = run(*command, f"hydra.run.dir={tmp_path}")
-    assert status == 0, complaint
+    run.done(*command, f"hydra.run.dir={tmp_path}")
     assert json.loads(log.read_text().splitlines()[-1])["figures"].keys() >= {"alpha"}
     written_by = json.loads((tmp_path / "texts.jsonl.origin.json").read_text())
     learned_from = json.loads((tmp_path / "training.json").read_text())["facts"]
@@ -119,8 +112,7 @@ def test_a_writer_is_the_target_with_other_settings(
     writer: str, line: str, run: Any, folder: Path
 ) -> None:
     target = ["target=transformers", f"target.model={folder}"]
-    status, _, complaint = run("train", "drafter=medusa", *target, f"writer={writer}")
-    assert status == 1
+    complaint = run.refused("train", "drafter=medusa", *target, f"writer={writer}")
     assert re.search(line, complaint), complaint
 
 
@@ -146,11 +138,7 @@ def test_held_out_texts_are_not_trained_on(run: Any, folder: Path, tmp_path: Pat
 def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     path = tmp_path / "table"
-    status, printed, complaint = run(
-        "train", "drafter=bigram", *settings, *SMALL[:3], f"out={path}"
-    )
-    assert status == 0, complaint
-    assert "alpha" in printed
+    assert "alpha" in run.done("train", "drafter=bigram", *settings, *SMALL[:3], f"out={path}")
     use = ["drafter=bigram", f"drafter.counts={path}/model.safetensors", "prompt=the cat"]
     assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
 
@@ -163,9 +151,7 @@ def test_a_store_is_written_and_used(
     path = tmp_path / "store"
     few = ["recipe.texts=6", "recipe.held_out=2", "max_new_tokens=16"]
     own = [f"recipe.answers={answers}", "data=jsonl", f"data.path={data}", f"out={path}"]
-    status, printed, complaint = run("train", "drafter=rest", *settings, *few, *own)
-    assert status == 0, complaint
-    assert "alpha" in printed
+    assert "alpha" in run.done("train", "drafter=rest", *settings, *few, *own)
     facts = json.loads((path / "facts.json").read_text())
     assert (facts["texts"], facts["held-out texts"]) == ((6, 2) if answers else (3, 2))
     use = ["drafter=rest", f"drafter.path={path}", "prompt=the cat", "max_new_tokens=8"]
@@ -175,15 +161,12 @@ def test_a_store_is_written_and_used(
 def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
-    status, _, complaint = run("train", "drafter=rest", *settings, *own)
-    assert status == 1
+    complaint = run.refused("train", "drafter=rest", *settings, *own)
     assert "recipe.held_out=32: expected fewer than the 5 texts of the data set" in complaint
 
 
 def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
-    status, _, complaint = run("train", "drafter=random")
-    assert status == 1
-    assert "recipe='random'" in complaint
+    assert "recipe='random'" in run.refused("train", "drafter=random")
 
 
 @pytest.mark.parametrize(
@@ -197,9 +180,7 @@ def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
 )
 def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
-    status, _, complaint = run("train", "drafter=medusa", *settings, *SMALL, setting)
-    assert status == 1
-    assert line in complaint
+    assert line in run.refused("train", "drafter=medusa", *settings, *SMALL, setting)
 
 
 def test_the_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:

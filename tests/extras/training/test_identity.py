@@ -58,10 +58,7 @@ def test_texts_that_were_written_in_another_way_are_refused(
 ) -> None:
     def collect(tokens: int) -> Any:
         writing = Writing(
-            chat=True,
-            samplings=[Sampling()],
-            question_tokens=4,
-            max_new_tokens=tokens,
+            chat=True, samplings=[Sampling()], question_tokens=4, max_new_tokens=tokens
         )
         return collect_texts(
             target, PROMPTS, tmp_path / "x.jsonl", 2, console=console, writing=writing

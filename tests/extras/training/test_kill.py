@@ -11,18 +11,10 @@ from outrider.extras.training.progress import CHECKPOINT, CURVE
 
 HERE = Path(__file__).parent
 SETTINGS = (
-    "drafter=medusa",
-    "target=transformers",
-    "chat=false",
-    "max_new_tokens=12",
-    "recipe.texts=20",
-    "recipe.held_out=4",
-    "recipe.vocabulary=20",
-    "recipe.schedule.epochs=4",
-    "recipe.schedule.batch=4",
-    "recipe.schedule.evaluate=5",
-    "recipe.schedule.patience=99",
-)
+    "drafter=medusa", "target=transformers", "chat=false", "max_new_tokens=12", "recipe.texts=20",
+    "recipe.held_out=4", "recipe.vocabulary=20", "recipe.schedule.epochs=4",
+    "recipe.schedule.batch=4", "recipe.schedule.evaluate=5", "recipe.schedule.patience=99",
+)  # fmt: skip
 
 
 def words(model: Path, folder: Path) -> list[str]:

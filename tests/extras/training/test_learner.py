@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.learners import FAMILIES, make_learner
 from tiny.parts import held
 
@@ -23,31 +24,18 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "medusa": {"heads": 3},
-    "mlp_speculator": {"stages": 3},
-    "hydra": {"heads": 3},
-    "redrafter": {"steps": 3},
-    "eagle": {"steps": 2, "distribution": 1.0},
-    "eagle3": {"steps": 2},
-    "mtp": {"steps": 2},
-    "falcon": {"block": 2, "distribution": 1.0},
-    "early_exit": {"layers": 2},
-}
+    "medusa": {"heads": 3}, "mlp_speculator": {"stages": 3}, "hydra": {"heads": 3},
+    "redrafter": {"steps": 3}, "eagle": {"steps": 2, "distribution": 1.0}, "eagle3": {"steps": 2},
+    "mtp": {"steps": 2}, "falcon": {"block": 2, "distribution": 1.0}, "early_exit": {"layers": 2},
+}  # fmt: skip
 
 SHORT = {"small_lm": {"layers": 2}, "pard": {"layers": 2}}
 """The options of families that learn in tests of their own."""
 
 GAINS = {
-    "medusa": 0.04,
-    "mlp_speculator": 0.3,
-    "hydra": 0.2,
-    "redrafter": 0.3,
-    "eagle": 0.5,
-    "eagle3": 0.5,
-    "mtp": 0.5,
-    "falcon": 0.3,
-    "early_exit": 0.5,
-}
+    "medusa": 0.04, "mlp_speculator": 0.3, "hydra": 0.2, "redrafter": 0.3, "eagle": 0.5,
+    "eagle3": 0.5, "mtp": 0.5, "falcon": 0.3, "early_exit": 0.5,
+}  # fmt: skip
 """In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
 
 
@@ -147,8 +135,7 @@ def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
     options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
     learned = make_learner("medusa", target, Vocabulary(31), 0, options)
     learned.save_checkpoint(tmp_path / "x")
-    drafter = make("drafter", "medusa", path=str(tmp_path / "x"))
-    drafter.bind(target)
+    drafter = bound(make("drafter", "medusa", path=str(tmp_path / "x")), target)
     again = held(drafter, MedusaNetwork).state_dict()
     for name, tensor in learned.network.state_dict().items():
         torch.testing.assert_close(again[name], tensor.half().float())

@@ -24,13 +24,7 @@ def go(target: Any, examples: Any, console: Any) -> Any:
     def start(folder: Path, schedule: Schedule = SCHEDULE, evaluate: Any = dict) -> Any:
         learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 2, "share": 0.7})
         curve = train_network(
-            learned,
-            examples,
-            examples,
-            schedule,
-            folder=folder,
-            console=console,
-            evaluate=evaluate,
+            learned, examples, examples, schedule, folder=folder, console=console, evaluate=evaluate
         )
         return curve, learned.network.state_dict()
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
@@ -29,8 +30,7 @@ def test_the_loss_is_that_of_drafts(
     batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float32)
     rows = MaskedText.sampled(batch.ids.shape[1] - 2, 3, 0.5)
     monkeypatch.setattr(masked_states.MaskedText, "sampled", lambda *_: rows)
-    drafter = make("drafter", "peagle", path=str(tmp_path))
-    drafter.bind(target)
+    drafter = bound(make("drafter", "peagle", path=str(tmp_path)), target)
     head = target.model.get_output_embeddings().weight.detach()
     terms = []
     for text in range(3):

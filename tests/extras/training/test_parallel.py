@@ -5,15 +5,16 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.learners import make_learner
 
-from outrider import ConfigError, Context, Sampling, Tokens
+from outrider import ConfigError
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.masked_text import MaskedText
 from outrider.extras.training.schedule import Schedule
 from outrider.plugins.registry import make
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 
 OPTIONS = {"layers": 2, "depth": 3}
 
@@ -32,8 +33,7 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
     learned = make_learner("pard", target, Vocabulary(31), 0, OPTIONS)
     learned.network.mask.data += torch.randn(16) / 2
     learned.save_checkpoint(tmp_path)
-    drafter = make("drafter", "pard", model=str(tmp_path))
-    drafter.bind(target)
+    drafter = bound(make("drafter", "pard", model=str(tmp_path)), target)
     ids = torch.tensor([texts[0].ids])
     rows = MaskedText.sampled(ids.shape[1], 3, 0.7)
     logits = learned.network(ids, rows, torch.arange(len(rows.masks)))[0]
@@ -41,10 +41,7 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
     for row, (position, masks) in enumerate(
         zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
     ):
-        context = Context(Tokens(texts[0].ids[: position - masks + 1]))
-        draft = write_draft(
-            drafter, target, context, gamma=masks + 1, sampling=Sampling(temperature=1.0)
-        )
+        draft = draft_after(drafter, target, texts[0].ids[: position - masks + 1], masks + 1)
         torch.testing.assert_close(draft.probs[-1], probs[row].double(), rtol=0.02, atol=2e-3)
 
 

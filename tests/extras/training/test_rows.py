@@ -115,10 +115,7 @@ def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "line"),
     [
-        (
-            {"input_ids": [2, 31], "loss_mask": [0, 1]},
-            r"line 1: input_ids=\[2, 31\]: ex",
-        ),
+        ({"input_ids": [2, 31], "loss_mask": [0, 1]}, r"line 1: input_ids=\[2, 31\]: ex"),
         (
             {"input_ids": [2], "loss_mask": [2]},
             r"loss_mask=\[2\]: expected a list of whole numbers",

@@ -44,8 +44,7 @@ def data(run: Any, model: list[str], shared: Path, tmp_path: Path) -> Path:
     """A folder that the recipe has written, beside the texts in it."""
     if not (shared / "data").exists():
         own = [f"out={shared / 'data'}", f"recipe.file={shared}/texts.jsonl"]
-        status, printed, complaint = run("train", "recipe=speculators", *model, *FEW, *own)
-        assert status == 0, complaint
+        printed = run.done("train", "recipe=speculators", *model, *FEW, *own)
         assert f"to use it: recipe.rows={shared / 'data'}" in printed.replace("\n", "")
     shutil.copytree(shared, tmp_path, dirs_exist_ok=True)
     return tmp_path / "data"
@@ -90,11 +89,9 @@ def test_frequencies_in_the_rows_choose_the_vocabulary(
     torch.save({5: 9, 30: 8, 7: 8, 2: 1}, data / "token_freq.pt")
     own = [f"recipe.rows={data}", f"out={tmp_path / 'made'}", "recipe.vocabulary=5"]
     place = f"hydra.run.dir={tmp_path / 'run'}"
-    status, _, complaint = run("train", "drafter=medusa", *STEPS, *model, *FEW, *own, place)
-    assert status == 0, complaint
+    run.done("train", "drafter=medusa", *STEPS, *model, *FEW, *own, place)
     assert not (tmp_path / "run" / "states").exists()  # the rows have theirs
     known = Vocabulary.take_from(load_file(tmp_path / "made" / "model.safetensors"), 31).ids
-    assert known is not None
     assert known.tolist() == [0, 2, 5, 7, 30]  # the most frequent, then the lowest ids
 
 
@@ -124,12 +121,10 @@ def test_rows_are_checked_before_anything_is_learned(
         ("few", "recipe.held_out=12", "rows=.*: expected more than the 12 rows that"),
         ("run", "draft_timeout=9", r"rows='\w+': expected 'others', as in .*rows\.json"),
     ):
-        status, _, complaint = run(*table, more, f"hydra.run.dir={tmp_path / where}")
-        assert status == 1
+        complaint = run.refused(*table, more, f"hydra.run.dir={tmp_path / where}")
         assert re.search(line, complaint), complaint
 
 
 def test_layers_that_the_target_lacks(run: Any, model: list[str]) -> None:
-    status, _, complaint = run("train", "recipe=speculators", *model, "recipe.layers=[1,3]")
-    assert status == 1
+    complaint = run.refused("train", "recipe=speculators", *model, "recipe.layers=[1,3]")
     assert "recipe.layers=[1, 3]: expected numbers from 0 to 2" in complaint

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.pens import new_pen
 
-from outrider import Context, Pen, SampledChance, Sampling, Tokens
-from outrider.contract.sheet import Sheet
+from outrider import Context, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3 import Eagle3Network
 from outrider.drafters.parts.networks import weights
@@ -60,11 +60,7 @@ def test_each_step_is_a_depth_of_a_draft(
         ahead = ids[length : length + STEPS]
         chance = ForcedChance(ahead, SampledChance.seeded(0))
         sampling = Sampling(temperature=1.0)
-        pen = Pen(
-            Sheet(
-                sampling=sampling, chance=chance, vocab_size=31, gamma=len(ahead), more=chance.more
-            )
-        )
+        pen = new_pen(chance, sampling=sampling, vocab_size=31, gamma=len(ahead), more=chance.more)
         features = {name: rows[0, : length - 1] for name, rows in batch.states.items()}
         drafting.draft(Context(Tokens(ids, length), None, features), pen, Chain())
         draft = pen.sheet.finish()

@@ -3,10 +3,5 @@
 from tiny.comparisons import browser, drafters, run_in, serve, target, whole_run
 
 __all__ = [
-    "browser",
-    "drafters",
-    "run_in",
-    "serve",
-    "target",
-    "whole_run",
-]
+    "browser", "drafters", "run_in", "serve", "target", "whole_run",
+]  # fmt: skip

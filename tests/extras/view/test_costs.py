@@ -35,7 +35,6 @@ def test_a_round_costs_its_drafting_its_call_and_the_rest(whole_run: Run) -> Non
     assert round_cost(rows["none"]) is None
     row = rows["bigram"]
     prediction, counts = row.prediction, row.counts
-    assert prediction is not None and counts is not None
     drafted = prediction.cost_ratio * counts.drafted / counts.rounds
     expected = drafted + prediction.score_ratio + prediction.overhead
     assert round_cost(row) == pytest.approx(expected)

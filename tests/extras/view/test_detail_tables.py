@@ -12,14 +12,12 @@ def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
     heads, lines, *_ = latency
     assert heads == ["drafter", "time", "mean", "p50", "p90", "p99", "n"]
     lookup = next(row for row in summary.rows if row.drafter == "lookup")
-    assert lookup.latency is not None
     first = lookup.latency["time_to_first_token"]
     assert ["lookup", "time to first token", f"{1000 * first['mean']:.1f}"] in [
         line[:3] for line in lines
     ]
     tested = lookup.depths["tested_at_n"][0]
     assert ["lookup", "1", f"{tested:.0f}"] in [[*line[:2], line[3]] for line in depths[1]]
-    assert lookup.counts is not None
     for stretches in (positions, contexts):
         own = [int(line[3]) for line in stretches[1] if line[0] == "lookup"]
         assert sum(own) == lookup.counts.tested

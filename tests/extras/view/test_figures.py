@@ -31,14 +31,9 @@ from outrider.verifiers.lenient import Lenient
 
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
 CLOCKS = {
-    "alpha_tested",
-    "speedup",
-    "speedup_by_task",
-    "speedup_over_gamma",
-    "predicted_against_measured",
-    "tokens_against_cost",
-    "time_over_rows",
-}
+    "alpha_tested", "speedup", "speedup_by_task", "speedup_over_gamma",
+    "predicted_against_measured", "tokens_against_cost", "time_over_rows",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

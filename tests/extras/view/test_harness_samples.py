@@ -15,19 +15,13 @@ DATE = "2026-11-26T04-50-13.125000"
 def sample(number: int, **scores: Any) -> dict[str, Any]:
     """Returns what the harness writes of one document and one filter."""
     return {
-        "doc_id": number,
-        "doc": {"question": f"What is {number} plus 1?"},
+        "doc_id": number, "doc": {"question": f"What is {number} plus 1?"},
         "target": str(number + 1),
         "arguments": {"gen_args_0": {"arg_0": f"Q: {number} plus 1", "arg_1": {"until": ["\n"]}}},
-        "resps": [[" the answer"]],
-        "filtered_resps": [" the answer"],
-        "filter": scores.pop("filter", "none"),
-        "metrics": list(scores),
-        "doc_hash": f"d{number}",
-        "prompt_hash": f"p{number}",
-        "target_hash": f"t{number}",
-        **scores,
-    }
+        "resps": [[" the answer"]], "filtered_resps": [" the answer"],
+        "filter": scores.pop("filter", "none"), "metrics": list(scores), "doc_hash": f"d{number}",
+        "prompt_hash": f"p{number}", "target_hash": f"t{number}", **scores,
+    }  # fmt: skip
 
 
 def written(
@@ -87,8 +81,7 @@ def test_a_line_that_is_no_sample_is_named(tmp_path: Path) -> None:
 def test_a_report_of_two_harness_runs_has_their_pairs(
     run: Any, folders: list[str], tmp_path: Path
 ) -> None:
-    status, printed, complaint = run("report", *folders, "--out", str(tmp_path / "all"))
-    assert status == 0, complaint
+    printed = run.done("report", *folders, "--out", str(tmp_path / "all"))
     assert "lm-evaluation-harness" in printed and "differences on the same prompts" in printed
     report = json.loads((tmp_path / "all" / "report.json").read_text())
     assert report["harness"][folders[0]]["plus: exact_match"]["value"] == 1.0
@@ -99,10 +92,7 @@ def test_samples_stand_beside_runs_of_compare(
     compared: Any, run: Any, folders: list[str], tmp_path: Path
 ) -> None:
     compared("protocol=overlap", "reports=[]", "drafters=[bigram]", "data.limit=1")
-    status, printed, complaint = run(
-        "report", str(tmp_path / "out"), *folders, "--format", "markdown"
-    )
-    assert status == 0, complaint
+    printed = run.done("report", str(tmp_path / "out"), *folders, "--format", "markdown")
     assert "plus: exact" in printed and "bigram" in printed
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert report["rows"] and report["harness_pairs"]

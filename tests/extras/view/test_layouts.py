@@ -100,7 +100,6 @@ def test_chens_table_1_has_a_line_for_each_drafter_on_each_task(
         for method in ("ArS (greedy)", "SpS (greedy), lookup", "SpS (greedy), bigram")
     ]
     speed = run.rows[2].tasks["chat"]["tokens_per_second"]
-    assert speed is not None
     assert lines[2][2:4] == ["-", f"{1000 / speed.value:.2f} ms/token"]
 
 

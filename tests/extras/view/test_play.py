@@ -185,10 +185,7 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
         ({"more": "drafter.maxn=2"}, "did you mean 'drafter.max_n'"),
         ({"more": "target=smollm2"}, "settings='target=smollm2': expected a known one"),
         ({"more": "gamma"}, "settings='gamma': expected SETTING=VALUE"),
-        (
-            {"more": "drafter._target_=os.getcwd"},
-            "settings='os.getcwd': expected a part by",
-        ),
+        ({"more": "drafter._target_=os.getcwd"}, "settings='os.getcwd': expected a part by"),
         ({"more": "'gamma=1"}, "settings: No closing quotation"),
         ({"prompt": ""}, "prompt='': expected 1 to 4000 characters"),
         ({"drafter": "small_lm", "more": "drafter.model=gone"}, "gone"),

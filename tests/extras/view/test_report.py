@@ -126,7 +126,6 @@ def test_a_figure_answers_to_the_pointer_and_to_the_keys(opened: Callable[..., P
     page.keyboard.press("Escape")
     assert about.count() == 0
     box = plot.locator(".note").first.bounding_box()
-    assert box is not None
     page.mouse.move(box["x"] + 2, box["y"] + 2)  # beside the mark
     assert about.inner_text() == first
 
@@ -277,9 +276,7 @@ def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page
     assert page.evaluate(ground) == dark
 
 
-def test_each_token_shows_its_origin_by_colour_and_by_line(
-    report_at: Callable[..., Page],
-) -> None:
+def test_each_token_shows_its_origin_by_colour_and_by_line(report_at: Callable[..., Page]) -> None:
     page = report_at()
     kinds = ("accepted", "recovered", "bonus")
     for style in ("backgroundColor", "textDecorationStyle"):

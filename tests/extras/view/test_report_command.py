@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("drawn_once")
 
 
 def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None:
-    status, _, complaint = run(
+    run.done(
         "compare",
         *quick,
         "--multirun",
@@ -18,13 +18,9 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
         "reports=[]",
         f"hydra.sweep.dir={tmp_path / 'sweep'}",
     )
-    assert status == 0, complaint
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
     lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:19]))
-    status, printed, _ = run(
-        "report", str(tmp_path / "sweep"), "--pairs", "--out", str(tmp_path / "all")
-    )
-    assert status == 0
+    printed = run.done("report", str(tmp_path / "sweep"), "--pairs", "--out", str(tmp_path / "all"))
     assert "3 runs" in printed
     assert "unfinished, 1 of 3 prompts" in printed
     report = json.loads((tmp_path / "all" / "report.json").read_text())
@@ -45,15 +41,14 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
 def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     folder = str(tmp_path / "out")
-    status, printed, _ = run("report", folder, "--format", "latex", "--reference", "bigram")
-    assert status == 0
+    printed = run.done("report", folder, "--format", "latex", "--reference", "bigram")
     tables = printed.split(r"\begin{table}")
     assert len(tables) == 3 and r"\toprule" in tables[1]  # the rates, and the pairs
     assert "bigram & prompt" in tables[2]
-    status, printed, _ = run("report", folder, "--layout", "alpha", "--format", "csv")
-    assert status == 0 and printed.splitlines()[0] == "drafter,alpha"
-    status, _, complaint = run("report", folder, "--format", "latex", "--reference", "bigrm")
-    assert status == 1 and "did you mean 'bigram'" in complaint
+    printed = run.done("report", folder, "--layout", "alpha", "--format", "csv")
+    assert printed.splitlines()[0] == "drafter,alpha"
+    complaint = run.refused("report", folder, "--format", "latex", "--reference", "bigrm")
+    assert "did you mean 'bigram'" in complaint
 
 
 @pytest.mark.parametrize(
@@ -64,16 +59,13 @@ def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_pa
     ],
 )
 def test_a_folder_without_a_run_is_refused(run: Any, arguments: list[str], message: str) -> None:
-    status, _, complaint = run("report", *arguments)
-    assert status == 1
-    assert message in complaint
+    assert message in run.refused("report", *arguments)
 
 
 def test_a_damaged_run_is_named(compared: Any, run: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     lines = tmp_path / "out" / "measurements.jsonl"
     lines.write_text("{\n" + lines.read_text())
-    status, _, complaint = run("report", str(tmp_path / "out"))
-    assert status == 1
+    complaint = run.refused("report", str(tmp_path / "out"))
     assert "measurements.jsonl, line 1: damaged" in complaint
     assert len(complaint.strip().splitlines()) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.drafters import tokens_of
 
 from outrider import ConfigError, Drafter, Sampling, decode
 from outrider.data.prompts import Prompt
@@ -36,11 +37,7 @@ def test_a_later_turn_holds_the_targets_own_answer(target: Any) -> None:
         ("b", 1),
     ]
     first, second, _ = asked
-    plain = [
-        token
-        for round in decode(target, NoDraft(), Token(), first.tokens, max_new_tokens=8)
-        for token in round.tokens
-    ]
+    plain = tokens_of(decode(target, NoDraft(), Token(), first.tokens, max_new_tokens=8))
     assert first.text == plain
     answer = target.tokenizer.decode(plain, skip_special_tokens=True)
     assert second.tokens == target.encode_turns(["the cat sat", answer, "and the dog ?"])
@@ -69,7 +66,7 @@ def test_every_round_is_told_and_the_clock_stands_still_meanwhile(
     written = {m.drafter: m.decoding for m in measured}
     assert set(texts) == {None, "lookup", "bigram"}
     for name in ("lookup", "bigram"):
-        assert texts[name] == [token for step in written[name].steps for token in step.tokens]
+        assert texts[name] == tokens_of(written[name].steps)
         # All that was told is taken off, so that nothing of a million seconds is left.
         assert written[name].seconds < 0
 
@@ -108,7 +105,6 @@ def test_questions_decoded_at_once_have_the_counts_of_each_alone(
     for settings in (alone, replace(alone, together=2)):
         for measurement in measure(target, variants, asked, settings, protocol="decode"):
             key = (measurement.prompt, measurement.turn, measurement.drafter)
-            assert measurement.decoding is not None
             phases = [step.draft + step.score + step.verify for step in measurement.decoding.steps]
             assert measurement.decoding.seconds >= sum(phases) > 0
             tokens = [step.tokens for step in measurement.decoding.steps]
@@ -195,7 +191,6 @@ def test_every_variant_leads_in_turn_and_is_repeated(
     assert order[4:] == [plain, lookup, gram, lookup, gram, plain, gram, plain, lookup]
     for measurement in measurements:
         decoding = measurement.decoding
-        assert decoding is not None
         assert len(decoding.repeats) == len(decoding.plain_repeats) == 3
         assert decoding.seconds == sorted(decoding.repeats)[1]
         assert decoding.plain_seconds == sorted(decoding.plain_repeats)[1]

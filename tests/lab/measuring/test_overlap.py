@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 import pytest
 import torch
+from tiny.drafters import bound, tokens_of
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Verifier, decode
 from outrider.contract.policy import Fixed
@@ -139,7 +140,6 @@ def test_the_acceptance_of_the_runs_rule_is_taken_at_each_prefix(sampling: Sampl
             q = sampling.probs(probs.logits(prefix))
             scores = Scores(TARGET.logits(prefix)[None], sampling)
             rates = rule.accepts(q, scores, -1)
-            assert rates is not None
             expected += float((q * rates).sum())
             for kept, p in zip((q * rates).tolist(), scores.after(-1).tolist(), strict=True):
                 beyond += max(0.0, kept - p)
@@ -165,7 +165,6 @@ def test_the_ceiling_of_a_tree_is_that_of_its_first_tokens(kind: str) -> None:
         draft = draft_after(drafter, TARGET, prefix, 1)
         p = TARGET.logits(prefix).softmax(-1)
         ceiling = acceptance_ceiling(draft, -1, p, kind)
-        assert ceiling is not None
         expected += ceiling
     assert sums.ceiling == pytest.approx((expected, len(TEXT)), abs=1e-12)
     assert sums.beta == (0,)
@@ -219,12 +218,9 @@ def tally(steps: list[Step], gamma: int) -> list[float]:
     by_depth = (np.pad(counts, (0, gamma + 1))[: gamma + 1] for counts in ends_by_depth(steps))
     survived, ended = by_depth
     return [
-        len(steps),
-        sum(step.tested for step in steps),
-        sum(step.accepted for step in steps),
-        *survived[:gamma],
-        *ended[:gamma],
-    ]
+        len(steps), sum(step.tested for step in steps), sum(step.accepted for step in steps),
+        *survived[:gamma], *ended[:gamma],
+    ]  # fmt: skip
 
 
 def expected(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np.ndarray:
@@ -271,8 +267,7 @@ def test_the_distributions_give_the_counts_of_decoding_exactly(
     make: Callable[[], Drafter], gamma: int
 ) -> None:
     """The mean over all texts of what a text is expected to take is the mean over all runs."""
-    drafter = make()
-    drafter.bind(LITTLE)
+    drafter = bound(make(), LITTLE)
     arguments = (drafter, Token(), Fixed(), gamma)
     assert expected(*arguments) == pytest.approx(counted(*arguments), abs=1e-12)
 
@@ -325,8 +320,7 @@ def test_the_expected_counts_of_block_verification_are_exact(kind: str) -> None:
 
 
 def test_block_verification_of_an_autoregressive_drafter_starts_anew_at_every_position() -> None:
-    drafter = bigram()
-    drafter.bind(LITTLE)
+    drafter = bound(bigram(), LITTLE)
     own = expected(drafter, Block(), Fixed(), 3)
     assert own == pytest.approx(counted(drafter, Block(), Fixed(), 3), abs=1e-12)
 
@@ -378,8 +372,7 @@ def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
     make: Callable[[], Drafter],
 ) -> None:
     prompt, gamma = [0, 1, 0], 3
-    drafter = make()
-    drafter.bind(LITTLE)
+    drafter = bound(make(), LITTLE)
     expected = [0.0] * gamma
     for p, text in texts(prompt, gamma):
         one = reference(LITTLE, prompt, text)
@@ -409,13 +402,8 @@ def test_counts_of_greedy_decoding_are_those_of_the_distributions(
 ) -> None:
     target = TransformersTarget(llama(num_hidden_layers=1))
     for prompt in ([3, 4, 3, 4], [9, 2]):
-        text = [
-            token
-            for round in decode(target, NoDraft(), Token(), prompt, max_new_tokens=40)
-            for token in round.tokens
-        ]
-        drafter = make()
-        drafter.bind(target)
+        text = tokens_of(decode(target, NoDraft(), Token(), prompt, max_new_tokens=40))
+        drafter = bound(make(), target)
         sums = overlap(reference(target, prompt, text), drafter, Token(), Sampling(), 4)
         for gamma in (1, 2, 3, 4):
             rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
@@ -431,11 +419,7 @@ def test_counts_of_greedy_decoding_are_those_of_the_distributions(
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
     """A stop inside a draft: decoding and the distributions agree there too."""
     target = TransformersTarget(llama(num_hidden_layers=1))
-    plain = [
-        token
-        for round in decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12)
-        for token in round.tokens
-    ]
+    plain = tokens_of(decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12))
     target.eos = frozenset({plain[-1]})
     text = plain[: plain.index(plain[-1]) + 1]
 
@@ -474,7 +458,7 @@ def test_a_drafter_sees_the_features_of_decoding(llama: Any) -> None:
     target = TransformersTarget(llama(num_hidden_layers=1))
     replayed, decoding = Watches(), Watches()
     rounds = list(decode(target, NoDraft(), Token(), [3, 4], max_new_tokens=12))
-    text = [token for round in rounds for token in round.tokens]
+    text = tokens_of(rounds)
     text_of = reference(target, [3, 4], text, replayed.needs)
     sums = overlap(text_of, replayed, Token(), Sampling(), 3)
     counts = Counts.of(decode(target, decoding, Token(), [3, 4], gamma=3, max_new_tokens=12))

@@ -137,14 +137,11 @@ def test_every_setting_that_decides_a_text_is_in_the_key(llama: Any, change: str
 def test_the_request_is_in_the_key(llama: Any) -> None:
     target = TransformersTarget(llama())
     requests = [
-        (PROMPTS[0], SAMPLED, 8),
-        (PROMPTS[1], SAMPLED, 8),
-        (PROMPTS[0], SAMPLED, 9),
+        (PROMPTS[0], SAMPLED, 8), (PROMPTS[1], SAMPLED, 8), (PROMPTS[0], SAMPLED, 9),
         (PROMPTS[0], Sampling(temperature=0.5), 8),
         (PROMPTS[0], Sampling(temperature=1.0, seed=1), 8),
-        (PROMPTS[0], Sampling(temperature=1.0, top_k=3), 8),
-        (PROMPTS[0], Sampling(), 8),
-    ]
+        (PROMPTS[0], Sampling(temperature=1.0, top_k=3), 8), (PROMPTS[0], Sampling(), 8),
+    ]  # fmt: skip
     assert len({texts.key(target, *request) for request in requests}) == len(requests)
     greedy = [texts.key(target, PROMPTS[0], Sampling(seed=seed), 8) for seed in (0, 1)]
     assert greedy[0] == greedy[1]

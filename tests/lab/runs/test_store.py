@@ -91,7 +91,6 @@ def test_ends_of_lines_inside_a_text_end_no_measurement(
 ) -> None:
     run = run_in(tmp_path, stop_after=17)
     decoded = run.measurements[-1].decoding
-    assert decoded is not None
     strange = replace(decoded.steps[0], pieces=(f"a{end}b",) * len(decoded.steps[0].tokens))
     odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)))
     with RunFolder(tmp_path, run.facts, resume=True) as folder:

@@ -40,7 +40,6 @@ def test_rates_are_ratios_of_sums(run_in: Callable[..., Any], tmp_path: Path) ->
             rate = row.rates[name]
             assert (rate.value if rate else None) == pytest.approx(getattr(row.counts, name))
         speed = row.rates["tokens_per_second"]
-        assert speed is not None
         assert speed.value == pytest.approx(row.counts.emitted / row.seconds["total"])
         speedup = row.rates["speedup"]
         assert speedup is not None
@@ -90,7 +89,6 @@ def test_a_run_has_its_reference_and_tests_against_plain_decoding(whole_run: Run
     assert {pair.one for pair in mine.over_plain} == {"lookup", "bigram"}
     for pair in mine.over_plain:
         speedup = mine.rows[mine.run.drafters.index(pair.one)].rates["speedup"]
-        assert speedup is not None
         assert pair.difference.value == pytest.approx(speedup.value - 1)
         assert pair.family == 2 and pair.other == "plain decoding"
     assert mine.task_pairs == []  # two prompts of a task have no interval

@@ -15,7 +15,6 @@ def text(*lengths: int) -> Any:
 
 def test_lengths_and_rates_by_position_are_counted() -> None:
     found = acceptance([[text(1, 3), text(2)], [text(4, 4, 1, 1)]], gamma=4)
-    assert found is not None
     assert found.histogram == {1: 3, 2: 1, 3: 1, 4: 2}
     assert found.mean.value == pytest.approx(16 / 7)
     assert found.mean_per_request.value == pytest.approx((2 + 2 + 2.5) / 3)
@@ -27,6 +26,5 @@ def test_lengths_and_rates_by_position_are_counted() -> None:
 
 def test_a_position_that_no_draft_reached_has_no_conditional_rate() -> None:
     found = acceptance([[text(1, 1)]], gamma=2)
-    assert found is not None
     assert found.conditional == (0, None)
     assert acceptance([[SimpleNamespace(decoding=None)]], gamma=2) is None  # type: ignore[list-item]

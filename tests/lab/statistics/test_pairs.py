@@ -7,12 +7,7 @@ import pytest
 
 from outrider.base.errors import ConfigError
 from outrider.lab.statistics.intervals import ratio
-from outrider.lab.statistics.pairs import (
-    Comparison,
-    check_reference,
-    comparable,
-    is_control,
-)
+from outrider.lab.statistics.pairs import Comparison, check_reference, comparable, is_control
 from outrider.lab.statistics.pairs import tested as pairs_of
 from outrider.lab.statistics.permutation_test import holm
 

@@ -35,7 +35,6 @@ def decoded(
 def test_where_theory_holds_the_prediction_is_the_measurement() -> None:
     text, speedup = decoded(0.7, 5, 0.05, score=1.0, overhead=0.0)
     prediction = predict([text], 5, Interval(speedup, None, None))
-    assert prediction is not None
     assert prediction.cost_ratio == pytest.approx(0.05)
     assert prediction.predicted_speedup == pytest.approx(2.353, rel=0.02)
     assert prediction.predicted_speedup == pytest.approx(speedup, rel=0.02)
@@ -46,7 +45,6 @@ def test_where_theory_holds_the_prediction_is_the_measurement() -> None:
 def test_the_factors_name_the_costs_that_theory_leaves_out() -> None:
     text, speedup = decoded(0.7, 5, 0.05, score=1.6, overhead=0.1)
     prediction = predict([text], 5, Interval(speedup, None, None))
-    assert prediction is not None
     assert prediction.score_ratio == pytest.approx(1.6)
     assert prediction.overhead == pytest.approx(0.1)
     assert prediction.factors["scoring"] == pytest.approx(1.25 / 1.85)
@@ -65,7 +63,6 @@ def test_silence_counts_as_rejection() -> None:
     )  # fmt: skip
     text = Decoding((silent, *[drafting, silent] * 100), 201.0, 1.0, 1.0)
     prediction = predict([text], 2, Interval(400 / 201, None, None))
-    assert prediction is not None
     # Of 200 drafted tokens all are accepted, but 100 rounds drafted none: alpha is 2/3, not 1.
     assert prediction.predicted_speedup == pytest.approx(theory.expected_tokens(2 / 3, 2))
     assert prediction.factors["stretches"] == pytest.approx(2 / theory.expected_tokens(2 / 3, 2))

@@ -19,14 +19,9 @@ from outrider import TargetError
 from outrider.targets.passes.cached_model import CachedModel, refuse_stateful, state_number
 
 SMALL = {
-    "vocab_size": 31,
-    "hidden_size": 16,
-    "intermediate_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "initializer_range": 0.4,
-}
+    "vocab_size": 31, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "initializer_range": 0.4,
+}  # fmt: skip
 
 
 def gpt2(llama: Any) -> Any:

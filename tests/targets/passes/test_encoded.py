@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound, tokens_of
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -14,15 +15,7 @@ from transformers import (
     UMT5ForConditionalGeneration,
 )
 
-from outrider import (
-    ConfigError,
-    Draft,
-    SampledChance,
-    Sampling,
-    TargetError,
-    Verdict,
-    decode,
-)
+from outrider import ConfigError, Draft, SampledChance, Sampling, TargetError, Verdict, decode
 from outrider.drafters.ngram import NGram
 from outrider.extras.batches.batch_target import BatchTarget
 from outrider.extras.batches.batched import batched
@@ -106,7 +99,7 @@ def test_greedy_text_is_that_of_transformers(model: Any, scripted: Any) -> None:
     drafters = [*(make("drafter", name) for name in names), scripted(text), scripted(text, 9)]
     for drafter in drafters:
         rounds = decode(target, drafter, Token(), SOURCE, gamma=4, max_new_tokens=25 - start)
-        assert [token for round in rounds for token in round.tokens] == text[start:]
+        assert tokens_of(rounds) == text[start:]
 
 
 def test_the_encoder_reads_the_source_once(model: Any, scripted: Any) -> None:
@@ -152,8 +145,7 @@ def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> N
         t5(vocab_size=3, eos_token_id=None, initializer_factor=1.0).double()
     )
     sampling, source = Sampling(temperature=1.0), [2, 0, 2, 1]
-    part = make("drafter", drafter)
-    part.bind(target)
+    part = bound(make("drafter", drafter), target)
     setup = Setup(target, part, Token(), source, gamma=2, sampling=sampling)
     probs = loop_distribution(setup, 3)
     exact = target_distribution(target, source, 3, sampling, Token())

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, final
 
 import pytest
 import torch
+from tiny.drafters import tokens_of
 
 from outrider import ConfigError, decode
 from outrider.drafters.prompt_lookup import PromptLookup
@@ -14,14 +15,7 @@ from outrider.extras.cpu.engine import PackedWeights
 from outrider.plugins.hookspecs import Register, hookimpl
 from outrider.plugins.registry import plugin_manager, registry_from
 from outrider.targets.passes import engine
-from outrider.targets.passes.engine import (
-    MODULES,
-    Engine,
-    Modules,
-    engine_of,
-    engines,
-    use_engine,
-)
+from outrider.targets.passes.engine import MODULES, Engine, Modules, engine_of, engines, use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.pass_input import Pass
 from outrider.targets.transformers import TransformersTarget
@@ -85,7 +79,7 @@ def test_an_engine_runs_the_passes_of_a_target_and_of_its_first_layers(llama: An
     for target in (plain, counted):
         for drafter in (PromptLookup(), SmallLM(layers=2)):
             rounds = [*decode(target, drafter, Token(), [3, 4, 3, 4], gamma=2, max_new_tokens=6)]
-            texts.append([token for round in rounds for token in round.tokens])
+            texts.append(tokens_of(rounds))
     assert texts[0] == texts[1] == texts[2] == texts[3]
     assert Counting.passes - before >= 4
     assert isinstance(engine_of(first_layers(counted.model, 1)), Counting)

@@ -61,7 +61,6 @@ def test_the_text_is_right_and_drafts_are_not_the_whole_model(name: str, make: A
     subject = Subject(ENTRIES[name], model, [prompt], [Truth((tuple(text),), ())])
     result = alone(subject, make(layers=1))
     assert result.texts == {0: text}
-    assert result.calls is not None
     assert result.calls > -(-len(text) // 5) + 1
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
+from tiny.drafters import tokens_of
 
 from outrider import ConfigError, TargetError, decode
 from outrider.drafters.small_lm import SmallLM
@@ -31,7 +32,7 @@ def text(target: Any, drafter: Any, rule: str) -> list[int]:
         budget=6,
         max_new_tokens=12,
     )
-    return [token for round in rounds for token in round.tokens]
+    return tokens_of(rounds)
 
 
 @pytest.mark.parametrize(("drafter", "rule"), DRAFTS)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.drafters import bound
 
-from outrider import ConfigError, Context, Drafter, Sampling, TargetError, Tokens
+from outrider import ConfigError, Drafter, Sampling, TargetError
 from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
@@ -20,7 +21,7 @@ from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.engine import MODULES, engine_of
 from outrider.targets.passes.placement import is_offloaded
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 from tests.devices import ON_DISK
 
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
@@ -35,13 +36,9 @@ def hierarchy(model: str, **settings: Any) -> Drafter:
 
 
 MAKERS: dict[str, Callable[..., Drafter]] = {
-    "small_lm": SmallLM,
-    "other_tokenizer": partial(SmallLM, vocabulary="shared"),
-    "trees": partial(SmallLM, tree="2x2"),
-    "pard": Pard,
-    "hierarchy": hierarchy,
-    "hybrid": hybrid,
-}
+    "small_lm": SmallLM, "other_tokenizer": partial(SmallLM, vocabulary="shared"),
+    "trees": partial(SmallLM, tree="2x2"), "pard": Pard, "hierarchy": hierarchy, "hybrid": hybrid,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -72,8 +69,7 @@ def folder(request: Any, tmp_path: Path, llama: Any, words: Any) -> Path:
 def drafts(drafter: Drafter, target: Any) -> int:
     """Returns how many tokens it drafts after a text."""
     drafter.bind(target)
-    context = Context(Tokens([3, 4]))
-    return len(write_draft(drafter, target, context, gamma=3, sampling=Sampling()))
+    return len(draft_after(drafter, target, [3, 4], 3, sampling=Sampling()))
 
 
 @pytest.mark.parametrize("quantize", [None, "int8", "int4"])
@@ -111,9 +107,7 @@ def test_an_unknown_engine_or_type_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("make", "folder"),
-    [it for it in CASES if it.values[1] == "whole"],
-    indirect=["folder"],
+    ("make", "folder"), [it for it in CASES if it.values[1] == "whole"], indirect=["folder"]
 )
 def test_transformers_loads_the_model_as_the_settings_say(
     make: Callable[..., Drafter], folder: Path, target: Any
@@ -165,7 +159,6 @@ def test_the_targets_own_layers_run_by_its_engine(
     make: Callable[[], Drafter], deep_llama: Any
 ) -> None:
     target = TransformersTarget(deep_llama(**SIZES), optimize="packed")
-    drafter = make()
-    drafter.bind(target)
+    drafter = bound(make(), target)
     (model,) = drafter.models
     assert engine_of(model).runs_by(model) == "the native library on packed float32 weights"

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from tiny.drafters import bound
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.parts.networks.student import borrows, read_student, save_student
@@ -111,8 +112,7 @@ def test_a_student_with_a_vocabulary_is_lossless(tmp_path: Path) -> None:
     target = tiny_target(VOCAB_SIZE)
     vocabulary = Vocabulary(VOCAB_SIZE, torch.tensor([0, 2]))
     save_student(first_layers(target.model, 2), tmp_path, vocabulary=vocabulary)
-    drafter = SmallLM(str(tmp_path))
-    drafter.bind(target)
+    drafter = bound(SmallLM(str(tmp_path)), target)
     setup = Setup(target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED)
     exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
     probs = output_distribution(setup)

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.pens import new_pen
 
 from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
-from outrider.contract.sheet import Sheet
 from outrider.decoding.kinds import violation
 from outrider.drafters.parts.trees.sequoia import Path, best_widths
 from outrider.drafters.parts.trees.shapes import Static, one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.tiny_targets import write_draft
+from outrider.testing.tiny_targets import draft_after
 
 TARGET = TabularTarget(6)
 NEXT_LOGITS = TARGET.logits
@@ -36,16 +36,7 @@ class Grows(Drafter):
 
 def grown(form: Any, gamma: int = 4, budget: int = 64, more: Any = None, seed: int = 0) -> Draft:
     drafter = Grows(form)
-    pen = Pen(
-        Sheet(
-            sampling=SAMPLED,
-            chance=SampledChance.seeded(seed),
-            vocab_size=6,
-            gamma=gamma,
-            budget=budget,
-            more=more,
-        )
-    )
+    pen = new_pen(SampledChance.seeded(seed), vocab_size=6, gamma=gamma, budget=budget, more=more)
     drafter.propose(Context(Tokens([0, 1])), pen)
     draft = pen.sheet.finish()
     assert violation(draft, drafter.kind) is None
@@ -101,7 +92,6 @@ def test_siblings_follow_the_distribution_of_their_own_path() -> None:
         earlier = [sibling for sibling in draft.children(parent) if sibling < node]
         expected = expected.clone()
         expected[[draft.tokens[sibling] for sibling in earlier]] = 0
-        assert probs is not None
         torch.testing.assert_close(probs, expected / expected.sum())
         assert probs[token] > 0
 
@@ -155,7 +145,6 @@ def test_a_dynamic_tree_continues_from_the_likeliest_of_a_depth() -> None:
 def test_each_token_of_a_chain_follows_those_before_it() -> None:
     draft = grown(None)
     for node, probs in enumerate(draft.probs):
-        assert probs is not None
         torch.testing.assert_close(probs, NEXT_LOGITS([0, 1, *draft.tokens[:node]]).softmax(-1))
 
 
@@ -219,9 +208,7 @@ def test_distributions_are_asked_for_one_depth_at_a_time() -> None:
         asked.append([list(path) for path in paths])
         return torch.stack([NEXT_LOGITS([0, 1, *path]) for path in paths])
 
-    pen = Pen(
-        Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=6, gamma=3, budget=20)
-    )
+    pen = new_pen(vocab_size=6, budget=20)
     Static({(): 2, (0,): 2, (1,): 1, (0, 1): 1}, "distinct").grow(pen, next_logits)
     draft = pen.sheet.finish()
     assert asked == [
@@ -232,8 +219,8 @@ def test_distributions_are_asked_for_one_depth_at_a_time() -> None:
 
 def test_siblings_that_are_drawn_greedily_are_one() -> None:
     drafter = Grows("3x3")
-    draft = write_draft(drafter, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
+    draft = draft_after(drafter, TARGET, [0, 1], 2, sampling=Sampling())
     assert widths(draft) == [1, 1]
     likeliest = Grows("top:3x3")
-    draft = write_draft(likeliest, TARGET, Context(Tokens([0, 1])), gamma=2, sampling=Sampling())
+    draft = draft_after(likeliest, TARGET, [0, 1], 2, sampling=Sampling())
     assert widths(draft) == [3, 5]  # the stage's budget is eight

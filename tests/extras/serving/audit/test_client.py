@@ -60,11 +60,7 @@ def client() -> Iterator[OpenAIClient]:
 TOP = {"a": -0.5, "b": -1.0}
 COMPLETION = {
     "text": "ab",
-    "logprobs": {
-        "tokens": ["a", "b"],
-        "token_logprobs": [-0.5, -1.0],
-        "top_logprobs": [TOP, TOP],
-    },
+    "logprobs": {"tokens": ["a", "b"], "token_logprobs": [-0.5, -1.0], "top_logprobs": [TOP, TOP]},
 }
 
 

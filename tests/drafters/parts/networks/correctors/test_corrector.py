@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.drafters import bound
 from tiny.parts import held
 
 from outrider import ConfigError, Sampling
@@ -24,10 +25,8 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.drafter_distributions import check_output_distribution_is_the_targets
-from outrider.testing.drafters import (
-    check_depends_only_on_context,
-)
-from outrider.testing.tiny_targets import context_after, write_draft
+from outrider.testing.drafters import check_depends_only_on_context
+from outrider.testing.tiny_targets import draft_after
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 VOCAB, WIDTH, PLACES = 11, 8, 4
@@ -123,15 +122,12 @@ class TestCorrector:
         self, kind: str, tree: str | None, deep_llama: Any
     ) -> None:
         target = TransformersTarget(deep_llama())
-        drafter = DFlash("untrained", block=4, corrector=kind, tree=tree)
-        drafter.bind(target)
+        drafter = bound(DFlash("untrained", block=4, corrector=kind, tree=tree), target)
         network = held(drafter, DFlashNetwork)
-        assert network.corrector is not None
         shaken(network.corrector, 0.1)
         blocks: list[Block] = []
         network.corrector.register_forward_pre_hook(lambda _, given: blocks.append(given[0]))
-        context = context_after(drafter, target, TEXT)
-        draft = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=4)
+        draft = draft_after(drafter, target, TEXT, 3, seed=4)
         (block,) = blocks
         assert max(len(draft.path(node)) for node in range(len(draft))) > 1
         for node, logits in enumerate(draft.logits):
