@@ -12,7 +12,7 @@ from typing import Any, final
 import torch
 from tiny.learners import make_learner
 
-from outrider import Draft, Drafter, Round, Scores, Verdict, Verifier, decode
+from outrider import ConfigError, Draft, Drafter, Round, Scores, Verdict, Verifier, decode
 from outrider.contract.chance import Chance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -75,6 +75,8 @@ MODES = {
     "DFlash chain": ("dflash", None, "token"),
 }
 """By name, the drafter's family, its tree and the rule."""
+ENGINES = ("graphs", "compile")
+"""What else runs a single text's passes on CUDA; those of a batch are left to the modules."""
 
 
 def sized(device: torch.device, small: bool) -> TransformersTarget:
@@ -102,7 +104,7 @@ def benched(
 ) -> Iterator[dict[str, Any]]:
     """Yields a row for each engine, size of batch and mode, while there is time."""
     target = sized(device, small)
-    tokens, length = (6, 8) if small else (64, 512)
+    tokens, length = (6, 8) if small else (48, 512)
     for batch in batches:
         ids = [
             [(17 * text + 7 * place) % 90 + 3 for place in range(length)] for text in range(batch)
@@ -110,11 +112,16 @@ def benched(
         yield from rows(target, "none", folder, ids, tokens, until)
         if time.monotonic() < until:
             yield {"mode": "transformers", "batch": batch} | by_transformers(target, ids, tokens)
-        if batch == 1 and device.type == "cuda":  # a batch is left to the modules
-            model = copy.copy(target.model)  # an engine is noted beside a model
-            compiled = TransformersTarget(model, optimize="compile")
-            yield from rows(compiled, "compile", folder, ids, tokens, until)
-            del model, compiled
+        if batch == 1 and device.type == "cuda":
+            for engine in ENGINES:
+                try:
+                    model = copy.copy(target.model)  # an engine is noted on a model
+                    with_graphs = TransformersTarget(model, optimize=engine)
+                except ConfigError as error:
+                    yield {"mode": "plain", "batch": 1, "engine": engine, "skipped": str(error)}
+                    continue
+                yield from rows(with_graphs, engine, folder, ids, tokens, until)
+                del model, with_graphs
     if find_spec("vllm") and device.type == "cuda":
         config = target.model.config
         del target
@@ -144,7 +151,7 @@ def rows(  # noqa: PLR0917  what a run depends on
         parts = make("drafter", drafter), Scripted(make("verifier", rule), ACCEPTED)
         try:
             began = time.perf_counter()
-            run(target, *parts, ids, min(tokens, 16))  # compiles, and warms up
+            run(target, *parts, ids, tokens)  # makes graphs, and memory of all sizes
             warming = time.perf_counter() - began
             row |= figures(*run(target, *parts, ids, tokens)) | {"warming": warming}
             yield row | {"gigabytes": peak(target.model.device)}

@@ -1,7 +1,8 @@
-"""The engine that compiles passes of a few sizes into graphs."""
+"""The engines that run passes of a few sizes as graphs: compiled, or recorded as they are."""
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, ClassVar, final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 from outrider.base.errors import ConfigError
 from outrider.base.pretrained import Model
 from outrider.extras.cpu.compiled_cache import CompiledCache, takes_places, uncompiled
+from outrider.extras.cpu.recorded import Recorded
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine
@@ -26,27 +28,33 @@ GRAPHS = 64
 FIXED = ("sdpa", "eager")
 """The kinds of attention that take such a mask."""
 
-Compiler = Callable[[Callable[..., Any]], Callable[..., Any]]
+Passes = Callable[..., Any]
+"""A function of passes, such as `uncompiled` returns."""
 
-_compiled: "WeakKeyDictionary[nn.Module, Callable[..., Any]]" = WeakKeyDictionary()
+Compiler = Callable[[Passes], Passes]
+
+_graphs: "WeakKeyDictionary[nn.Module, Passes]" = WeakKeyDictionary()
 
 
-@final
-class CompiledPasses(Engine):
-    """Compiles a decoder whose passes are static, each size of pass on its first use.
+class StaticPasses(Engine):
+    """Runs decoders whose passes are static, each size of pass as one graph.
 
     That is any whose modules read a cache of fixed size rightly, and become one graph: a short text
-    shows it when the model is loaded. Only the sequences of the model itself run compiled: those of
-    its first layers, and batches, are left to its modules.
+    shows it when the model is loaded. Only the sequences of the model itself run as graphs: those
+    of its first layers, and batches, are left to its modules.
 
-    compiler: turns a plain function into a fast one. Defaults to `torch.compile`, with CUDA graphs
-        on a GPU ("reduce-overhead"). On a CPU its graphs could hold packed weights ("freezing"),
-        but each size would hold a copy, and still be slower than `packed`. A compiler must not make
-        numbers dynamic (`dynamic=False`), or it confuses which states are requested.
+    name: the engine's, for messages.
     """
 
-    def __init__(self, compiler: Compiler | None = None) -> None:
-        self._compiler = compiler
+    name: ClassVar[str]
+
+    @abstractmethod
+    def faster(self, model: Model) -> Passes:
+        """Returns the graphs of a model's passes, each made at its first use."""
+
+    def trial(self, model: Model) -> Passes:
+        """Returns what shows in less time whether a model's passes become graphs."""
+        return self.faster(model)
 
     def refusal(self, model: Model) -> str:
         name = type(model).__name__
@@ -62,47 +70,90 @@ class CompiledPasses(Engine):
 
     def prepare(self, model: Model, quantize: str | None = None) -> None:
         self_test(model)  # its modules: the graphs have other sizes than the passes of the test
-        _require_static(model)
+        if reason := _is_not_static(model, self.trial(model)):
+            raise ConfigError(
+                f"optimize={self.name!r}: expected none, since {type(model).__name__} is not"
+                f" static: over a cache of fixed size its passes have {reason}"
+            )
+        _graphs[model] = self.faster(model)
+
+    def new_cache(self, model: Model) -> GrowingCache | PassCache:
+        if model not in _graphs:
+            return super().new_cache(model)
+        return CompiledCache(model, _graphs[model])
+
+    def layout(self, model: nn.Module) -> str:
+        return self.name if model in _graphs else super().layout(model)
+
+    def can_repeat_test(self, model: Model) -> bool:
+        return model not in _graphs
+
+
+@final
+class CompiledPasses(StaticPasses):
+    """Compiles passes by `torch.compile`, with CUDA graphs on a GPU ("reduce-overhead").
+
+    On a CPU its graphs could hold packed weights ("freezing"), but each size would hold a copy, and
+    still be slower than `packed`.
+
+    compiler: turns a plain function into a fast one, in place of `torch.compile`. It must not make
+        numbers dynamic (`dynamic=False`), or it confuses which states are requested.
+    """
+
+    name = "compile"
+
+    def __init__(self, compiler: Compiler | None = None) -> None:
+        self._compiler = compiler
+
+    def faster(self, model: Model) -> Passes:
+        if self._compiler is not None:
+            return self._compiler(uncompiled(model))
         mode = "reduce-overhead" if model.device.type == "cuda" else "default"
+        return torch.compile(uncompiled(model), fullgraph=True, dynamic=False, mode=mode)
 
-        def compile_it(function: Callable[..., Any]) -> Callable[..., Any]:
-            return torch.compile(function, fullgraph=True, dynamic=False, mode=mode)
-
+    def trial(self, model: Model) -> Passes:
         # One graph for each size and capacity is intended: raise torch's limit, which would warn.
         dynamo: Any = torch._dynamo.config
         dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
-        _compiled[model] = (self._compiler or compile_it)(uncompiled(model))
-
-    def new_cache(self, model: Model) -> GrowingCache | PassCache:
-        if model not in _compiled:
-            return super().new_cache(model)
-        return CompiledCache(model, _compiled[model])
+        return torch.compile(uncompiled(model), backend="eager", fullgraph=True, dynamic=False)
 
     def runs_by(self, model: Model) -> str:
         return "compiled passes"
 
-    def layout(self, model: nn.Module) -> str:
-        return "compiled" if model in _compiled else super().layout(model)
 
-    def can_repeat_test(self, model: Model) -> bool:
-        return model not in _compiled
+@final
+class RecordedPasses(StaticPasses):
+    """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
+
+    recorder: records a plain function. Defaults to `Recorded`, which wants a GPU.
+    """
+
+    name = "graphs"
+
+    def __init__(self, recorder: Compiler | None = None) -> None:
+        self._recorder = recorder
+
+    def refusal(self, model: Model) -> str:
+        if self._recorder is None and model.device.type != "cuda":
+            return f"CUDA graphs are recorded on a GPU, and the model is on {model.device.type}"
+        return super().refusal(model)
+
+    def faster(self, model: Model) -> Passes:
+        return (self._recorder or Recorded)(uncompiled(model))
+
+    def runs_by(self, model: Model) -> str:
+        return "CUDA graphs of transformers' modules"
 
 
-def _require_static(model: Model) -> None:
-    """Raises `ConfigError` unless passes over a cache of fixed size are right, and one graph."""
-    trace = torch.compile(uncompiled(model), backend="eager", fullgraph=True, dynamic=False)
+def _is_not_static(model: Model, passes: Passes) -> str:
+    """Returns what passes over a cache of fixed size have; "" if they are right, and one graph."""
     ids = torch.tensor([ordinary_tokens(model, 5)], device=model.device)
     try:
         expected = run_pass(model, GrowingCache(), PassInput(ids, 2)).logits[0]
-        cache = CompiledCache(model, trace)
+        cache = CompiledCache(model, passes)
         with torch.no_grad():
             cache.feed(PassInput(ids[:, :3], 1))
             found = cache.feed(PassInput(ids[:, 3:], 2)).logits[0]
-        reason = "other logits" if differ(found, expected) else ""
+        return "other logits" if differ(found, expected) else ""
     except Exception as error:  # noqa: BLE001  whatever a model or a compiler may raise
-        reason = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-    if reason:
-        raise ConfigError(
-            f"optimize='compile': expected none, since {type(model).__name__} is not static: over a"
-            f" cache of fixed size its passes have {reason}"
-        )
+        return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"

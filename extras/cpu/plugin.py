@@ -7,6 +7,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 def register_engines(register: Register) -> None:
     register("packed", "outrider.extras.cpu.engine:PackedWeights")
     register("compile", "outrider.extras.cpu.compiled_passes:CompiledPasses")
+    register("graphs", "outrider.extras.cpu.compiled_passes:RecordedPasses")
 
 
 @hookimpl

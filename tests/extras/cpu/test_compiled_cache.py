@@ -17,7 +17,8 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.extras.cpu import compiled_cache
 from outrider.extras.cpu.compiled_cache import CompiledCache
-from outrider.extras.cpu.compiled_passes import CompiledPasses
+from outrider.extras.cpu.compiled_passes import CompiledPasses, RecordedPasses
+from outrider.extras.cpu.recorded import Recorded
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import new_cache, run_pass
@@ -164,6 +165,71 @@ def test_texts_at_once_have_buffers_of_their_own(pair: Any) -> None:
     for cache in caches:
         run_pass(target.model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
     assert len({cache.layers[0].keys.data_ptr() for cache in caches}) == 3  # type: ignore[union-attr]
+
+
+def again(run: Any) -> Any:
+    """Records a function as a graph does: what it wrote is written again, in the same place."""
+    outputs = run()
+
+    def replay() -> None:
+        logits, states = run()
+        outputs[0].copy_(logits)
+        for number, state in states.items():
+            outputs[1][number].copy_(state)
+
+    return outputs, replay
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3_text"])
+def test_recorded_passes_write_the_texts_of_modules(name: str) -> None:
+    """A sampled tree has passes of several sizes, and masks; a second text has other numbers."""
+    model, records = build(ENTRIES[name]), []
+
+    def counted(run: Any) -> Any:
+        records.append(run)
+        return again(run)
+
+    texts = []
+    for recorder in (None, lambda function: Recorded(function, counted)):
+        target = TransformersTarget(copy.copy(model), optimize="none")
+        if recorder:
+            engine = RecordedPasses(recorder)
+            engine.prepare(target.model)
+            note_engine(target.model, engine)
+            assert engine.runs_by(target.model) == "CUDA graphs of transformers' modules"
+        drafter = Eagle(path="untrained", tree="top:2x2")
+        options: dict[str, Any] = {"gamma": 2, "budget": 6, "max_new_tokens": 12}
+        texts.append(
+            [
+                [round.tokens for round in decode(target, drafter, Candidates(), prompt, **options)]
+                for prompt in ([3, 4, 5], [6, 7, 8, 9, 3])
+            ]
+        )
+    assert texts[0] == texts[1]
+    assert 0 < len(records) <= 6  # the trial's, then one a size of pass, for both texts
+
+
+def test_graphs_want_a_gpu(llama: Any) -> None:
+    line = r"^target.optimize='graphs': expected .*recorded on a GPU, and the model is on cpu"
+    with pytest.raises(ConfigError, match=line):
+        TransformersTarget(llama(), optimize="graphs")
+
+
+@pytest.mark.parametrize("places", range(1, 7))
+def test_few_texts_at_once_keep_their_recordings(places: int, plain: Any) -> None:
+    records = []
+
+    def counted(run: Any) -> Any:
+        records.append(run)
+        return again(run)
+
+    passes = Recorded(compiled_cache.uncompiled(plain.model), counted)
+    caches = [CompiledCache(plain.model, passes) for _ in range(places)]
+    for _ in range(3):
+        for cache in caches:
+            cache.feed(PassInput(torch.tensor([[3, 4]]), 1))
+    # The first pass of a text is its modules'.
+    assert len(records) == (places if places <= 4 else 2 * places)
 
 
 def test_a_rollback_moves_nothing(pair: Any) -> None:

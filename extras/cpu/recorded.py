@@ -1,0 +1,97 @@
+"""CUDA graphs of passes, recorded from a model's own kernels without compiling anything."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+PLACES = 4
+"""How many texts at once have recordings of their own."""
+
+WARMING = 2
+"""How often a pass runs before it is recorded, so that libraries choose kernels and workspaces."""
+
+
+Run = Callable[[], Any]
+Recorder = Callable[[Run], tuple[Any, Callable[[], object]]]
+"""Runs a function of tensors once, and returns what it returned, and what computes that again."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Recording:
+    """What computes a pass again, the tensors that it reads, and those that it writes."""
+
+    replay: Callable[[], object]
+    inputs: Sequence[Tensor]
+    outputs: Any
+
+
+@final
+class Recorded:
+    """A function of a static cache's passes that replays its kernels, with one launch a pass.
+
+    A graph is recorded at the first pass of a size, in about a second, for one place of the cache's
+    buffers. Nothing is compiled: what is saved is the time to launch the kernels of the model's
+    modules, which is most of a small pass.
+
+    function: as `uncompiled` returns it. CUDA refuses to record one that waits for the device.
+    record: what records it. Defaults to a CUDA graph.
+    """
+
+    def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
+        self._function = function
+        self._record = record or _cuda_recorder()
+        self._places: dict[tuple[int, ...], dict[Any, _Recording]] = {}
+
+    def __call__(
+        self, ids: Tensor, buffers: Any, masks: Any, positions: Tensor, states: tuple[int, ...]
+    ) -> Any:
+        leaves, layout = tree_flatten(masks)
+        given = [ids, positions, buffers.slots, *leaves]
+        recordings = self._recordings(buffers)
+        key = (states, *(tuple(tensor.shape) for tensor in given))
+        if key not in recordings:
+            own = [tensor.clone() for tensor in given]
+            buffers.slots = own[2]
+            arguments = own[0], buffers, tree_unflatten(own[3:], layout), own[1], states
+            with torch.no_grad():
+                outputs, replay = self._record(partial(self._function, *arguments))
+            recordings[key] = _Recording(replay, own, outputs)
+        recording = recordings[key]
+        for inner, outer in zip(recording.inputs, given, strict=True):
+            inner.copy_(outer)
+        recording.replay()
+        return recording.outputs
+
+    def _recordings(self, buffers: Any) -> dict[Any, _Recording]:
+        """Returns the recordings for a cache's place, by the shapes of their inputs."""
+        place = tuple(buffer.data_ptr() for layer in buffers.layers for buffer in layer.buffers)
+        if place not in self._places and len(self._places) == PLACES:
+            del self._places[next(iter(self._places))]
+        return self._places.setdefault(place, {})
+
+
+def _cuda_recorder() -> Recorder:
+    """Returns a recorder of CUDA graphs that share memory for what they don't return."""
+    pools: list[Any] = []
+
+    def record(run: Run) -> tuple[Any, Callable[[], object]]:
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARMING):
+                run()
+        torch.cuda.current_stream().wait_stream(stream)
+        pools.extend([] if pools else [torch.cuda.graph_pool_handle()])
+        graph = torch.cuda.CUDAGraph()
+        # What is returned is kept, so they may be replayed in any order.
+        with torch.cuda.graph(graph, pool=pools[0]):
+            outputs = run()
+        return outputs, graph.replay
+
+    return record
