@@ -5,6 +5,8 @@ python evidence/audit.py --clean 200
 
 import sys
 from argparse import ArgumentParser
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from rich.progress import track
@@ -32,16 +34,19 @@ def main() -> None:
     parser.add_argument("--clean", type=int, default=200, help="audits of an engine without faults")
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3, help="audits of each fault")
+    parser.add_argument("--workers", type=int, default=2, help="processes")
     options = parser.parse_args()
-    for fault in FAULTS:
-        results = [audited(fault, options.requests, seed) for seed in range(options.seeds)]
-        found = sum(result.verdict == "broken" for result in results)
-        most = max(result.requests for result in results)
-        print(f"{fault:36} found {found} of {len(results)}, within {most} requests", flush=True)
-    clean = [
-        audited(None, options.requests, 1000 + seed)
-        for seed in track(range(options.clean), "without a fault")
-    ]
+    with ProcessPoolExecutor(options.workers) as pool:
+        for fault in FAULTS:
+            audit = partial(audited, fault, options.requests)
+            results = list(pool.map(audit, range(options.seeds)))
+            found = sum(result.verdict == "broken" for result in results)
+            most = max(result.requests for result in results)
+            print(f"{fault:36} found {found} of {len(results)}, within {most} requests", flush=True)
+        audits = pool.map(
+            partial(audited, None, options.requests), range(1000, 1000 + options.clean)
+        )
+        clean = list(track(audits, "without a fault", total=options.clean))
     verdicts = [result.verdict for result in clean]
     print({verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))})
     growths = sorted(max(each.growth for each in result.findings) for result in clean)
