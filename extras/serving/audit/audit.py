@@ -70,6 +70,7 @@ class Auditor:
     _written: list[str] = field(default_factory=list)
     _ties: int = 0
     _odd_seeds: int = 0
+    _asked: str = ""
     _plan: Plan = field(init=False)
     _suspicions: Suspicions = field(init=False)
 
@@ -89,17 +90,21 @@ class Auditor:
         Raises:
             OutriderError: the engine never answered, or refuses a request.
         """
-        client, cycle = Counted(self.client), 0
+        client = Counted(self.client)
+        try:
+            self._ask(client, limit, report)
+        except EngineError as error:
+            if error is not client.failure or not self._texts:
+                raise
+            self._faults[self._asked] = f"the engine failed: {error}"
+        return self._result(client.sent)
+
+    def _ask(self, client: Counted, limit: int, report: Callable[[int], None]) -> None:
+        cycle = 0
         while client.sent + self._plan.size <= limit and not self._is_broken():
             for batch in self._plan.batches(cycle):
-                asked = [ask.request for ask in batch]
-                try:
-                    answers = client.ask(asked)
-                except EngineError as error:
-                    if not self._texts:
-                        raise
-                    self._faults[batch[0].name] = f"the engine failed: {error}"
-                    return self._result(client.sent)
+                asked, self._asked = [ask.request for ask in batch], batch[0].name
+                answers = client.ask(asked)
                 self._read(batch, answers)
                 if self.baseline is not None:
                     self._compare(batch, answers, self.baseline.ask(asked))
@@ -108,7 +113,6 @@ class Auditor:
             if cycle < CYCLES_OF_PROMISES and client.sent + promises.MOST <= limit:
                 self._try_promises(client, cycle)
             cycle += 1
-        return self._result(client.sent)
 
     def _read(self, batch: Sequence[Asked], answers: Sequence[Sequence[Choice]]) -> None:
         beside: dict[str, Choice] = {}  # in this batch, by kind
@@ -216,11 +220,13 @@ class Auditor:
         """Tries seeds and stop strings, as far as they are to be judged."""
         prompt = self.prompts[cycle % len(self.prompts)]
         if "seeds" not in self.skip:
+            self._asked = "seeds"
             fault = promises.seeds_repeat(client, prompt, seed=cycle)
             if fault is not None and self._odd_seeds:  # one alone may be rounding
                 self._blame("seeds", fault)
             self._odd_seeds += fault is not None
         if "stop strings" not in self.skip:
+            self._asked = "stop strings"
             fault = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
             if fault is not None:
                 self._blame("stop strings", fault)

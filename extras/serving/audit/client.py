@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
 from outrider.contract.sampling import Sampling
-from outrider.extras.serving.address import Address, Refusal
+from outrider.extras.serving.address import Address, EngineError, Refusal
 
 ALL = -1
 """What servers call a top-k that keeps all tokens."""
@@ -85,15 +85,20 @@ class Client(ABC):
 
 @final
 class Counted(Client):
-    """Counts the requests that an engine gets, in `sent`."""
+    """Counts the requests that an engine gets, in `sent`, and keeps its `failure`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sent = 0
+        self.failure: EngineError | None = None
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         self.sent += len(requests)
-        return self._client.ask(requests)
+        try:
+            return self._client.ask(requests)
+        except EngineError as error:
+            self.failure = error
+            raise
 
 
 @final

@@ -185,15 +185,6 @@ def test_the_first_error_is_the_cause(tmp_path: Path) -> None:
     assert cause(log) == "no message"
 
 
-def test_servers_on_this_machine_are_asked_past_proxies(
-    vllm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
-    monkeypatch.setenv("no_proxy", "")
-    with Server(vllm({"[1, 2]": [3, 4, 5]}), "a model", tmp_path / "log", patience=60) as running:
-        assert running.client().ask([Question((1, 2), 3)])[0][0].tokens == (3, 4, 5)
-
-
 class Stranger(BaseHTTPRequestHandler):
     """Answers as another vLLM would, and keeps what it is asked."""
 

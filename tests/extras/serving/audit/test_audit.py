@@ -172,10 +172,17 @@ class Dying(Client):
         return self.engine.ask(requests)
 
 
-def test_an_engine_that_fails_once_it_has_answered_is_broken() -> None:
-    result = Auditor(Dying(1, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
-    assert result.line.startswith("broken: truncated, alone: the engine failed: gone")
-    assert result.requests == 2
+@pytest.mark.parametrize(
+    ("answers", "name"), [(1, "truncated, alone"), (5, "seeds"), (7, "stop strings")]
+)
+def test_an_engine_that_fails_once_it_has_answered_is_broken(answers: int, name: str) -> None:
+    result = Auditor(Dying(answers, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
+    assert result.line.startswith(f"broken: {name}: the engine failed: gone")
+
+
+def test_an_engine_is_not_blamed_for_a_baseline_that_fails() -> None:
+    with pytest.raises(EngineError, match="gone"):
+        Auditor(FaultyEngine(TARGET), PROMPTS, baseline=Dying(2, EngineError)).run(60)
 
 
 @pytest.mark.parametrize(("answers", "error"), [(0, EngineError), (1, OutriderError)])
