@@ -217,19 +217,19 @@ class Auditor:
         self._blame(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
 
     def _try_promises(self, client: Client, cycle: int) -> None:
-        """Tries seeds and stop strings, as far as they are to be judged."""
+        """Tries stop strings and seeds, as far as they are to be judged."""
         prompt = self.prompts[cycle % len(self.prompts)]
+        if "stop strings" not in self.skip:
+            self._asked = "stop strings"
+            fault = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
+            if fault is not None:
+                self._blame("stop strings", fault)
         if "seeds" not in self.skip:
             self._asked = "seeds"
             fault = promises.seeds_repeat(client, prompt, seed=cycle)
             if fault is not None and self._odd_seeds:  # one alone may be rounding
                 self._blame("seeds", fault)
             self._odd_seeds += fault is not None
-        if "stop strings" not in self.skip:
-            self._asked = "stop strings"
-            fault = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
-            if fault is not None:
-                self._blame("stop strings", fault)
 
     def _blame(self, name: str, fault: str) -> None:
         """Notes what a single text shows, unless it is not to be judged."""

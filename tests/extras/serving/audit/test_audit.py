@@ -173,7 +173,7 @@ class Dying(Client):
 
 
 @pytest.mark.parametrize(
-    ("answers", "name"), [(1, "truncated, alone"), (5, "seeds"), (7, "stop strings")]
+    ("answers", "name"), [(1, "truncated, alone"), (5, "stop strings"), (10, "seeds")]
 )
 def test_an_engine_that_fails_once_it_has_answered_is_broken(answers: int, name: str) -> None:
     result = Auditor(Dying(answers, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
