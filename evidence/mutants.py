@@ -105,18 +105,22 @@ def imports(file: str) -> frozenset[str]:
     """Returns the files of the package that a file imports, directly or not, and itself."""
     files, waiting = {file}, [file]
     while waiting:
-        for node in ast.walk(ast.parse((ROOT / waiting.pop()).read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outrider."):
-                tail = str(node.module).removeprefix("outrider.").replace(".", "/") + ".py"
-                inner = (
-                    tail
-                    if tail.startswith(("verifiers/", "drafters/", "extras/"))
-                    else f"core/{tail}"
-                )
-                if inner not in files and (ROOT / inner).is_file():
-                    files.add(inner)
-                    waiting.append(inner)
+        new = imported(waiting.pop()) - files
+        files |= new
+        waiting += new
     return frozenset(files)
+
+
+@cache
+def imported(file: str) -> frozenset[str]:
+    """Returns the files of the package that a file itself imports."""
+    files = set()
+    for node in ast.walk(ast.parse((ROOT / file).read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("outrider."):
+            tail = str(node.module).removeprefix("outrider.").replace(".", "/") + ".py"
+            is_outside = tail.startswith(("verifiers/", "drafters/", "extras/"))
+            files.add(tail if is_outside else f"core/{tail}")
+    return frozenset(name for name in files if (ROOT / name).is_file())
 
 
 def relevant(mutant: Judged) -> list[tuple[str, str, dict[str, Any]]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_type_hints
 
 ROOT = Path(__file__).parents[1]
 PAIRS: dict[type[ast.AST], type[ast.AST]] = {
@@ -29,26 +29,24 @@ NAMES = {
 }  # fmt: skip
 
 
-def compare(node: ast.AST) -> ast.AST | None:
+def compare(node: ast.Compare) -> ast.AST | None:
     """Moves the bound of a comparison, or turns it round."""
-    if not isinstance(node, ast.Compare) or type(node.ops[0]) not in PAIRS:
+    if type(node.ops[0]) not in PAIRS:
         return None
     node.ops[0] = PAIRS[type(node.ops[0])]()  # type: ignore[call-overload]
     return node
 
 
-def arithmetic(node: ast.AST) -> ast.AST | None:
+def arithmetic(node: ast.BinOp | ast.BoolOp | ast.AugAssign) -> ast.AST | None:
     """Exchanges + and -, * and /, `and` and `or`."""
-    if not isinstance(node, ast.BinOp | ast.BoolOp | ast.AugAssign) or type(node.op) not in PAIRS:
+    if type(node.op) not in PAIRS:
         return None
     node.op = PAIRS[type(node.op)]()  # type: ignore[call-overload]
     return node
 
 
-def extreme(node: ast.AST) -> ast.AST | None:
+def extreme(node: ast.Call) -> ast.AST | None:
     """Exchanges the smallest and the largest, any and all; takes a bound away."""
-    if not isinstance(node, ast.Call):
-        return None
     if isinstance(node.func, ast.Name) and node.func.id in NAMES:
         node.func.id = NAMES[node.func.id]
     elif isinstance(node.func, ast.Attribute) and node.func.attr in NAMES:
@@ -60,41 +58,37 @@ def extreme(node: ast.AST) -> ast.AST | None:
     return node
 
 
-def constant(node: ast.AST) -> ast.AST | None:
+def constant(node: ast.Constant) -> ast.AST | None:
     """Adds 1 to a number, and negates a truth value."""
-    if not isinstance(node, ast.Constant) or not isinstance(node.value, int | float):
+    if not isinstance(node.value, int | float):
         return None
     return ast.Constant(not node.value if isinstance(node.value, bool) else node.value + 1)
 
 
-def drop(node: ast.AST) -> ast.AST | None:
+def drop(node: ast.Expr | ast.Assign | ast.AugAssign) -> ast.AST | None:
     """Leaves a call or a change of something kept out."""
     call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
     kept = isinstance(node, ast.Assign) and not isinstance(node.targets[0], ast.Name | ast.Tuple)
     return ast.Pass() if call or kept or isinstance(node, ast.AugAssign) else None
 
 
-def swap(node: ast.AST) -> ast.AST | None:
+def swap(node: ast.Call) -> ast.AST | None:
     """Swaps the first two arguments of a call."""
-    if not isinstance(node, ast.Call) or len(node.args) < 2:
-        return None
-    if any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
+    if len(node.args) < 2 or any(isinstance(argument, ast.Starred) for argument in node.args[:2]):
         return None
     node.args[:2] = reversed(node.args[:2])
     return node
 
 
-def condition(node: ast.AST) -> ast.AST | None:
+def condition(node: ast.If | ast.IfExp) -> ast.AST | None:
     """Takes the other branch."""
-    if not isinstance(node, ast.If | ast.IfExp):
-        return None
     node.test = ast.UnaryOp(ast.Not(), node.test)
     return node
 
 
-def returned(node: ast.AST) -> ast.AST | None:
+def returned(node: ast.Return) -> ast.AST | None:
     """Returns the first argument of the last call instead of its result."""
-    if not isinstance(node, ast.Return) or not isinstance(node.value, ast.Call):
+    if not isinstance(node.value, ast.Call):
         return None
     if not node.value.args or isinstance(node.value.args[0], ast.Starred):
         return None
@@ -105,6 +99,8 @@ OPERATORS = {
     operator.__name__: operator
     for operator in (compare, arithmetic, extreme, constant, drop, swap, condition, returned)
 }
+KINDS = {name: get_type_hints(operator)["node"] for name, operator in OPERATORS.items()}
+"""By operator the nodes that it may change."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -235,6 +231,8 @@ def _functions(tree: ast.Module) -> dict[str, Function]:
 def _places(node: ast.AST, operator: str) -> Iterator[tuple[ast.AST, ast.AST]]:
     """Yields the nodes that an operator changes, each with what it becomes."""
     for inner in _code(node):
+        if not isinstance(inner, KINDS[operator]):
+            continue
         if (new := OPERATORS[operator](copy.deepcopy(inner))) is not None:
             yield inner, new
 
