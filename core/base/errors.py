@@ -52,12 +52,20 @@ def described(error: BaseException) -> str:
     >>> described(SystemExit(0))
     'SystemExit: 0'
     """
-    message = " ".join(str(error).split())
+    message = message_of(error)
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}..."
     line = ": ".join(filter(None, (type(error).__name__, message)))
     has_place = isinstance(error, ANY_FAULT) and not isinstance(error, OutriderError)
     return line + (place(error) if has_place else "")
+
+
+def message_of(error: BaseException) -> str:
+    """Returns the message of an error in one line; "" if it has none, or can't say it."""
+    try:
+        return " ".join(str(error).split())
+    except ANY_FAULT:
+        return ""
 
 
 def place(error: BaseException) -> str:

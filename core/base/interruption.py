@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from outrider.base.errors import message_of
+
 FEWER = "max_new_tokens=, gamma= or budget=, batch= or together="
 """The settings that decide how much memory a command takes."""
 
@@ -57,7 +59,7 @@ def advice_in(error: BaseException) -> list[str]:
 
 def out_of_memory(error: BaseException) -> str | None:
     """Returns the line for an error that says that memory is full; None for any other error."""
-    text = " ".join(str(error).split())
+    text = message_of(error)
     is_memory = isinstance(error, MemoryError) or "out of memory" in text.lower()
     if not (is_memory or "can't allocate memory" in text):
         return None

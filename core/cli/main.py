@@ -61,11 +61,13 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except Exception as error:  # noqa: BLE001  whatever a part's code can raise
+    except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001  whatever a part's code can raise
         _fail(_line_of(error), error)
 
 
-def _line_of(error: Exception) -> str:
+def _line_of(error: BaseException) -> str:
     """Returns the line for an error; one of a part's own code names the part and the place."""
     if isinstance(error, OutriderError):
         is_raised = error.__cause__ is not None and " raised " in str(error)
@@ -198,9 +200,9 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
         _check_ranks(config, command)
         kind = command.settings_class
         return function(config if kind is None else read_settings(kind, config))
-    except ModuleNotFoundError:
-        raise  # the command's extra is not installed
     except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and command.extra is not None:
+            raise  # it may be that this is not installed
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
             raise

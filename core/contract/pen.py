@@ -13,7 +13,7 @@ from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
 from outrider.contract.sampling import likeliest
-from outrider.contract.sheet import Drawn, Sheet, checked_token
+from outrider.contract.sheet import Drawn, Sheet, checked_token, checked_width
 
 
 @final
@@ -145,8 +145,9 @@ class Pen:
         after: the node that they continue. Defaults to the last one.
 
         Raises:
-            DrafterError: as `draw` does.
+            DrafterError: as `draw` does, or `width` is no number of siblings.
         """
+        width = checked_width(width)
         sheet, parent = self.sheet, self.on_sheet(self.last if after is None else after)
         # The drafter may reuse its buffer, and the row may be a view of a large tensor.
         logits = sheet.checked(logits, parent).clone()

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from outrider.base.errors import (
@@ -14,6 +15,11 @@ from outrider.base.errors import (
     shown,
 )
 
+BYTES = (bytes, bytearray, memoryview)
+
+MESSAGE = {"role", "content"}
+"""What a message of a chat has at least."""
+
 
 def ids_of(prompt: Any) -> Iterator[int]:
     """Yields the ids of a prompt: a list, a tensor or array of one row, or a tokenizer's encoding.
@@ -21,11 +27,12 @@ def ids_of(prompt: Any) -> Iterator[int]:
     Raises `ConfigError` for anything else.
     """
     ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
-    ids = ids.tolist() if hasattr(ids, "tolist") else ids
+    with suppress(*ANY_FAULT):  # a tensor without numbers, say
+        ids = ids.tolist() if hasattr(ids, "tolist") else ids
     if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
         ids = ids[0]
     expected = "text, or the ids of one prompt, which are whole numbers"
-    require(isinstance(ids, Sequence) and not isinstance(ids, bytes), "prompt", prompt, expected)
+    require(isinstance(ids, Sequence) and not isinstance(prompt, BYTES), "prompt", prompt, expected)
     for token in ids:
         try:
             yield -1 if isinstance(token, bool) else operator.index(token)
@@ -68,12 +75,25 @@ def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
     raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
 
 
+def are_messages(prompt: Any) -> bool:
+    """Returns whether a prompt is a chat as people have it, a list of messages."""
+    is_list = isinstance(prompt, list | tuple) and len(prompt) > 0
+    return is_list and all(isinstance(item, Mapping) and {*item} >= MESSAGE for item in prompt)
+
+
 def _rendered(tokenizer: Any, contents: Sequence[Any]) -> str:
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": item} for i, item in enumerate(contents)]
+    return rendered(tokenizer, messages)
+
+
+def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Returns messages as a tokenizer's template writes them; raises `TargetError` if it fails."""
     try:
         return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True
+            )
         )
     except ANY_FAULT as error:  # what a template raises, or what is wrong with it
         raise TargetError(f"the chat template raised {described(error)}") from error

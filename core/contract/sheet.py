@@ -250,3 +250,14 @@ def checked_token(token: int, vocab_size: int) -> int:
     if not 0 <= index < vocab_size:
         raise DrafterError(f"wrote id {shown(token)}: the vocabulary has {vocab_size} tokens")
     return index
+
+
+def checked_width(width: object) -> int:
+    """Returns a number of siblings; raises `DrafterError` if it is none, or below 1."""
+    try:
+        number = 0 if isinstance(width, bool) else operator.index(width)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise DrafterError(f"asked for {shown(width)} siblings: expected 1 or more")
+    return number

@@ -14,8 +14,18 @@ from outrider.base.pretrained import Tokenizer
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits
-from outrider.contract.prompt import check_ids, ids_of, ids_of_text, in_chat_template
+from outrider.contract.prompt import (
+    are_messages,
+    check_ids,
+    ids_of,
+    ids_of_text,
+    in_chat_template,
+    rendered,
+)
 from outrider.contract.verifier import Verdict
+
+IN_TEMPLATE = {"add_special_tokens": False}
+"""How a text is encoded that a chat template wrote, special tokens included."""
 
 
 def check_finite(logits: Float[Tensor, "*rows vocab"], giver: str = "the target") -> None:
@@ -111,9 +121,10 @@ class Target(ABC):
         """
         return None
 
-    def encode(self, prompt: str | Sequence[int], *, chat: bool = False) -> list[int]:
+    def encode(self, prompt: str | Sequence[Any], *, chat: bool = False) -> list[int]:
         """Returns the ids of a prompt. Ids are checked and returned as they are.
 
+        prompt: a list of messages too, each with a role and its content, for the chat template.
         chat: wrap a string as a user's turn, if the tokenizer has a chat template.
 
         Raises:
@@ -121,6 +132,11 @@ class Target(ABC):
         """
         if isinstance(prompt, str):
             return self.encode_turns([prompt], chat=chat)
+        if are_messages(prompt):
+            has_template = getattr(self.tokenizer, "chat_template", None) is not None
+            require(has_template, "prompt", prompt, "text or ids, there is no chat template")
+            text = rendered(self.tokenizer, prompt)
+            return self._checked(ids_of_text(self.tokenizer, text, **IN_TEMPLATE), prompt)
         return self._checked(list(ids_of(prompt)), prompt)
 
     def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
@@ -140,10 +156,9 @@ class Target(ABC):
         if not (chat and getattr(self.tokenizer, "chat_template", None)):
             return self._checked(ids_of_text(self.tokenizer, prompt), prompt)
         text = in_chat_template(self.tokenizer, turns)
-        tokens = ids_of_text(self.tokenizer, text, add_special_tokens=False)
-        return self._checked(tokens, prompt)
+        return self._checked(ids_of_text(self.tokenizer, text, **IN_TEMPLATE), prompt)
 
-    def _checked(self, tokens: list[int], prompt: str | Sequence[int]) -> list[int]:
+    def _checked(self, tokens: list[int], prompt: str | Sequence[Any]) -> list[int]:
         require(len(tokens) > 0, "prompt", prompt, "at least one token")
         check_ids("prompt", tokens, self.vocab_size)
         # A decoder's prompt leaves room for at least one new token; an encoder's input need not.

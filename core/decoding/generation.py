@@ -69,7 +69,7 @@ class Generation:
 
 def generate(
     target: Target | str,
-    prompt: str | Sequence[int],
+    prompt: str | Sequence[Any],
     drafter: Drafter | str = "prompt_lookup",
     verifier: Verifier | str = "token",
     *,
@@ -80,6 +80,7 @@ def generate(
 
     >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
 
+    prompt: text, ids, or the messages of a chat, each with its role and content.
     target, drafter, verifier: instances, or names as in the Hydra groups, and so is the option
         `policy`. A target can also be a hub id or the folder of a transformers model.
     chat: wrap the prompt as a user's turn.

@@ -72,6 +72,7 @@ def build(node: Any) -> Any:
         OutriderError: what the object's own code raised, unchanged.
         ConfigError: it can't be made for another reason.
     """
+    key = node._get_full_key(None) if isinstance(node, DictConfig) else ""
     try:
         if isinstance(node, DictConfig) and isinstance(node.get("_target_"), str):
             with suppress(ImportError):  # which is explained below
@@ -87,9 +88,10 @@ def build(node: Any) -> Any:
             raise _needs(str(node["_target_"]), cause) from error
         if cause is not None:
             name = str(node.get("_target_")).rpartition(".")[2]
-            where = getattr(error, "full_key", None) or name
-            raise ConfigError(f"{where}: {name} raised {described(cause)}") from error
-        raise ConfigError(one_line(error).partition(", set env var")[0]) from error
+            where = f"{key}: " if key else ""
+            raise ConfigError(f"{where}{name} raised {described(cause)}") from error
+        reason = one_line(error).partition(", set env var")[0].partition(" full_key:")[0]
+        raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except RankEnded:
         raise
     except SystemExit as error:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, OutriderError, TargetError, require
+from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
 from outrider.base.pretrained import Model, Tokenizer
 from outrider.base.terminal import is_quiet, plain, remarks
 from outrider.base.waiting import steps
@@ -69,10 +69,8 @@ def load(
     except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
-        line = " ".join(str(error).split())
-        raise TargetError(
-            f"model={name!r} can't be loaded: {type(error).__name__}: {line}"
-        ) from error
+        line = f"{type(error).__name__}: {message_of(error)}"
+        raise TargetError(f"model={name!r} can't be loaded: {line}") from error
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
             raise TargetError(
@@ -182,6 +180,6 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0]
         raise ConfigError(f"device={name!r}: expected one that is here ({reason})") from error
     return device

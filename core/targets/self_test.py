@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from outrider.base.errors import ConfigError, TargetError
+from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.pretrained import Model
 from outrider.base.torchrun import lost
 from outrider.contract.target import check_finite
@@ -234,4 +234,4 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
 def _line(error: Exception) -> str:
     if isinstance(error, TargetError):
         return str(error)
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+    return f"{type(error).__name__}: {message_of(error)[:120]}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from outrider.base.errors import message_of
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -131,7 +132,7 @@ def refusal(make: Make, vocab_size: int) -> str | None:
         target = bound_target(drafter, vocab_size)
         draft_after(drafter, target, repetitive(2 * vocab_size, vocab_size), 2)
     except Exception as error:  # noqa: BLE001  a drafter that stops writes no wrong text
-        line = " ".join(str(error).split())
+        line = message_of(error)
         return f"no draft for a vocabulary of {vocab_size}: {line or type(error).__name__}"
     return None
 

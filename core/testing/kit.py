@@ -6,7 +6,7 @@ from pkgutil import resolve_name
 from time import perf_counter
 from typing import Any, final
 
-from outrider.base.errors import OutriderError
+from outrider.base.errors import OutriderError, message_of
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
@@ -141,7 +141,7 @@ def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
         try:
             refused = check(make)
         except Exception as error:  # noqa: BLE001  any exception is a fault of the part
-            fault = " ".join(str(error).split()) or type(error).__name__
+            fault = message_of(error) or type(error).__name__
             if not isinstance(error, AssertionError):
                 fault = f"{type(error).__name__}: {fault}"
         says = " ".join((check.__doc__ or "").split("\n\n")[0].split())

@@ -1,6 +1,7 @@
 """Blame: an error of a part names the part whose code raised it, and where."""
 
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 import pytest
 
@@ -12,12 +13,14 @@ from outrider import (
     PluginError,
     Policy,
     Scores,
+    Target,
     TargetError,
     Verdict,
     Verifier,
 )
 from outrider.base.errors import described, place
 from outrider.cli.blame import blamed
+from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 
 
@@ -71,5 +74,51 @@ def test_a_thing_whose_repr_fails_is_refused_by_its_class() -> None:
 def test_a_constructor_that_fails_is_named() -> None:
     config = outrider.compose("generate", ["target=tabular", "prompt=x", "drafter=bigram"])
     config.drafter = {"_target_": "builtins.int", "x": 1}
-    with pytest.raises(ConfigError, match=r"int raised TypeError"):
+    with pytest.raises(ConfigError, match=r"^drafter: int raised TypeError"):
         outrider.build(config.drafter)
+
+
+class Wordless(Exception):
+    """An error that can't say what it is about."""
+
+    def __str__(self) -> str:
+        return str({}["missing"])
+
+
+class Foreign(BaseException):
+    """No `Exception`, as those are that end the tasks of some libraries."""
+
+
+class Raises(Broken):
+    """A rule that raises what it is told to."""
+
+    error: ClassVar[BaseException]
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [Wordless(), Foreign("no"), ExceptionGroup("a", [KeyError()])])
+def test_errors_of_any_class_are_one_line(
+    run: Any, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(Raises, "error", error, raising=False)
+    words = ("target=tabular", "prompt=[0,1]", f"verifier._target_={__name__}.Raises")
+    status, _, err = run("generate", *words, "drafter=none")
+    assert status == 1
+    assert err.startswith(f"outrider: verifier Raises raised {type(error).__name__}")
+    assert "Traceback" not in err and err.count("\n") == 2  # and the place of the text
+
+
+class Imports(NoDraft):
+    """A drafter that needs a library only once it is bound."""
+
+    def bind(self, target: Target) -> None:
+        import_module("a_library_that_is_nowhere")
+
+
+def test_a_library_that_a_part_misses_later_is_one_line(run: Any) -> None:
+    words = ("target=tabular", "prompt=[0,1]", f"drafter._target_={__name__}.Imports")
+    status, _, err = run("generate", *words, "drafter=none")
+    assert (status, err.count("\n")) == (1, 1)
+    assert "Imports raised ModuleNotFoundError: No module named 'a_library" in err

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -188,3 +189,10 @@ def test_a_draw_keeps_to_the_constraint_unless_no_token_is_left() -> None:
     first, second = ink.sheet.finish().probs
     assert first is not None and first.tolist() == [0, 1, 0, 0]
     assert second is not None and second.tolist() == without.softmax(-1).tolist()
+
+
+@pytest.mark.parametrize("width", [0, -1, 2.5, "2", None, True])
+def test_a_width_that_is_no_number_of_siblings_is_refused(width: Any) -> None:
+    """A loop over an open pen would never end where nothing is written."""
+    with pytest.raises(DrafterError, match=r"^asked for .* siblings: expected 1 or more$"):
+        new_pen().branch(LOGITS, width)

@@ -100,3 +100,28 @@ def test_ids_of_a_text_may_have_any_form(result: Any) -> None:
     target = TabularTarget(6)
     target.tokenizer = encoding(result)
     assert target.encode("hi") == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "prompt", [bytearray(b"a"), memoryview(b"a"), torch.empty(2, device="meta")]
+)
+def test_bytes_and_tensors_without_numbers_are_no_ids(prompt: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^prompt=.*: expected text, or the ids"):
+        outrider.generate(TabularTarget(6), prompt)
+
+
+MESSAGES = [{"role": "system", "content": "a dog"}, {"role": "user", "content": "the cat"}]
+
+
+def test_messages_are_taken_as_people_have_them(tokenizer: Any) -> None:
+    target = TabularTarget(len(tokenizer))
+    target.tokenizer = tokenizer
+    line = r"^prompt=\[\{'role': .*: expected text or ids, there is no chat template$"
+    with pytest.raises(ConfigError, match=line):
+        outrider.generate(target, MESSAGES)
+    tokenizer.chat_template = "{% for m in messages %}{{ m.role }} {{ m.content }} {% endfor %}"
+    expected = tokenizer("system a dog user the cat ", add_special_tokens=False)["input_ids"]
+    assert target.encode(MESSAGES) == target.encode(tuple(MESSAGES), chat=True) == expected
+    tokenizer.chat_template = "{{ raise_exception('no system') }}"
+    with pytest.raises(TargetError, match="the chat template raised"):
+        outrider.generate(target, MESSAGES)
