@@ -55,10 +55,9 @@ class DistillationObjective(Objective):
         if self.model is not None and vocabulary.ids is not None:
             raise ConfigError("recipe.vocabulary: expected none with recipe.options.model")
         student = starting_student(target, self.model, self.layers)
-        matrix, rule = setup.head, LogitRule.of(target)
+        head, rule = setup.head, LogitRule.of(target)
         if vocabulary.ids is not None:
-            student.set_output_embeddings(FrequentHead(matrix, vocabulary))
-        head = vocabulary.rows(matrix)
+            student.set_output_embeddings(FrequentHead(head, vocabulary))
         divergence = DIVERGENCES[self.divergence]
 
         def loss(batch: Batch) -> Tensor:

@@ -16,7 +16,7 @@ from outrider.targets.passes.cached_model import HIDDEN
 def glancing_loss(
     network: FalconNetwork,
     batch: Batch,
-    head: Float[Tensor, "vocab width"],
+    head: Float[Tensor, "known width"],
     *,
     glance: float,
     feature: float,
@@ -29,7 +29,7 @@ def glancing_loss(
     predictions, but in one run of consecutive positions it is shown the target's states and
     tokens instead. The better the network, the shorter the run.
 
-    head: the target's output matrix.
+    head: the target's output matrix for the tokens that the network knows.
     glance: the length of that run, as a share of the number of wrong tokens.
     feature: the weight of the smooth L1 distance to the target's states.
     distribution: the weight of the rest, .9 of the divergence and .1 of the cross entropy.
@@ -62,7 +62,7 @@ def glancing_loss(
     if not len(predicted):
         return out.sum() * 0
     logits = network.logits(predicted)
-    divergence = forward_kl(logits, linear(expected, network.vocabulary.rows(head)))
+    divergence = forward_kl(logits, linear(expected, head))
     hard = cross_entropy(logits, network.vocabulary.numbers(after[counted]))
     soft_and_hard = 0.9 * divergence + 0.1 * hard
     return (feature * nearness(predicted, expected) + distribution * soft_and_hard).mean()

@@ -64,7 +64,7 @@ class Eagle3Objective(Objective):
         layers = tuple(self.layers or default_layers(target))
         network = setup.network(Eagle3Network, config=Eagle3Config(config, layers))
         with torch.no_grad():  # the target's own rows are a better start than random ones
-            network.lm_head.weight.copy_(setup.vocabulary.rows(setup.head))
+            network.lm_head.weight.copy_(setup.head)
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
         loss = partial(unrolled_loss, network, head=setup.head, unrolling=unrolling)
         return setup.learner(network, loss, *network.reads)

@@ -30,7 +30,7 @@ class HeadLoss:
     """The distance from the target's distributions, or from its tokens.
 
     vocabulary: the tokens that the logits stand for.
-    matrix: the target's output matrix, [vocab, width].
+    matrix: the target's output matrix for these tokens, [known, width].
     soft: whether to learn the target's distributions; if not, its tokens.
     """
 
@@ -56,7 +56,7 @@ class HeadLoss:
         excluded = logits.isneginf()
         logits = logits.masked_fill(excluded, LOW)
         if self.soft:
-            target = linear(target_states, self.vocabulary.rows(self.matrix))
+            target = linear(target_states, self.matrix)
             return forward_kl(logits, target.masked_fill(excluded, LOW))
         numbers = self.vocabulary.numbers(tokens)
         is_excluded = excluded.gather(-1, numbers[:, None])[:, 0]
@@ -65,7 +65,7 @@ class HeadLoss:
     @torch.no_grad()
     def acceptance(self, logits: Logits, target_states: States) -> Rows:
         """Returns sum_x min(p, q) of each row, over the tokens of the vocabulary."""
-        target = linear(target_states, self.vocabulary.rows(self.matrix))
+        target = linear(target_states, self.matrix)
         return 1 - total_variation(logits, target)
 
 

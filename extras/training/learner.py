@@ -58,9 +58,9 @@ class Setup:
     seed: int
 
     @property
-    def head(self) -> Float[Tensor, "vocab width"]:
-        """Returns the target's output matrix, without gradients."""
-        return weights.head(self.target).detach()
+    def head(self) -> Float[Tensor, "known width"]:
+        """Returns the target's output matrix for the tokens that are known, without gradients."""
+        return self.vocabulary.rows(weights.head(self.target).detach())
 
     def network(self, family: type[Network], **options: Any) -> Network:
         """Returns a new network of a family. options: those of its constructor."""

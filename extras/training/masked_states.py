@@ -49,7 +49,7 @@ class PEagleObjective(Objective):
         network = setup.network(PEagleNetwork, config=config)
         head_loss = HeadLoss(vocabulary, setup.head)
         with torch.no_grad():  # the target's own rows are a better start than random ones
-            network.lm_head.weight.copy_(vocabulary.rows(head_loss.matrix))
+            network.lm_head.weight.copy_(head_loss.matrix)
 
         def loss(batch: Batch) -> Tensor:
             # The row at position i reads state i and token i + 1, and predicts token i + 2.

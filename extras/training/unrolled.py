@@ -41,7 +41,7 @@ class Unrolling:
 
 
 def unrolled_loss(
-    network: FeatureNetwork, batch: Batch, head: Float[Tensor, "vocab width"], unrolling: Unrolling
+    network: FeatureNetwork, batch: Batch, head: Float[Tensor, "known width"], unrolling: Unrolling
 ) -> Tensor:
     """Returns the loss of drafting from every position of the texts.
 
@@ -50,10 +50,9 @@ def unrolled_loss(
     2503.01840, section 3.2; the aligned passes of HASS, 2408.15766, section 3.2). A single step
     is EAGLE-1's training.
 
-    head: the target's output matrix.
+    head: the target's output matrix for the tokens that the network knows.
     """
     count = batch.ids.shape[1] - 1
-    rows = network.vocabulary.rows(head)
     states = _first_states(network, batch, unrolling.noise)
     device, cache = states.device, KeysAndValues()
     earlier = causal(count, count, device)[None, None]
@@ -69,7 +68,7 @@ def unrolled_loss(
         # A state gives the distribution of the token after it, which the target must have written.
         counted = _shifted(batch.own, step + 2, count) & _shifted(writable, step + 1, count)
         if counted.any():
-            terms = _terms(network, states[counted], target_states[counted], rows, unrolling)
+            terms = _terms(network, states[counted], target_states[counted], head, unrolling)
             total = total + unrolling.decay**step * terms.mean()
         weight += unrolling.decay**step
         if unrolling.detach:

@@ -96,7 +96,7 @@ def read_student(
     if mask is not None:
         model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
     if vocabulary.ids is not None:
-        model.set_output_embeddings(FrequentHead(tables[1], vocabulary))
+        model.set_output_embeddings(FrequentHead(vocabulary.rows(tables[1]), vocabulary))
     if optimize == AUTO and quantize is None:
         engine_of(target.model).prepare_network(model)
     else:
@@ -111,12 +111,11 @@ class FrequentHead(nn.Module):
 
     So a token outside is never drafted, and its probability in a draft is 0.
 
-    matrix: the head of all tokens.
+    rows: of the target's head, for the tokens of the vocabulary.
     """
 
-    def __init__(self, matrix: Float[Tensor, "vocab width"], vocabulary: Vocabulary) -> None:
+    def __init__(self, rows: Float[Tensor, "known width"], vocabulary: Vocabulary) -> None:
         super().__init__()
-        rows = vocabulary.rows(matrix)
         self.vocabulary = vocabulary
         self.known: nn.Module = nn.Linear(rows.shape[1], len(rows), bias=False, device="meta")
         self.known.weight = nn.Parameter(rows, requires_grad=False)
