@@ -66,11 +66,11 @@ def _of_override(
     message = one_line(error)
     if "Could not override '" in message:
         key = message.split("Could not override '")[1].split("'")[0]
-        if line := _below_null(command, overrides):
-            return line
         if key.partition(".")[0] in ONLY_GENERATE and command != "generate":
             return f"{key}: only `outrider generate` takes it, {command} uses the target as it is"
         config = composed(command, _chosen(overrides, but=key))
+        if line := _below_null(config, overrides):
+            return line
         return f"{key}: no such setting; {_hint(key, overrides, _keys(config))}"
     if error.__cause__ is not None:
         override = message.removeprefix("Error merging override ")
@@ -82,9 +82,8 @@ def _of_override(
     return None
 
 
-def _below_null(command: str, overrides: Sequence[str]) -> str:
+def _below_null(config: DictConfig, overrides: Sequence[str]) -> str:
     """Returns what is wrong with a setting of a mapping that is null, "" if there is none."""
-    config = composed(command, _chosen(overrides, but=""))
     for override in overrides:
         name, _, value = override.lstrip("+").partition("=")
         above, _, key = name.rpartition(".")

@@ -96,6 +96,8 @@ def test_help_needs_no_hydra(run: Any) -> None:
         (("generate", *TABULAR, "drafter.max_n=x"), "drafter.max_n='x': expected a whole number"),
         (("generate", *TABULAR, "chat=maybe"), "chat='maybe': expected true or false"),
         (("compare", "drafters=[bigrm]"), "drafters: 'bigrm': did you mean 'bigram'"),
+        (("compare", "drafter=eagle"), "drafter: no such setting; the command takes drafters=[e"),
+        (("compare", "recipe=medusa"), "recipe: no such setting; check, train have it"),
         (
             ("generate", *TABULAR, "drafter=small_lm", "drafter.model=smollm2"),
             "drafter.model='smollm2': expected a target with a model of transformers",
