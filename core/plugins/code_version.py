@@ -21,6 +21,7 @@ DECIDING = (
     "drafters",
     "extras.batches",
     "extras.cpu",
+    "extras.graphs",
     "extras.policies",
     "extras.ranks",
     "extras.scores",

@@ -1,4 +1,4 @@
-"""Registers the engines, and the drafter that rounds the target's weights."""
+"""Registers the engine, and the drafter that rounds the target's weights."""
 
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -6,8 +6,6 @@ from outrider.plugins.hookspecs import Register, hookimpl
 @hookimpl
 def register_engines(register: Register) -> None:
     register("packed", "outrider.extras.cpu.engine:PackedWeights")
-    register("compile", "outrider.extras.cpu.compiled_passes:CompiledPasses")
-    register("graphs", "outrider.extras.cpu.compiled_passes:RecordedPasses")
 
 
 @hookimpl

@@ -106,7 +106,7 @@ class _Layer:
 
 
 @final
-class CompiledCache(PassCache):
+class StaticCache(PassCache):
     """Keys and values of one sequence, in buffers that never move.
 
     A rollback only changes the length; what lies beyond it is masked, and overwritten later. The

@@ -1,4 +1,4 @@
-"""CUDA graphs of passes, recorded from a model's own kernels without compiling anything."""
+"""The engine that records the kernels of a model's modules as CUDA graphs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,10 @@ from typing import Any, final
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from outrider.base.pretrained import Model
+from outrider.extras.graphs.static_cache import uncompiled
+from outrider.extras.graphs.static_passes import Passes, StaticPasses
 
 PLACES = 4
 """How many texts at once have recordings of their own."""
@@ -29,6 +33,30 @@ class _Recording:
     replay: Callable[[], object]
     inputs: Sequence[Tensor]
     outputs: Any
+
+
+@final
+class RecordedPasses(StaticPasses):
+    """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
+
+    recorder: records a plain function. Defaults to `Recorded`, which wants a GPU.
+    """
+
+    name = "graphs"
+
+    def __init__(self, recorder: Callable[[Passes], Passes] | None = None) -> None:
+        self._recorder = recorder
+
+    def refusal(self, model: Model) -> str:
+        if self._recorder is None and model.device.type != "cuda":
+            return f"CUDA graphs are recorded on a GPU, and the model is on {model.device.type}"
+        return super().refusal(model)
+
+    def faster(self, model: Model) -> Passes:
+        return (self._recorder or Recorded)(uncompiled(model))
+
+    def runs_by(self, model: Model) -> str:
+        return "CUDA graphs of transformers' modules"
 
 
 @final

@@ -1,8 +1,8 @@
-"""The engines that run passes of a few sizes as graphs: compiled, or recorded as they are."""
+"""What engines share that run passes of a few sizes as graphs."""
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -10,8 +10,7 @@ from torch import nn
 
 from outrider.base.errors import ConfigError
 from outrider.base.pretrained import Model
-from outrider.extras.cpu.compiled_cache import CompiledCache, takes_places, uncompiled
-from outrider.extras.cpu.recorded import Recorded
+from outrider.extras.graphs.static_cache import StaticCache, takes_places
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine
@@ -22,16 +21,11 @@ from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.self_test import self_test
 from outrider.targets.self_test_text import differ, ordinary_tokens
 
-GRAPHS = 64
-"""How many graphs a process may make."""
-
 FIXED = ("sdpa", "eager")
 """The kinds of attention that take such a mask."""
 
 Passes = Callable[..., Any]
 """A function of passes, such as `uncompiled` returns."""
-
-Compiler = Callable[[Passes], Passes]
 
 _graphs: "WeakKeyDictionary[nn.Module, Passes]" = WeakKeyDictionary()
 
@@ -80,7 +74,7 @@ class StaticPasses(Engine):
     def new_cache(self, model: Model) -> GrowingCache | PassCache:
         if model not in _graphs:
             return super().new_cache(model)
-        return CompiledCache(model, _graphs[model])
+        return StaticCache(model, _graphs[model])
 
     def layout(self, model: nn.Module) -> str:
         return self.name if model in _graphs else super().layout(model)
@@ -89,68 +83,12 @@ class StaticPasses(Engine):
         return model not in _graphs
 
 
-@final
-class CompiledPasses(StaticPasses):
-    """Compiles passes by `torch.compile`, with CUDA graphs on a GPU ("reduce-overhead").
-
-    On a CPU its graphs could hold packed weights ("freezing"), but each size would hold a copy, and
-    still be slower than `packed`.
-
-    compiler: turns a plain function into a fast one, in place of `torch.compile`. It must not make
-        numbers dynamic (`dynamic=False`), or it confuses which states are requested.
-    """
-
-    name = "compile"
-
-    def __init__(self, compiler: Compiler | None = None) -> None:
-        self._compiler = compiler
-
-    def faster(self, model: Model) -> Passes:
-        if self._compiler is not None:
-            return self._compiler(uncompiled(model))
-        mode = "reduce-overhead" if model.device.type == "cuda" else "default"
-        return torch.compile(uncompiled(model), fullgraph=True, dynamic=False, mode=mode)
-
-    def trial(self, model: Model) -> Passes:
-        # One graph for each size and capacity is intended: raise torch's limit, which would warn.
-        dynamo: Any = torch._dynamo.config
-        dynamo.recompile_limit = max(dynamo.recompile_limit, GRAPHS)
-        return torch.compile(uncompiled(model), backend="eager", fullgraph=True, dynamic=False)
-
-    def runs_by(self, model: Model) -> str:
-        return "compiled passes"
-
-
-@final
-class RecordedPasses(StaticPasses):
-    """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
-
-    recorder: records a plain function. Defaults to `Recorded`, which wants a GPU.
-    """
-
-    name = "graphs"
-
-    def __init__(self, recorder: Compiler | None = None) -> None:
-        self._recorder = recorder
-
-    def refusal(self, model: Model) -> str:
-        if self._recorder is None and model.device.type != "cuda":
-            return f"CUDA graphs are recorded on a GPU, and the model is on {model.device.type}"
-        return super().refusal(model)
-
-    def faster(self, model: Model) -> Passes:
-        return (self._recorder or Recorded)(uncompiled(model))
-
-    def runs_by(self, model: Model) -> str:
-        return "CUDA graphs of transformers' modules"
-
-
 def _is_not_static(model: Model, passes: Passes) -> str:
     """Returns what passes over a cache of fixed size have; "" if they are right, and one graph."""
     ids = torch.tensor([ordinary_tokens(model, 5)], device=model.device)
     try:
         expected = run_pass(model, GrowingCache(), PassInput(ids, 2)).logits[0]
-        cache = CompiledCache(model, passes)
+        cache = StaticCache(model, passes)
         with torch.no_grad():
             cache.feed(PassInput(ids[:, :3], 1))
             found = cache.feed(PassInput(ids[:, 3:], 2)).logits[0]

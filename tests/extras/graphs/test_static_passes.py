@@ -15,10 +15,10 @@ from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
-from outrider.extras.cpu import compiled_cache
-from outrider.extras.cpu.compiled_cache import CompiledCache
-from outrider.extras.cpu.compiled_passes import CompiledPasses, RecordedPasses
-from outrider.extras.cpu.recorded import Recorded
+from outrider.extras.graphs import static_cache
+from outrider.extras.graphs.compiled import CompiledPasses
+from outrider.extras.graphs.recorded import Recorded, RecordedPasses
+from outrider.extras.graphs.static_cache import StaticCache
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import new_cache, run_pass
@@ -120,7 +120,7 @@ def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
 
 
 def test_a_text_outgrows_its_buffers(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_cache, "CAPACITY", 16)
+    monkeypatch.setattr(static_cache, "CAPACITY", 16)
     options: dict[str, Any] = {"gamma": 1, "max_new_tokens": 24}  # few sizes to compile
     texts = [
         [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
@@ -130,14 +130,14 @@ def test_a_text_outgrows_its_buffers(pair: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, known = [], CompiledCache._full_mask
+    rows, known = [], StaticCache._full_mask
 
     def full_mask(*arguments: Any) -> torch.Tensor:
         mask = known(*arguments)
         rows.append(mask.shape[2])
         return mask
 
-    monkeypatch.setattr(CompiledCache, "_full_mask", full_mask)
+    monkeypatch.setattr(StaticCache, "_full_mask", full_mask)
     prompt = [3, 4, 5, 9] * 65  # the last part is no size of its own
     right, logits = (target.open(prompt).score(Draft()) for target in pair)
     torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
@@ -223,8 +223,8 @@ def test_few_texts_at_once_keep_their_recordings(places: int, plain: Any) -> Non
         records.append(run)
         return again(run)
 
-    passes = Recorded(compiled_cache.uncompiled(plain.model), counted)
-    caches = [CompiledCache(plain.model, passes) for _ in range(places)]
+    passes = Recorded(static_cache.uncompiled(plain.model), counted)
+    caches = [StaticCache(plain.model, passes) for _ in range(places)]
     for _ in range(3):
         for cache in caches:
             cache.feed(PassInput(torch.tensor([[3, 4]]), 1))
@@ -235,7 +235,7 @@ def test_few_texts_at_once_keep_their_recordings(places: int, plain: Any) -> Non
 def test_a_rollback_moves_nothing(pair: Any) -> None:
     model = pair[1].model
     cache = new_cache(model)
-    assert isinstance(cache, CompiledCache)
+    assert isinstance(cache, StaticCache)
     run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
     before = [layer.keys.data_ptr() for layer in cache.layers]
     for _ in range(5):

@@ -1,0 +1,9 @@
+"""Registers the engines that run passes as graphs."""
+
+from outrider.plugins.hookspecs import Register, hookimpl
+
+
+@hookimpl
+def register_engines(register: Register) -> None:
+    register("compile", "outrider.extras.graphs.compiled:CompiledPasses")
+    register("graphs", "outrider.extras.graphs.recorded:RecordedPasses")
