@@ -62,12 +62,13 @@ class Entry:
 
     def explained(self, error: ImportError) -> OutriderError:
         """Returns why an import of the part failed: what to install, or what is broken."""
-        is_own = (error.name or "").partition(".")[0] == self.path.partition(".")[0]
+        missing = (error.name or "").partition(".")[0]
+        is_own = missing == self.path.partition(".")[0]
         if self.extra is None or is_own:
             return PluginError(f"{self.claim} can't be imported: {described(error)}")
         what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
         package = f"{self.distribution}[{self.extra}]"
-        return ConfigError(f"{what} needs {error.name}: pip install '{package}'")
+        return ConfigError(f"{what} needs {missing}: pip install '{package}'")
 
 
 @cache
