@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from outrider.extras.view.across import shared_prompts
+from outrider.extras.view.report import labels
 from outrider.lab.runs.store import flatten
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST
@@ -15,11 +16,14 @@ def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:
 
     The two with the largest speedups are chosen on every second prompt, and compared on the others:
     a figure that was chosen for being large is too large on the prompts that it was chosen by. All
-    are one Holm family. Names are such as "eagle, gamma 5". Runs are compared if they differ in
-    gamma alone and have ten finished prompts in common.
+    are one Holm family. Names are such as "eagle, gamma 5", with what else differs between the runs
+    before the gamma. Runs are compared if they differ in gamma alone and have ten finished prompts
+    in common.
     """
     comparisons = []
-    for by_gamma in _sweeps(summaries):
+    sweeps = _sweeps(summaries)
+    names = labels([next(iter(by_gamma.values())).run for by_gamma in sweeps])
+    for label, by_gamma in zip(names, sweeps, strict=True):
         first, *others = by_gamma.values()
         prompts = first.prompts
         for other in others:
@@ -41,7 +45,7 @@ def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:
                 comparisons.append(
                     Comparison(
                         "speedup",
-                        f"{name}, gamma {best}",
+                        ", ".join(filter(None, (name, label, f"gamma {best}"))),
                         f"gamma {second}",
                         able[best].statistic(name, "speedup", testing),
                         able[second].statistic(name, "speedup", testing),

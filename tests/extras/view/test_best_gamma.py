@@ -44,3 +44,14 @@ def test_a_gamma_is_chosen_on_one_half_and_tested_on_the_other(whole_run: Run) -
 def test_few_prompts_and_other_differences_choose_nothing(whole_run: Run) -> None:
     assert best_gammas([sped(whole_run, 1, 1, 8), sped(whole_run, 2, 1, 8)]) == []
     assert best_gammas([sped(whole_run, 1, 1, 16)]) == []
+
+
+def test_sweeps_are_told_apart_by_what_else_differs(whole_run: Run) -> None:
+    def sweep(turns: int) -> list[Summary]:
+        settings = {**whole_run.facts["settings"], "turns": turns}
+        run = replace(whole_run, facts={**whole_run.facts, "settings": settings})
+        return [sped(run, gamma, gamma, 16) for gamma in (1, 2)]
+
+    names = {pair.one for pair in best_gammas([*sweep(1), *sweep(2)])}
+    assert {"bigram, turns 1, gamma 1", "bigram, turns 2, gamma 1"} <= names
+    assert best_gammas([]) == []
