@@ -133,10 +133,12 @@ class Auditor:
 
     def _read_sampled(self, asked: Asked, choice: Choice, beside: Choice | None) -> None:
         rows = None if self.expected is None else self.expected.rows(asked.request, choice)
+        if rows is None:
+            return
         near = beside.tokens if beside is not None else ()
         text: list[Observation] = []
         control: list[Observation] = []
-        for position, (probs, cells) in enumerate(rows or ()):
+        for position, (probs, cells) in enumerate(rows):
             token, before = choice.tokens[position], choice.tokens[:position]
             other = near[position] if position < len(near) else None
             text.append(Observation(probs, cells, token, before, other))

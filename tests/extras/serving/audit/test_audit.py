@@ -197,7 +197,9 @@ def test_texts_are_compared_with_those_without_drafts() -> None:
     other = FaultyEngine(TARGET, seed=9)
     for fault, verdict in (("greedy for sampled neighbours", "broken"), (None, "too few texts")):
         auditor = Auditor(FaultyEngine(TARGET, fault), PROMPTS, baseline=other)
-        assert auditor.run(180).verdict == verdict
+        result = auditor.run(180)
+        assert result.verdict == verdict
+        assert all("against no drafts" in f.name or f.fault for f in result.findings)
 
 
 def test_texts_are_compared_with_the_log_probabilities_of_the_server() -> None:
