@@ -30,7 +30,9 @@ class Hierarchy(Drafter):
     faster: the name of a drafter that writes chains, its settings as {drafter: NAME, ...}, or such
         a drafter.
     ahead: how many tokens it guesses at once.
-    model, layers, and the others: of the small model, see `small_lm`.
+    model, layers: of the small model, see `small_lm`.
+    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
+        small model, as for a target.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """
