@@ -55,6 +55,8 @@ class MemoryFile:
         """
         facts = {"format": FORMAT, "drafter": self._owner, **tokens_of(target)}
         self._facts, self._lines = facts, 0
+        if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
+            raise ConfigError(f"{self._setting}: expected a file")  # a device may never end
         try:
             content = self._path.read_bytes() if self._path.exists() else b""
         except OSError as error:

@@ -190,6 +190,8 @@ def test_sums_that_no_text_has_are_one_line(row: Any, tmp_path: Path) -> None:
 def test_a_file_that_can_not_be_read_or_would_have_no_effect_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"drafter\.memory=.* can't be read: Is a directory"):
         Suffix(memory=str(tmp_path)).bind(TARGET)
+    with pytest.raises(ConfigError, match=r"drafter\.memory='/dev/zero': expected a file$"):
+        Suffix(memory="/dev/zero").bind(TARGET)
     with pytest.raises(ConfigError, match=r"drafter\.memory='a': expected none, as remember is"):
         TokenRecycling(remember=False, memory="a")
 
