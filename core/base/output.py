@@ -46,7 +46,7 @@ def named_output() -> Iterator[None]:
     if sys.stdout is None:  # it was closed by who started this process
         yield
         return
-    with redirect_stdout(_Named(sys.stdout)):  # type: ignore[type-var]
+    with redirect_stdout(_Named(sys.stdout)):
         try:
             yield
         except SystemExit as error:

@@ -3,7 +3,7 @@
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeGuard
 
 from outrider.base.errors import (
     ANY_FAULT,
@@ -75,7 +75,7 @@ def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
     raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
 
 
-def are_messages(prompt: Any) -> bool:
+def are_messages(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
     """Returns whether a prompt is a chat as people have it, a list of messages."""
     is_list = isinstance(prompt, list | tuple) and len(prompt) > 0
     return is_list and all(isinstance(item, Mapping) and {*item} >= MESSAGE for item in prompt)

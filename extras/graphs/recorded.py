@@ -109,7 +109,7 @@ def _cuda_recorder() -> Recorder:
     pools: list[Any] = []
 
     def record(run: Run) -> tuple[Any, Callable[[], object]]:
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARMING):
