@@ -118,7 +118,7 @@ class Imports(NoDraft):
 
 
 def test_a_library_that_a_part_misses_later_is_one_line(run: Any) -> None:
-    words = ("target=tabular", "prompt=[0,1]", f"drafter._target_={__name__}.Imports")
+    words = ("target=tabular", "prompt=[0,1]", f"drafter._target_={__name__}.{Imports.__name__}")
     status, _, err = run("generate", *words, "drafter=none")
     assert (status, err.count("\n")) == (1, 1)
     assert "Imports raised ModuleNotFoundError: No module named 'a_library" in err
