@@ -10,6 +10,8 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
@@ -97,8 +99,16 @@ def offer_options() -> None:
 def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     """Returns the config of a command; Hydra and OmegaConf raise errors of their own."""
     offer_options()
-    with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        return hydra_compose(command, overrides=list(overrides))
+    # A command may ask for the config of another one, and goes on with its own.
+    running, own = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_module(CONF_MODULE, version_base="1.3"):
+            return hydra_compose(command, overrides=list(overrides))
+    finally:
+        GlobalHydra.instance().hydra = running
+        if running is not None:
+            HydraConfig.instance().cfg = own
 
 
 @cache

@@ -47,6 +47,7 @@ def run_config(command: str, overrides: Sequence[str], yaml: str | None = None) 
 
     yaml: an experiment in a folder of one's own, which is then chosen.
     """
+    own = HydraConfig.instance().cfg  # of the command that runs the examples, if one does
     with TemporaryDirectory() as folder:
         words = list(overrides)
         if yaml is not None:
@@ -65,7 +66,7 @@ def run_config(command: str, overrides: Sequence[str], yaml: str | None = None) 
     except OmegaConfBaseException as error:
         raise ConfigError(explain_error(error, command, words)) from error
     finally:
-        HydraConfig.instance().cfg = None
+        HydraConfig.instance().cfg = own
 
 
 def commands() -> list[str]:

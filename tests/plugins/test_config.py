@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from hydra import initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from omegaconf.errors import ValidationError
 
@@ -222,3 +224,14 @@ def test_lenient_keeps_its_arguments() -> None:
     rule = build(node)
     assert isinstance(rule, Lenient)
     assert rule.lenience == 0.3
+
+
+def test_a_command_may_compose_the_config_of_another() -> None:
+    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        running, own = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
+        assert outrider.compose("generate", ["gamma=3"]).gamma == 3
+        assert HydraConfig.instance().cfg is own
+        with pytest.raises(ConfigError, match="gama: no such setting"):
+            outrider.compose("generate", ["gama=3"])
+        assert GlobalHydra.instance().hydra is running
+    assert GlobalHydra.instance().hydra is None

@@ -20,6 +20,13 @@ def test_fuzzing_reports_its_runs(run: Any, tmp_path: Path) -> None:
     assert report["by_target"] == {"table": 10} and "hypothesis" in report["versions"]
 
 
+def test_configs_are_composed_while_the_command_has_its_own(run: Any, tmp_path: Path) -> None:
+    run.done("fuzz", "targets=configs", "runs=20", "seconds=null", "hydra.run.dir=one")
+    report = json.loads((tmp_path / "one" / "fuzz.json").read_text())
+    assert report["texts"] > 0  # some were good
+    assert not [reason for reason in report["refused"] if "GlobalHydra" in reason]
+
+
 def test_a_failure_prints_the_command_to_repeat(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
