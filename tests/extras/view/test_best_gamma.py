@@ -46,7 +46,7 @@ def test_few_prompts_and_other_differences_choose_nothing(whole_run: Run) -> Non
     assert best_gammas([sped(whole_run, 1, 1, 16)]) == []
 
 
-def test_sweeps_are_told_apart_by_what_else_differs(whole_run: Run) -> None:
+def test_runs_of_sweeps_have_names_that_differ(whole_run: Run) -> None:
     def sweep(turns: int) -> list[Summary]:
         settings = {**whole_run.facts["settings"], "turns": turns}
         run = replace(whole_run, facts={**whole_run.facts, "settings": settings})
