@@ -51,9 +51,12 @@ def needs(entry: Entry) -> list[str]:
 
 def _weights(entry: Entry, lacking: Sequence[str]) -> list[str]:
     """Returns whether a drafter needs weights, and how they are made."""
-    takes_any = any(name in inspect.signature(entry.factory).parameters for name in WEIGHTS)
-    comes = files("outrider.drafters").joinpath("weights", entry.name).is_dir() and takes_any
-    if not comes and not any(name in WEIGHTS for name in lacking):
+    parameters = inspect.signature(entry.factory).parameters
+    comes = files("outrider.drafters").joinpath("weights", entry.name).is_dir()
+    comes = comes and any(name in parameters for name in WEIGHTS)
+    # A network on the target's states may take its weights from the target's own folder.
+    reads_states = "path" in parameters and "hidden_states" in _features(entry)
+    if not (comes or reads_states or any(name in WEIGHTS for name in lacking)):
         return []
     recipe = f"train recipe={entry.name}" if entry.name in installed().of("recipe") else ""
     where = "; ".join(filter(None, ["given for smollm2" if comes else "", recipe]))
@@ -62,14 +65,18 @@ def _weights(entry: Entry, lacking: Sequence[str]) -> list[str]:
 
 def _of_target(entry: Entry) -> list[str]:
     """Returns what the target has to offer."""
-    product = entry.product
+    product, of_target = entry.product, _features(entry)
     if product is None:
         return []
-    of_target = {need.partition(".")[0] for need in product.needs}
     if len(of_target) > 1:
         of_target.discard("model")  # the others are a transformers model's
     trees = [] if product.kind == "chain" else ["trees"]
     return [*(OF_TARGET.get(need, need) for need in sorted(of_target)), *trees]
+
+
+def _features(entry: Entry) -> set[str]:
+    """Returns what a drafter reads from the target, by `Drafter.needs`, whatever the layer."""
+    return {need.partition(".")[0] for need in getattr(entry.product, "needs", ())}
 
 
 def _settings(lacking: Sequence[str]) -> list[str]:

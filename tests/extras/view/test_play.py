@@ -151,6 +151,7 @@ def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
     assert {"none", "eagle", "bigram", "quantized"} <= offered.keys()
     assert not {"dflash", "token_recycling", "shallow_aggressive", "hydra"} & offered.keys()
     assert not {"eagle", "medusa"} & runnable("another").keys()
+    assert "mtp" not in offered  # its weights are in no folder of SmolLM2
 
 
 def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[..., Page]) -> None:
