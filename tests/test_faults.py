@@ -22,6 +22,7 @@ from outrider.drafters.random import Random
 from outrider.extras.bench import command as bench
 from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
+from outrider.lab.runs.report import Report
 
 HERE = Path(__file__).parent
 TABULAR = (
@@ -302,7 +303,7 @@ def test_bench_saves_each_run_at_its_end(
     monkeypatch.setattr(bench, "measure_runs", runs)
     config: Any = type("Config", (), {"repeats": 1, "max_new_tokens": 2})
     with pytest.raises(fault):
-        bench._measure_runs(config, {}, [[1]] * 3, tmp_path, Bar())  # type: ignore[arg-type]
+        bench._measure_runs(config, {}, [[1]] * 3, tmp_path, Bar(), reports=Report())  # type: ignore[arg-type]
     advice = bench._advice(tmp_path)
     assert advice is not None and advice.startswith(f"3 runs are in {tmp_path / bench.RUNS}")
 

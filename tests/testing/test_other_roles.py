@@ -100,11 +100,17 @@ class Fails(Report):
         raise ZeroDivisionError
 
 
+class FailsToLog(Report):
+    def log(self, figures: Any, step: int) -> None:
+        raise ZeroDivisionError
+
+
 def test_faulty_reports_are_caught() -> None:
     assert not faults(Report)
-    both = ["a_run_is_followed_to_its_end", "several_runs_are_reported"]
-    assert faults(Liar) == both
-    assert faults(Fails) == both[:1]
+    compared, logged = "a_run_is_followed_to_its_end", "a_run_that_compares_no_drafters_is_followed"
+    assert faults(Liar) == [compared, logged, "several_runs_are_reported"]
+    assert faults(Fails) == [compared]
+    assert faults(FailsToLog) == [logged]
 
 
 def test_the_reports_of_the_package_keep_the_contract(drawn_once: None) -> None:
