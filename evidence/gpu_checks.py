@@ -39,8 +39,6 @@ ARCHITECTURES = (
 FOLDERS = ("tests/contract", "tests/extras/bench", "tests/verifiers")
 GRAPHS = ("llama", "gemma3_text", "gpt2")
 TREE = ({"drafter": "small_lm", "layers": 1, "tree": "2x1"}, "without_replacement")
-ROUNDINGS = ("Float8WeightOnlyConfig", "Float8DynamicActivationFloat8WeightConfig")
-"""What torchao rounds to eight bits: weights; activations too, with a scale for each token."""
 
 Check = Callable[[torch.device, bool], str]
 """Returns what was seen; raises AssertionError for what is wrong. The flag is for a miniature."""
@@ -221,7 +219,8 @@ def rounded_weights_keep_their_texts(device: torch.device, small: bool) -> str:
     import torchao.quantization as torchao
     from torchao.core.config import config_to_dict
 
-    weights, activations = (getattr(torchao, name) for name in ROUNDINGS)
+    weights = torchao.Float8WeightOnlyConfig
+    activations = torchao.Float8DynamicActivationFloat8WeightConfig
     with tempfile.TemporaryDirectory() as folder:
         wide_heads("qwen3").bfloat16().save_pretrained(folder)
 

@@ -9,6 +9,7 @@ from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Probs, Scores, Verdict
+from outrider.verifiers.sample_match import matching
 
 Choose = Callable[[Sequence[int], Chance], int]
 """Maps the children still to be tested, and a chance, to the index of the one to test next."""
@@ -31,7 +32,8 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     then waited for once, not at each child.
     """
     if scores.sampling.greedy and choose is first:
-        return _followed(draft, likeliest(scores.logits).tolist())
+        best = likeliest(scores.logits).tolist()
+        return matching(draft, lambda node, _: best[node + 1])
     accepted: list[int] = []
     node = ROOT
     while True:
@@ -51,16 +53,6 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
             return Verdict(tuple(accepted), chance.categorical(p))
         accepted.append(chosen)
         node = chosen
-
-
-def _followed(draft: Draft, tokens: Sequence[int]) -> Verdict:
-    """Returns the path of the given tokens, of which there is one for each row of scores."""
-    accepted: list[int] = []
-    for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
-        last = accepted[-1] if accepted else ROOT
-        if parent == last and token == tokens[last + 1]:
-            accepted.append(node)
-    return Verdict(tuple(accepted), tokens[(accepted[-1] if accepted else ROOT) + 1])
 
 
 def residual(p: Probs, probs: Probs | None, token: int) -> Probs:

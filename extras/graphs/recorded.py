@@ -106,7 +106,7 @@ class Recorded:
 
 def _cuda_recorder() -> Recorder:
     """Returns a recorder of CUDA graphs that share memory for what they don't return."""
-    pools: list[Any] = []
+    pool = torch.cuda.graph_pool_handle()
 
     def record(run: Run) -> tuple[Any, Callable[[], object]]:
         stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
@@ -115,10 +115,9 @@ def _cuda_recorder() -> Recorder:
             for _ in range(WARMING):
                 run()
         torch.cuda.current_stream().wait_stream(stream)
-        pools.extend([] if pools else [torch.cuda.graph_pool_handle()])
         graph = torch.cuda.CUDAGraph()
         # What is returned is kept, so they may be replayed in any order.
-        with torch.cuda.graph(graph, pool=pools[0]):
+        with torch.cuda.graph(graph, pool=pool):
             outputs = run()
         return outputs, graph.replay
 
