@@ -20,6 +20,7 @@ from outrider.drafters.parts.trees.shapes import Chain
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 
 POOL = 7
@@ -83,7 +84,7 @@ class SelfSparse(Drafter):
     def _on_all(self, context: Context) -> Float[Tensor, "1 vocab"]:
         """Returns the logits after a text if all its tokens are kept."""
         known, heads = len(context.tokens) - 1, context.features["keys.0"].shape[1]
-        everything = torch.arange(known, device=self._model.device).expand(heads, -1)
+        everything = torch.arange(known, device=home(self._model)).expand(heads, -1)
         cache = self._cache(context, known, lambda _: everything)
         return self._logits(cache, context.tokens[-1], known)
 
@@ -106,7 +107,7 @@ class SelfSparse(Drafter):
 
     def _logits(self, cache: GrowingCache, token: int, position: int) -> Float[Tensor, "1 vocab"]:
         """Appends a token to a cache, and returns the logits after it."""
-        device = self._model.device
+        device = home(self._model)
         # The token sees the whole cache, though its position is far beyond the cache's end.
         length = int(cache.get_seq_length()) + 1
         mask = torch.zeros((1, 1, 1, length), dtype=self._model.dtype, device=device)
@@ -138,7 +139,7 @@ class SelfSparse(Drafter):
     def _picks(self, context: Context, known: int) -> Callable[[int], Int[Tensor, "heads kept"]]:
         """Returns a function from a layer to the tokens that each of its heads keeps."""
         heads = context.features["keys.0"].shape[1]
-        device = self._model.device
+        device = home(self._model)
         first = min(self._sink, known)
         last = max(first, known - self._window)
         ends = [*range(first), *range(last, known)]
@@ -171,7 +172,7 @@ class SelfSparse(Drafter):
                     for name in ("keys", "values")
                 )
                 cache.update(keys.to(self._model.dtype), values.to(self._model.dtype), layer)
-            ids = torch.tensor([context.tokens[start:length]], device=self._model.device)
+            ids = torch.tensor([context.tokens[start:length]], device=home(self._model))
             heads = context.features["keys.0"].shape[1]
             self._weights = [
                 _averaged(weights[0, :, :, :start], heads)

@@ -22,6 +22,7 @@ from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import depth, some_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
@@ -156,7 +157,7 @@ class Swift(RememberingDrafter["Past"]):
         """Returns how many tokens of a text the target predicts without some layers."""
         if len(text) < 2:
             return 0
-        ids = torch.tensor([text], device=self._model.device)
+        ids = torch.tensor([text], device=home(self._model))
         inputs = PassInput(ids[:, :-1], len(text) - 1)
         logits = run_pass(self._without(skipped), GrowingCache(), inputs).logits
         return int((logits.argmax(-1) == ids[:, 1:]).sum())

@@ -18,7 +18,7 @@ from outrider.base.pretrained import Model
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
-from outrider.targets.passes.placement import is_offloaded
+from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 
@@ -60,9 +60,9 @@ def kept_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
 
 def _key(model: Model, start: Sequence[int]) -> str:
     """Returns a hash of all that decides a result."""
-    device = str(model.device.type)
+    device = home(model).type
     if device == "cuda":
-        device = torch.cuda.get_device_name(model.device)
+        device = torch.cuda.get_device_name(home(model))
     settings = [
         f"{type(model).__module__}.{type(model).__qualname__}",
         model.config.to_json_string(),

@@ -23,6 +23,7 @@ from outrider.extras.batches.sessions import (
 from outrider.extras.batches.turns import Turn, without_end
 from outrider.targets.passes.encoded import EncodedCache, decoder_start
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
 
@@ -168,7 +169,7 @@ def write_encoded(
     longest = context_window(model)
     limit = max_new_tokens if longest is None else min(max_new_tokens, longest - len(start))
     cache, running = EncodedCache(model, sources), list(range(len(sources)))
-    ids = torch.tensor([start] * len(sources), device=model.device)
+    ids = torch.tensor([start] * len(sources), device=home(model))
     while running:
         rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
         for number, logits in zip(running, rows, strict=True):
@@ -179,9 +180,9 @@ def write_encoded(
             if len(texts[number]) < limit and texts[number][-1] not in eos
         ]
         if 0 < len(active) < len(running):
-            cache.batch_select_indices(torch.tensor(active, device=model.device))
+            cache.batch_select_indices(torch.tensor(active, device=home(model)))
         running = [running[row] for row in active]
-        ids = torch.tensor([[texts[number][-1]] for number in running], device=model.device)
+        ids = torch.tensor([[texts[number][-1]] for number in running], device=home(model))
     return texts
 
 

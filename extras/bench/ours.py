@@ -26,6 +26,7 @@ from outrider.plugins.config import build
 from outrider.targets.passes.cached_model import refuse_encoder
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 from outrider.verifiers.token import Token
 
@@ -177,7 +178,7 @@ def batch_speed(
 def _weight_bytes(target: Target) -> int:
     """Returns the bytes of the matrices that a pass over a single token multiplies with."""
     with target.computing(), torch.no_grad(), ByteCounter() as read:
-        ids = torch.tensor([[TOKEN]], device=target.model.device)
+        ids = torch.tensor([[TOKEN]], device=home(target.model))
         run_pass(target.model, GrowingCache(), PassInput(ids, 1))
     return read.bytes
 

@@ -8,6 +8,7 @@ import torch
 from outrider.base.pretrained import Model
 from outrider.extras.graphs.static_cache import uncompiled
 from outrider.extras.graphs.static_passes import Passes, StaticPasses
+from outrider.targets.passes.placement import home
 
 GRAPHS = 64
 """How many graphs a process may make."""
@@ -32,7 +33,7 @@ class CompiledPasses(StaticPasses):
     def faster(self, model: Model) -> Passes:
         if self._compiler is not None:
             return self._compiler(uncompiled(model))
-        mode = "reduce-overhead" if model.device.type == "cuda" else "default"
+        mode = "reduce-overhead" if home(model).type == "cuda" else "default"
         return torch.compile(uncompiled(model), fullgraph=True, dynamic=False, mode=mode)
 
     def trial(self, model: Model) -> Passes:

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from outrider.base.pretrained import Model
 from outrider.extras.graphs.static_cache import uncompiled
 from outrider.extras.graphs.static_passes import Passes, StaticPasses
+from outrider.targets.passes.placement import home
 
 PLACES = 4
 """How many texts at once have recordings of their own."""
@@ -48,8 +49,8 @@ class RecordedPasses(StaticPasses):
         self._recorder = recorder
 
     def refusal(self, model: Model) -> str:
-        if self._recorder is None and model.device.type != "cuda":
-            return f"CUDA graphs are recorded on a GPU, and the model is on {model.device.type}"
+        if self._recorder is None and home(model).type != "cuda":
+            return f"CUDA graphs are recorded on a GPU, and the model is on {home(model).type}"
         return super().refusal(model)
 
     def faster(self, model: Model) -> Passes:

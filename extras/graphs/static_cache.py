@@ -16,6 +16,7 @@ from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument, takes
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.tree_mask import additive_mask
 from outrider.targets.passes.windows import layer_masks
 
@@ -89,11 +90,17 @@ class _Buffers(Cache):
         self.reserved = 0
         super().__init__(layer_class_to_replicate=partial(_BufferLayer, self))  # type: ignore[arg-type]
 
+    @property
+    def made(self) -> list[_BufferLayer]:
+        """Returns the layers that the first pass has made."""
+        layers: Any = self.layers
+        made: list[_BufferLayer] = layers
+        return made
+
     def clear(self) -> None:
         """Forgets a text, so that nothing of it, not even what is no number, reaches the next."""
-        layers: Any = self.layers
         with torch.inference_mode():
-            for layer in layers:
+            for layer in self.made:
                 for buffer in layer.buffers:
                     buffer.zero_()
 
@@ -119,15 +126,15 @@ class StaticCache(PassCache):
     def __init__(self, model: Model, run: Callable[..., Any]) -> None:
         self._model, self._run, self._length = model, run, 0
         free = _free.setdefault(model, [])
-        self._buffers = free.pop() if free else _Buffers(model.device)
+        self._buffers = free.pop() if free else _Buffers(home(model))
         finalize(self, _release, self._buffers, free).atexit = False
 
     @property
     def layers(self) -> list[_Layer]:
         """Returns the keys and values of each layer, as transformers' caches do."""
-        known: Any = self._buffers.layers
         return [
-            _Layer(*(buffer[:, :, : self._length] for buffer in layer.buffers)) for layer in known
+            _Layer(*(buffer[:, :, : self._length] for buffer in layer.buffers))
+            for layer in self._buffers.made
         ]
 
     def get_seq_length(self) -> int:
@@ -139,10 +146,9 @@ class StaticCache(PassCache):
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         start = self._length - count
         indices = torch.tensor(
-            [start + row for row in rows], dtype=torch.long, device=self._model.device
+            [start + row for row in rows], dtype=torch.long, device=home(self._model)
         )
-        known: Any = self._buffers.layers
-        for layer in known:
+        for layer in self._buffers.made:
             for grown in layer.grown:
                 grown.retain_rows(start, indices)
         self._length = start + len(rows)
@@ -159,7 +165,7 @@ class StaticCache(PassCache):
         is_compiled = self._length > 0 and any(size >= count for size in sizes)
         size = next(size for size in sizes if size >= count) if is_compiled else count
         capacity = self._reserve(self._length + size)
-        slots = torch.arange(self._length, self._length + size, device=self._model.device)
+        slots = torch.arange(self._length, self._length + size, device=home(self._model))
         self._buffers.slots = slots
         positions = slots[None].clone()
         if inputs.positions is not None:
@@ -192,11 +198,11 @@ class StaticCache(PassCache):
 
     def _reserve(self, tokens: int) -> int:
         """Makes room for at least `tokens` tokens in every layer; returns how many there is for."""
-        known: Any = self._buffers.layers
-        for layer in known:
+        layers = self._buffers.made
+        for layer in layers:
             layer.reserve(tokens)
         self._buffers.reserved = tokens
-        return int(known[0].buffers[0].shape[2]) if known else tokens + CAPACITY
+        return int(layers[0].buffers[0].shape[2]) if layers else tokens + CAPACITY
 
 
 def _release(buffers: _Buffers, free: list[_Buffers]) -> None:

@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
+from typing import Any, ClassVar, final
+from weakref import ref
 
 import torch
 from torch import nn
@@ -16,6 +16,7 @@ from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassCache, PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.self_test import self_test
@@ -27,7 +28,32 @@ FIXED = ("sdpa", "eager")
 Passes = Callable[..., Any]
 """A function of passes, such as `uncompiled` returns."""
 
-_graphs: "WeakKeyDictionary[nn.Module, Passes]" = WeakKeyDictionary()
+_NOTE = "_outrider_graphs"
+"""The attribute of a model that holds its graphs; they hold the model, so both go together."""
+
+
+@final
+class _Graphs:
+    """The graphs of one model. Its copies have this note too, and run by their modules.
+
+    Copied deeply or pickled, it is empty: recorded graphs can't be copied, and are of no use there.
+    """
+
+    def __init__(self, model: Model | None = None, passes: Passes | None = None) -> None:
+        self._model, self._passes = model and ref(model), passes
+
+    def __reduce__(self) -> tuple[type["_Graphs"], tuple[()]]:
+        return _Graphs, ()
+
+    def of(self, model: nn.Module) -> Passes | None:
+        """Returns a model's graphs; None for a copy of the model that they were made for."""
+        return self._passes if self._model and self._model() is model else None
+
+
+def _graphs(model: nn.Module) -> Passes | None:
+    """Returns a model's graphs, None if it has none of its own."""
+    note: _Graphs | None = model.__dict__.get(_NOTE)
+    return note and note.of(model)
 
 
 class StaticPasses(Engine):
@@ -69,23 +95,22 @@ class StaticPasses(Engine):
                 f"optimize={self.name!r}: expected none, since {type(model).__name__} is not"
                 f" static: over a cache of fixed size its passes have {reason}"
             )
-        _graphs[model] = self.faster(model)
+        model.__dict__[_NOTE] = _Graphs(model, self.faster(model))
 
     def new_cache(self, model: Model) -> GrowingCache | PassCache:
-        if model not in _graphs:
-            return super().new_cache(model)
-        return StaticCache(model, _graphs[model])
+        passes = _graphs(model)
+        return super().new_cache(model) if passes is None else StaticCache(model, passes)
 
     def layout(self, model: nn.Module) -> str:
-        return self.name if model in _graphs else super().layout(model)
+        return super().layout(model) if _graphs(model) is None else self.name
 
     def can_repeat_test(self, model: Model) -> bool:
-        return model not in _graphs
+        return _graphs(model) is None
 
 
 def _is_not_static(model: Model, passes: Passes) -> str:
     """Returns what passes over a cache of fixed size have; "" if they are right, and one graph."""
-    ids = torch.tensor([ordinary_tokens(model, 5)], device=model.device)
+    ids = torch.tensor([ordinary_tokens(model, 5)], device=home(model))
     try:
         expected = run_pass(model, GrowingCache(), PassInput(ids, 2)).logits[0]
         cache = StaticCache(model, passes)

@@ -24,6 +24,7 @@ from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states
 
 IDLE = timedelta(days=30)
@@ -239,4 +240,4 @@ def _follow(model: Model, orders: Any) -> None:
 
 @torch.no_grad()
 def _run(model: Model, order: Order, cache: GrowingCache) -> Pass:
-    return run_modules(model, cache, order.inputs.to(model.device))
+    return run_modules(model, cache, order.inputs.to(home(model)))

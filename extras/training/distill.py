@@ -22,6 +22,7 @@ from outrider.extras.training.states import Batch, sample_positions
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.placement import home
 
 
 @final
@@ -99,7 +100,7 @@ def starting_student(target: Target, model: str | None, layers: int) -> Any:
         loaded, _ = load(model, dtype, "auto")
         return loaded
     short: Any = first_layers(target.model, layers)
-    student = type(short)(short.config).to(target.model.device, target.model.dtype)
+    student = type(short)(short.config).to(home(target.model), target.model.dtype)
     student.load_state_dict(short.state_dict(), strict=False)  # leaves out the later layers
     for table in (student.get_input_embeddings(), student.get_output_embeddings()):
         table.requires_grad_(False)

@@ -19,6 +19,7 @@ from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.states import BEST, Examples, states_of
 from outrider.targets.passes.cached_model import HIDDEN, state_number
 from outrider.targets.passes.first_layers import last_norm
+from outrider.targets.passes.placement import home
 
 FOLDER = "hidden_states"
 """Where the files are in the folder of a data set."""
@@ -119,7 +120,7 @@ def write_state_file(target: Target, ids: list[int], layers: Sequence[int], path
     listen: Callable[..., None] = lambda _, inputs: before_norm.append(inputs[0])
     handle = last_norm(model).register_forward_pre_hook(listen)
     try:
-        row = torch.tensor([ids], device=model.device)
+        row = torch.tensor([ids], device=home(model))
         states = model.get_decoder()(row, output_hidden_states=True, use_cache=False).hidden_states
     finally:
         handle.remove()

@@ -22,6 +22,7 @@ from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.cached_model import state_number
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home
 from outrider.targets.passes.run_pass import run_pass
 
 SHARD = 32
@@ -140,7 +141,7 @@ def _compute_states(
 def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str, Tensor]:
     """Returns a target's states along a text, by name, and as "best" its likeliest tokens."""
     layers = {name: state_number(name) for name in names}
-    row = torch.tensor([ids], device=target.model.device)
+    row = torch.tensor([ids], device=home(target.model))
     inputs = PassInput(row, row.shape[1], states=set(layers.values()))
     output = run_pass(target.model, GrowingCache(), inputs)
     states = {name: output.states[index][0].cpu().contiguous() for name, index in layers.items()}

@@ -18,6 +18,7 @@ from outrider.contract.target import Target
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import code_version
 from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.placement import home
 
 FORMAT = 2
 """The version of the cache; texts under another are not read."""
@@ -117,7 +118,7 @@ def _passes(target: Target) -> list[str]:
     if model is None:
         return []
     attention = str(getattr(model.config, "_attn_implementation", None))
-    return [str(model.dtype), model.device.type, attention, engine_of(model).layout(model)]
+    return [str(model.dtype), home(model).type, attention, engine_of(model).layout(model)]
 
 
 def _cache_path(folder: Path, key: str) -> Path:

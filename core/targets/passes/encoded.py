@@ -14,6 +14,7 @@ from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.placement import home
 
 
 def has_encoder(model: Model) -> bool:
@@ -56,9 +57,9 @@ class EncodedCache(PassCache):
         self._model: Any = model
         longest = max(map(len, sources))
         padded = [[*source, *[0] * (longest - len(source))] for source in sources]
-        self._ids = torch.tensor(padded, device=model.device)
-        lengths = torch.tensor([len(source) for source in sources], device=model.device)
-        positions = torch.arange(longest, device=model.device)
+        self._ids = torch.tensor(padded, device=home(model))
+        lengths = torch.tensor([len(source) for source in sources], device=home(model))
+        positions = torch.arange(longest, device=home(model))
         self._source_mask = (positions[None] < lengths[:, None]).long()
         self._own = GrowingCache()
         self._both = EncoderDecoderCache(self._own, GrowingCache())

@@ -9,6 +9,7 @@ from torch import Tensor
 from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.placement import home
 
 
 @torch.no_grad()
@@ -34,7 +35,7 @@ def attention_weights(
 def shows_attention(model: Model) -> bool:
     """Returns whether each of a model's layers shows what it attends to, tested on two tokens."""
     size = int(model.config.get_text_config().vocab_size)
-    ids = torch.tensor([[size // 2, size // 3]], device=model.device)
+    ids = torch.tensor([[size // 2, size // 3]], device=home(model))
     try:
         weights = attention_weights(model, GrowingCache(), ids)
     except Exception:  # noqa: BLE001  a model may refuse it in any way

@@ -4,7 +4,10 @@ The graphs come from a compiler that runs anywhere; a GPU adds only speed.
 """
 
 import copy
+import gc
 import math
+import pickle
+import weakref
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from outrider.extras.graphs.compiled import CompiledPasses
 from outrider.extras.graphs.recorded import Recorded, RecordedPasses
 from outrider.extras.graphs.static_cache import StaticCache
 from outrider.targets.passes.engine import note_engine
+from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.transformers import TransformersTarget
@@ -207,6 +211,30 @@ def test_recorded_passes_write_the_texts_of_modules(name: str) -> None:
         )
     assert texts[0] == texts[1]
     assert 0 < len(records) <= 6  # the trial's, then one a size of pass, for both texts
+
+
+def replayed(function: Any) -> Any:
+    return Recorded(function, again)
+
+
+def test_a_model_that_has_run_is_freed_and_its_copies_run_by_modules(llama: Any) -> None:
+    engine, model = RecordedPasses(replayed), llama(num_hidden_layers=2)
+    engine.prepare(model)
+    note_engine(model, engine)
+    copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    texts = []
+    for each in (model, *copies):
+        target = TransformersTarget(each)
+        rounds = decode(target, PromptLookup(), Token(), [3, 4, 3], gamma=2, max_new_tokens=9)
+        texts.append([round.tokens for round in rounds])
+        expected = StaticCache if each is model else GrowingCache
+        assert isinstance(new_cache(each), expected)
+        assert engine.layout(each) == ("graphs" if each is model else "plain")
+    assert all(text == texts[0] for text in texts)
+    gone = weakref.ref(model)
+    del model, each, target, copies[0]  # the shallow copy, whose tensors are the model's own
+    gc.collect()
+    assert gone() is None
 
 
 def test_graphs_want_a_gpu(llama: Any) -> None:

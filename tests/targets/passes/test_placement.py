@@ -7,6 +7,7 @@ import pytest
 from accelerate.hooks import AlignDevicesHook, add_hook_to_module
 from tiny.drafters import tokens_of
 
+import outrider
 from outrider import ConfigError, TargetError, decode
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import make
@@ -109,3 +110,12 @@ def test_weights_that_are_nowhere_are_one_line(llama: Any, part: str) -> None:
     target = TransformersTarget(whole)
     with pytest.raises(ConfigError, match=f"small_lm: {line}"):
         decode(target, SmallLM(model), Token(), [3, 4])
+
+
+def test_no_part_takes_the_device_of_the_first_weight_for_that_of_the_input() -> None:
+    """It is torch's meta device where that weight is on the disk."""
+    root = Path(outrider.__file__).parent
+    folders = [root, *(root.parent / name for name in ("drafters", "extras", "verifiers"))]
+    files = {path for folder in folders for path in folder.rglob("*.py")}
+    using = {path.name for path in files if "model.device" in path.read_text()}
+    assert using == {"placement.py"}
