@@ -1,6 +1,7 @@
 """PromptLookup: copies what followed an earlier occurrence of the text's last tokens."""
 
 import copy
+from functools import reduce
 from typing import ClassVar, Self, final
 
 from outrider.base.bounds import Count, checked
@@ -8,9 +9,10 @@ from outrider.base.errors import require
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
+from outrider.drafters.parts.texts.suffix_automaton import ROOT, SuffixAutomaton
 
 KEY = 8
-"""Matches of up to so many tokens are looked up at once; longer ones are looked for among them."""
+"""Matches of up to so many tokens are looked up in tables, one for each number of tokens."""
 
 
 @final
@@ -45,7 +47,7 @@ class PromptLookup(Drafter):
     def __init__(self, max_n: int = 3, min_n: Count = 1, newest: bool = True) -> None:
         require(max_n >= min_n, "drafter.max_n", max_n, f"a whole number of at least min_n={min_n}")
         self._max_n, self._min_n = max_n, min_n
-        self._sizes = range(min(max_n, KEY), min_n - 1, -1)
+        self._sizes = range(max_n, min_n - 1, -1) if max_n <= KEY else range(0)
         self._newest = newest
         self._forget()
 
@@ -55,8 +57,8 @@ class PromptLookup(Drafter):
         self._ids: list[int] = []  # of the source, then of the text
         # For each n, the position after an occurrence of n tokens.
         self._after: dict[int, dict[tuple[int, ...], int]] = {n: {} for n in self._sizes}
-        # For matches of more than `KEY` tokens, the positions after each occurrence of so many.
-        self._places: dict[tuple[int, ...], list[int]] = {}
+        # For matches of more than `KEY` tokens: all but the last token, and the longest match.
+        self._phrases, self._matched = SuffixAutomaton(), (ROOT, 0)
 
     def open(self) -> Self:
         text = copy.copy(self)
@@ -110,40 +112,35 @@ class PromptLookup(Drafter):
                         self._after[n][before] = position
                     else:
                         self._after[n].setdefault(before, position)
-            if self._max_n > KEY <= position:
-                key = tuple(self._ids[position - KEY : position])
-                self._places.setdefault(key, []).append(position)
+        for position in range(known, len(self._ids) if self._max_n > KEY else 0):
+            self._phrases.extend(self._ids[max(position - 1, 0) : position])
+            state, length = self._matched
+            if length == self._max_n:
+                self._phrases.note_end(self._phrases.cut(state, length))
+            self._matched = self._longer(self._matched, self._ids[position])
         self._text = text
+
+    def _longer(self, match: tuple[int, int], token: int) -> tuple[int, int]:
+        """Returns the longest match of up to max_n tokens after one more token."""
+        state, length = self._phrases.step(self._phrases.cut(*match), match[1], token)
+        length = min(length, self._max_n)
+        return self._phrases.cut(state, length), length
 
     def _match(self, written: list[int]) -> int | None:
         """Returns the position after the longest match of the last tokens, None without a match.
 
         written: the draft so far, which follows the text.
         """
-        longest = self._longest(written)
-        if longest is not None:
-            return longest
+        if self._max_n > KEY:
+            state, length = reduce(self._longer, written, self._matched)
+            if length < self._min_n:
+                return None
+            if not self._newest:
+                return self._phrases.first_end(state)
+            return self._phrases.newest_end(state, is_noted=length == self._max_n)
         for n in self._sizes:
             if n < len(self._ids):
                 position = self._after[n].get(tuple((self._ids[-n:] + written)[-n:]))
                 if position is not None:
                     return position
         return None
-
-    def _longest(self, written: list[int]) -> int | None:
-        """Returns the position after the longest match of more than `KEY` tokens, None without."""
-        most = min(self._max_n, len(self._ids) - 1)
-        if most <= KEY:
-            return None
-        last = (self._ids[-most:] + written)[-most:]
-        places = self._places.get(tuple(last[-KEY:]), [])
-        length, found = max(KEY, self._min_n - 1), None
-        for position in reversed(places) if self._newest else places:
-            reach, matched = min(most, position), KEY
-            while matched < reach and self._ids[position - matched - 1] == last[-matched - 1]:
-                matched += 1
-            if matched > length:
-                length, found = matched, position
-                if length == most:
-                    break
-        return found

@@ -41,11 +41,11 @@ class ShallowAggressive(Drafter):
         assert context.source is not None
         try:
             self._follow(context.tokens, context.source)
+            # The text begins with the decoder's start token, which is not part of the copy.
+            position = self._phrases.only_end(self._match[0]) if self._left else len(self._text) - 1
         except BaseException:
             self._start_over(Tokens([]))  # an interruption leaves a wrong automaton
             raise
-        # The text begins with the decoder's start token, which is not part of the copy.
-        position = self._phrases.only_end(self._match[0]) if self._left else len(self._text) - 1
         while position is not None and position < len(self._source) and pen.open:
             pen.write(self._source[position])
             position += 1

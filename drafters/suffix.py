@@ -70,16 +70,12 @@ class Suffix(RememberingDrafter["Past"]):
             return
         try:
             self._follow(context.tokens, context.source)
+            own = self._draft(self._own, *self._own.repeated(), pen.gamma)
         except BaseException:
             self._start_over(None)  # an interruption leaves a wrong automaton
             raise
-        matches = (
-            (self._own, *self._own.repeated()),
-            (self._past.texts, self._match.state, self._match.length),
-        )
-        drafts = [self._draft(*match, pen.gamma) for match in matches]
-        _, tokens = max(drafts, key=lambda draft: draft[0])
-        for token in tokens:
+        past = self._draft(self._past.texts, self._match.state, self._match.length, pen.gamma)
+        for token in max(own, past, key=lambda draft: draft[0])[1]:
             if not pen.open:
                 return
             pen.write(token)
@@ -139,6 +135,7 @@ class Past(TextMemory):
     def learn(self, entry: list[int]) -> None:
         try:
             self._add(entry)
+            self.texts.count(ROOT)  # all that may be asked for, since threads share it from now on
         except BaseException:
             self._empty()  # an interruption leaves a wrong automaton
             raise

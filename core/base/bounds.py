@@ -181,7 +181,8 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
         @wraps(made)
         def call(*arguments: Any, **named: Any) -> Any:
             if is_closed and (unknown := next((n for n in named if n not in single), None)):
-                raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {nearest(unknown, single)}")
+                known = nearest(unknown, single - {"self"})
+                raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {known}")
             of_name = tests()
             for name, value in (*zip(places, arguments, strict=False), *named.items()):
                 if name in of_name and not of_name[name](value):

@@ -105,6 +105,22 @@ def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None
     assert growth(remembered, 20) < 2.6
 
 
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("name", DRAFTERS)
+def test_twice_the_drafts_of_a_text_take_about_twice_the_work(name: str, text: str) -> None:
+    def drafts(size: int) -> Callable[[], object]:
+        drafter, tokens = DRAFTERS[name](), [2, *TEXTS[text](2 * size)]
+        target = EDITED if drafter.needs else TARGET
+        source = Tokens(tokens) if drafter.needs else None
+        drafter.bind(target)
+        settings = {"gamma": 4, "sampling": Sampling()}
+        contexts = [Context(Tokens(tokens[:end]), source) for end in range(size, 2 * size, 5)]
+        return lambda: [write_draft(drafter, target, each, **settings) for each in contexts]
+
+    drafts(10)()
+    assert growth(drafts, 100) < 2.6
+
+
 UNLIMITED = {"token_recycling"}
 """Its memory has a row for each token of the vocabulary, at most."""
 
