@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
@@ -32,9 +33,10 @@ EXPECTED: dict[str, Any] = {"use_sliding_window": False}
 class EagleNetwork(FeatureNetwork):
     """Fuses state and token, and runs them through one layer (2401.15077, section 3.1).
 
-    The tensors are those of SafeAILab's EAGLE-1 and EAGLE-2. Embeddings and head are the target's.
+    The tensors are those of SafeAILab's EAGLE-1 and EAGLE-2. The head is the target's.
 
     config: the sizes of the layer. Defaults to those of the target's own layers.
+    words: its embeddings. Defaults to the target's.
     bias: whether the fusion has one; some of SafeAILab's checkpoints don't.
     """
 
@@ -47,6 +49,7 @@ class EagleNetwork(FeatureNetwork):
         vocabulary: Vocabulary,
         *,
         config: LayerConfig | None = None,
+        words: Float[Tensor, "vocab width"] | None = None,
         bias: bool = True,
     ) -> None:
         super().__init__()
@@ -57,7 +60,8 @@ class EagleNetwork(FeatureNetwork):
         self.self_attn: Attention = Attention(config)
         self.post_attention_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp: FeedForward = FeedForward(config)
-        self._embedding = weights.embedding(target).detach()
+        self._words = words
+        self._embedding = weights.embedding(target).detach() if words is None else words
         self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
             target, vocabulary
         )
@@ -76,13 +80,14 @@ class EagleNetwork(FeatureNetwork):
         decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
         require_known(folder, config, decoder, family="eagle", own={"bias"}, expected=EXPECTED)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        tensors.pop("embed_tokens.weight", None)  # SafeAILab's copy of the target's embeddings
+        words = weights.own_embedding(tensors, file, target)
         return cls.with_tensors(
             checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
             file,
             target,
             vocabulary,
             config=speculators.layer_sizes(decoder),
+            words=words,
             bias=bool(config.get("bias", True)),
         )
 
@@ -92,6 +97,7 @@ class EagleNetwork(FeatureNetwork):
             name if name.startswith("fc.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
+        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
         config = {**weights.target_sizes(target)}
         checkpoint.write_checkpoint(
             folder, tensors | self.vocabulary.tensors(), config, torch.float16

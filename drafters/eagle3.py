@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
@@ -32,15 +33,21 @@ class Eagle3Network(FeatureNetwork):
 
     Its output is fed back to it, and the head reads the output through a norm; in EAGLE-3.1 the
     normed output is fed back. The tensors are those of SafeAILab's EAGLE-3, and of the speculators
-    library for the norms that only some networks have. The embeddings are the target's.
+    library for the norms that only some networks have.
 
     config: Defaults to the sizes of the target's own layers.
+    words: its embeddings. Defaults to the target's.
     """
 
     family = "eagle3"
 
     def __init__(
-        self, target: Target, vocabulary: Vocabulary, *, config: Eagle3Config | None = None
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        config: Eagle3Config | None = None,
+        words: Float[Tensor, "vocab width"] | None = None,
     ) -> None:
         super().__init__()
         own = target.model.config.get_text_config()
@@ -56,7 +63,8 @@ class Eagle3Network(FeatureNetwork):
         self.layer: FusionLayer = FusionLayer(sizes, norm_first=norms.first, normed=norms.heads)
         self.norm: RMSNorm = RMSNorm(width, eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
-        self._embedding = weights.embedding(target).detach()
+        self._words = words
+        self._embedding = weights.embedding(target).detach() if words is None else words
 
     def states(self, features: Sequence[State]) -> State:
         if self.config.norms.apart:
@@ -79,16 +87,14 @@ class Eagle3Network(FeatureNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = Eagle3Config.read(folder, target)
-        file, tensors, vocabulary = weights.read_tensors(
-            folder, target.vocab_size, speculators.take_vocabulary
-        )
-        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
+        file, tensors, vocabulary = speculators.read_tensors(folder, target)
+        words = weights.own_embedding(tensors, file, target)
         tensors = checkpoint.replace_prefixes(
             tensors, {"midlayer.": "layer.", "layers.0.": "layer."}
         )
         norms = replace(config.norms, heads="layer.self_attn.q_norm.weight" in tensors)
         config = replace(config, norms=norms)
-        return cls.with_tensors(tensors, file, target, vocabulary, config=config)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, words=words)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
@@ -98,6 +104,7 @@ class Eagle3Network(FeatureNetwork):
         config |= {speculators.LAYERS_KEY: list(self.config.layers), **self.config.norms.stored()}
         tensors = checkpoint.replace_prefixes(self.state_dict(), {"layer.": "layers.0."})
         tensors |= speculators.vocabulary_tensors(self.vocabulary)
+        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 
@@ -118,8 +125,8 @@ class Eagle3(FeatureDrafter[Eagle3Network]):
         super().__init__(Eagle3Network, path, tree)
         self._layers: tuple[int, ...] | None = LOWEST
         if path != weights.UNTRAINED:
-            config = checkpoint.read_config(weights.folder("eagle3", path))
-            self._layers = speculators.layers_read(config)
+            folder = weights.folder("eagle3", path)
+            self._layers = speculators.layers_read(folder, checkpoint.read_config(folder))
         # The default depends on the target, so that it is known only in `bind`.
         self.needs: frozenset[str] = frozenset({"model", *state_names(self._layers or ())})
 

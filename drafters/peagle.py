@@ -23,9 +23,6 @@ from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
-OWN_WORDS = "embed_tokens.weight"
-"""The tensor of a network's own embeddings, if it has any."""
-
 
 @final
 class PEagleNetwork(TrainedNetwork):
@@ -35,12 +32,18 @@ class PEagleNetwork(TrainedNetwork):
     have a learned state instead. The tensors are those of the speculators library's P-EAGLE.
 
     config: Defaults to one layer with the sizes of the target's own.
+    words: its embeddings. Defaults to the target's.
     """
 
     family = "peagle"
 
     def __init__(
-        self, target: Target, vocabulary: Vocabulary, *, config: PEagleConfig | None = None
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        config: PEagleConfig | None = None,
+        words: Float[Tensor, "vocab width"] | None = None,
     ) -> None:
         super().__init__()
         config = config or PEagleConfig.like(target)
@@ -56,10 +59,8 @@ class PEagleNetwork(TrainedNetwork):
         self.layers: Any = nn.ModuleList([first, *others])
         self.norm: RMSNorm = RMSNorm(width, config.sizes.rms_norm_eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
-        self.embed_tokens: nn.Embedding | None = None
-        if config.own_words:
-            self.embed_tokens = nn.Embedding(target.vocab_size, width)
-        self._embedding = weights.embedding(target).detach()
+        self._words = words
+        self._embedding = weights.embedding(target).detach() if words is None else words
 
     def states(self, features: Sequence[States], masks: int) -> States:
         """Returns the input states of some tokens, and of masks after them.
@@ -75,9 +76,9 @@ class PEagleNetwork(TrainedNetwork):
         self, states: States, tokens: Ids, positions: Ids, sees: Sees, caches: LayerCaches
     ) -> States:
         """Returns the state after each token or mask."""
-        table = self._embedding if self.embed_tokens is None else self.embed_tokens.weight
         fusion, *others = zip(self.layers, caches.of_layer, strict=True)
-        x: Tensor = fusion[0](embedding(tokens, table), states, positions, sees, fusion[1])
+        words = embedding(tokens, self._embedding)
+        x: Tensor = fusion[0](words, states, positions, sees, fusion[1])
         for layer, cache in others:
             x = layer(x, positions, sees, cache)
         return x
@@ -91,23 +92,22 @@ class PEagleNetwork(TrainedNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = PEagleConfig.read(folder)
         speculators.require_fit(folder, config.sizes, config.mask, target)
-        file, tensors, vocabulary = weights.read_tensors(
-            folder, target.vocab_size, speculators.take_vocabulary
-        )
+        file, tensors, vocabulary = speculators.read_tensors(folder, target)
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
+        words = weights.own_embedding(tensors, file, target)
         if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
         config = replace(
             config,
             layers=config.layers or default_layers(target),
             normed="layers.0.self_attn.q_norm.weight" in tensors,
-            own_words=OWN_WORDS in tensors,
         )
-        return cls.with_tensors(tensors, file, target, vocabulary, config=config)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, words=words)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
         tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
+        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
         config = self.config.stored(target, len(self.vocabulary))
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 

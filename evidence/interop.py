@@ -79,8 +79,8 @@ def compared(folder: Path, target: Any, inputs: dict[str, torch.Tensor]) -> tupl
         network = NETWORKS.get(family, DFlashNetwork).read_checkpoint(folder, target)
     except ConfigError as error:
         reason = str(error).removeprefix(f"{folder}: ").partition(": expected")[0]
-        entries = json.loads((folder / "config.json").read_text())
-        return f"refused: {reason}", reason.partition("=")[0] in entries
+        named = f'"{reason.partition("=")[0]}"'
+        return f"refused: {reason}", named in (folder / "config.json").read_text()
     right = load_file(folder / "outputs.safetensors")
     own = outputs(network, list(inputs["states"].chunk(3, dim=-1)), inputs["tokens"])
     exact = [right[str(step)] for step in range(len(own))]

@@ -61,7 +61,7 @@ def save(root: Path, name: str, family: str, kind: str, decoder: Any, **entries:
     model = getattr(module, f"{NAMES[family]}DraftModel")(config=config).eval()
     for tensor_name, tensor in model.named_parameters():
         if tensor_name != "embed_tokens.weight":  # which becomes the target's
-            torch.nn.init.normal_(tensor, std=0.3)
+            torch.nn.init.normal_(tensor, std=0.1 if family == "xpress" else 0.3)  # six rounds
     if config.draft_vocab_size < SIZE:
         ids = torch.arange(0, SIZE, SIZE // KNOWN)
         model.load_vocab_mappings(torch.isin(torch.arange(SIZE), ids), ids - torch.arange(KNOWN))
@@ -189,7 +189,8 @@ def others(root: Path) -> None:
     flat |= {"draft_vocab_size": KNOWN, "rope_theta": 10000.0, "rope_scaling": None}
     flat |= {"attention_bias": False, "torch_dtype": "float32", "transformers_version": "4.53.2"}
     layers = {"eagle_aux_hidden_state_layer_ids": LAYERS}
-    named = {"eagle_config": layers | {"use_aux_hidden_state": True}}
+    outputs = {"eagle_aux_hidden_state_layer_ids": [layer - 1 for layer in LAYERS]}
+    named = {"eagle_config": outputs | {"use_aux_hidden_state": True}}
     forge = flat | {"architectures": ["LlamaForCausalLMEagle3"], "max_window_layers": 48}
     forge |= {"sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False}
     angel = forge | {"architectures": ["Eagle3LlamaForCausalLM"]}
@@ -206,9 +207,13 @@ def others(root: Path) -> None:
               forge | layers | {"norm_output": True}, first)  # fmt: skip
     republish(root, "eagle3-of-AngelSlim", "eagle3-llama-no-layers", angel, first)
     republish(root, "eagle3-of-NVIDIA", plain, nvidia, "layers.0.")
+    own = {"target_layer_ids": [layer - 1 for layer in LAYERS]}
+    deep = flat | own | {"architectures": ["Qwen3Eagle3Model"], "model_type": "qwen3"}
+    deep |= {"ttt_length": 7, "step_loss_decay": 0.8, "draft_num_hidden_layers": 1}
+    republish(root, "eagle3-of-DeepSpec", "eagle3-qwen3", deep, "layers.0.")
     block = flat | {"model_type": "qwen3", "block_size": BLOCK, "num_target_layers": 8}
     del block["draft_vocab_size"]
-    own = {"mask_token_id": 3, "target_layer_ids": [layer - 1 for layer in LAYERS]}
+    own |= {"mask_token_id": 3}
     deep = block | own | {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512}
     bare = {"markov_rank": 0, "enable_confidence_head": False}  # its DFlash is DSpark without heads
     heads = {"markov_rank": 256, "markov_head_type": "vanilla"}

@@ -92,14 +92,14 @@ def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     Raises:
         ConfigError: the folder has no weights, or `read_tensors` refuses them.
     """
-    index = folder / INDEX
-    if index.is_file():
-        parts = sorted(set(read_index(index).values()))
-        tensors = [read_tensors(folder / part).items() for part in parts]
-        return index, dict(entry for entries in tensors for entry in entries)
-    for name in (WEIGHTS, *PUBLISHED):
-        if (folder / name).is_file():
-            return folder / name, read_tensors(folder / name)
+    for name in (WEIGHTS, INDEX, *PUBLISHED):
+        file = folder / name
+        if name == INDEX and file.is_file():
+            parts = sorted(set(read_index(file).values()))
+            tensors = [read_tensors(folder / part).items() for part in parts]
+            return file, dict(entry for entries in tensors for entry in entries)
+        if file.is_file():
+            return file, read_tensors(file)
     raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {WEIGHTS}")
 
 

@@ -204,7 +204,8 @@ def test_a_network_may_have_a_head_for_some_tokens_only(
     target: Any, model: Any, tmp_path: Path
 ) -> None:
     ids, head = torch.arange(0, 24, 2), torch.rand(12, 16)
-    copies = {"embed_tokens.weight": torch.rand(31, 16), "verifier_norm.weight": torch.rand(16)}
+    words = target.model.get_input_embeddings().weight.detach().clone()
+    copies = {"embed_tokens.weight": words, "verifier_norm.weight": torch.rand(16)}
     tensors = tensors_of(model) | copies | {"lm_head.weight": head}
     tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
     drafter = bound(DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors)), target)
@@ -386,7 +387,10 @@ def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
         (z_lab(causal=True), r"causal=True: expected False in config\.json"),
         (speculators(sample_from_anker=1), r"sample_from_anker=1: .*mean 'sample_from_anchor'"),
         (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),
-        (z_lab() | {"model_type": "quen"}, "expected the sizes of decoder layers .*quen"),
+        (z_lab() | {"model_type": "quen"}, "model_type='quen': expected llama or qwen3"),
+        (z_lab() | {"architectures": ["DFlash2DraftModel"]}, r"architectures=\['DFlash2Dr"),
+        (speculators(draft_vocab_size=12), "draft_vocab_size=12: expected 31"),
+        (z_lab(rope_theta=5.0), "rope_theta=5.0: expected no such entry"),
         (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected windows that end"),
         (z_lab() | SLIDING | {"use_sliding_window": False}, "sliding_window=None: expected a"),
         (

@@ -71,7 +71,7 @@ def published(deep_llama: Any, tmp_path: Path) -> Any:
     keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
     config = {name: getattr(model.config, name) for name in keys}
     config |= {"vocab_size": 31, "draft_vocab_size": 12}
-    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}}
+    config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}}  # their outputs
     (folder / "config.json").write_text(json.dumps(config))
     save_file({name: tensor.detach().clone() for name, tensor in tensors.items()},
               folder / "model.safetensors")  # fmt: skip
@@ -142,12 +142,12 @@ def test_speculators_files_are_read_too(published: Any) -> None:
     save_file({name: tensor.detach().clone() for name, tensor in renamed.items()},
               folder / "model.safetensors")  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
-    ids = config.pop("eagle_config")["eagle_aux_hidden_state_layer_ids"]
+    del config["eagle_config"], config["draft_vocab_size"]
     nested = {
         "speculators_model_type": "eagle3",
         "transformer_layer_config": config,
         "draft_vocab_size": 12,
-        "eagle_aux_hidden_state_layer_ids": ids,
+        "eagle_aux_hidden_state_layer_ids": [1, 2, 4],
         "norm_before_residual": False,
     }
     (folder / "config.json").write_text(json.dumps(nested))
@@ -158,7 +158,7 @@ def test_speculators_files_are_read_too(published: Any) -> None:
 def test_layers_that_the_target_lacks_are_refused(published: Any) -> None:
     target, folder, *_ = published
     config = json.loads((folder / "config.json").read_text())
-    config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [1, 2, 9]}
+    config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [0, 1, 8]}
     (folder / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=r"Eagle3 needs hidden_states\.9"):
         decode(target, Eagle3(str(folder)), Token(), [3, 4])
@@ -221,8 +221,8 @@ def test_a_layer_may_be_that_of_qwen3(published: Any, tmp_path: Path) -> None:
     }
     config = Qwen3Config(**sizes, num_hidden_layers=1, attn_implementation="eager", mlp_bias=False)
     layer = Midlayer(config, Qwen3Attention)
-    stored = json.loads((folder / "config.json").read_text())
-    stored |= {
+    (folder / "config.json").write_text("{}")
+    stored = {
         "speculators_model_type": "eagle3",
         "transformer_layer_config": config.to_diff_dict(),
         "norm_before_residual": False,
@@ -262,6 +262,10 @@ def test_weights_may_be_in_several_files(published: Any) -> None:
     index.write_text(json.dumps({"weight_map": files}))
     again = Eagle3Network.read_checkpoint(folder, target).state_dict()
     assert all(torch.equal(again[name], tensor) for name, tensor in right.items())
+    save_file({"fc.weight": torch.zeros(1)}, folder / "model.safetensors")  # comes first
+    with pytest.raises(ConfigError, match="draft_vocab_size=12: expected 31"):
+        Eagle3Network.read_checkpoint(folder, target)
+    (folder / "model.safetensors").unlink()
     index.write_text("{}")
     with pytest.raises(ConfigError, match="expected the file of each tensor in 'weight_map'"):
         Eagle3Network.read_checkpoint(folder, target)
@@ -273,7 +277,6 @@ def test_weights_may_be_in_several_files(published: Any) -> None:
         ({"norm_ouput": True}, r"norm_ouput=True: expected no such entry .*mean 'norm_output'"),
         ({"eagle_config": {"use_mtp_layernorm": True}}, "use_mtp_layernorm=True: expected False"),
         ({"hidden_act": "gelu"}, "hidden_act='gelu': expected 'silu'"),
-        ({"embed_requires_grad": True}, "embed_requires_grad=True: expected False"),
         ({"num_hidden_layers": 2}, "num_hidden_layers=2: expected 1"),
         ({"hidden_size": 8}, "its hidden_size is 8, the target's 16"),
         ({"vocab_size": 8}, "its vocab_size is 8, the target's 31"),
@@ -281,6 +284,22 @@ def test_weights_may_be_in_several_files(published: Any) -> None:
         ({"speculators_model_type": "eagle3"}, "names no norm_before_residual: expected true or"),
         ({"speculators_model_type": "dspark"}, "speculators_model_type='dspark': expected 'eagle3"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type='dynamic'"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_theta": 5.0}}},
+            r"rope_parameters=\['full_a",
+        ),
+        ({"eagle_config": {"rope_theta": 5.0}}, "rope_theta=5.0: expected no such entry"),
+        (
+            {"transformer_layer_config": {"vocab_size": 31}},
+            "intermediate_size=32: expected no such",
+        ),
+        ({"model_type": "granite"}, "model_type='granite': expected llama or qwen3"),
+        ({"target_hidden_size": 8}, "target_hidden_size=8: expected 16"),
+        ({"draft_vocab_size": 11}, "draft_vocab_size=11: expected 12, the size of"),
+        (
+            {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
+            r"expected \(1, 2, 4\), as the others say",
+        ),
     ],
 )
 def test_other_networks_are_refused(changes: Any, line: str, published: Any) -> None:
@@ -288,6 +307,54 @@ def test_other_networks_are_refused(changes: Any, line: str, published: Any) -> 
     change(folder, changes)
     with pytest.raises(ConfigError, match=line):
         Eagle3Network.read_checkpoint(folder, target)
+
+
+@pytest.mark.parametrize("moved", [31, -1])
+def test_tokens_that_the_target_lacks_are_refused(moved: int, published: Any) -> None:
+    target, folder, *_, tensors = published
+    change(folder, {}, {"d2t": tensors["d2t"] + moved})
+    with pytest.raises(ConfigError, match=r"d2t=.*: expected shifts to ids of the target"):
+        Eagle3Network.read_checkpoint(folder, target)
+
+
+def test_missing_entries_are_those_of_llama(deep_llama: Any, published: Any) -> None:
+    _, folder, *_ = published
+    target = TransformersTarget(deep_llama(head_dim=8, rope_theta=500.0, rms_norm_eps=0.1))
+    change(folder, {"model_type": "phi3", "architectures": ["LlamaForCausalLMEagle3"]})
+    sizes = Eagle3Network.read_checkpoint(folder, target).config.sizes
+    assert (sizes.rope_theta, sizes.rms_norm_eps) == (10_000.0, 1e-6)
+
+
+def test_layers_may_be_named_as_deepspec_does(published: Any) -> None:
+    _, folder, *_ = published
+    change(folder, {"eagle_config": None, "target_layer_ids": [0, 1, 3], "ttt_length": 7})
+    assert Eagle3(str(folder)).needs == {"model", *(f"hidden_states.{i}" for i in (1, 2, 4))}
+
+
+def test_a_flag_may_be_in_the_nested_config(published: Any) -> None:
+    target, folder, *_ = published
+    nested = json.loads((folder / "config.json").read_text())["eagle_config"]
+    change(folder, {"eagle_config": nested | {"norm_output": True}})
+    assert Eagle3Network.read_checkpoint(folder, target).config.norms.output
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_network_may_have_embeddings_of_its_own(
+    is_copy: bool, published: Any, tmp_path: Path
+) -> None:
+    target, folder, layer, *_ = published
+    table = target.model.get_input_embeddings().weight.detach()
+    words = table.half() if is_copy else torch.randn(31, 16)
+    change(folder, {}, {"embed_tokens.weight": words})
+    network = Eagle3Network.read_checkpoint(folder, target)
+    states, tokens = torch.randn(1, 2, 16), torch.tensor([[3, 4]])
+    turn = LlamaRotaryEmbedding(target.model.config)(states, torch.arange(2)[None])
+    mask = torch.tensor([[0.0, -torch.inf], [0.0, 0.0]])[None, None]
+    right = layer((table if is_copy else words)[tokens], states, mask, turn)
+    after = network(states, tokens, torch.arange(2)[None], None, KeysAndValues())
+    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert ("embed_tokens.weight" in find_tensors(tmp_path / "again")[1]) is not is_copy
 
 
 def test_low_middle_and_high(deep_llama: Any) -> None:

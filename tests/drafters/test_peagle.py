@@ -149,7 +149,7 @@ def test_other_names_of_the_same_settings_are_read(
     tensors["mask_hidden"] = tensors["mask_hidden"][0].clone()
     flat = network.config.to_dict() | {
         "ptd_token_id": MASK,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [1, 2, 4]},
+        "eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]},
     }
     again = PEagleNetwork.read_checkpoint(Path(write(tmp_path, flat, tensors)), target)
     assert again.config == right.config

@@ -11,7 +11,7 @@ from outrider.base.errors import ConfigError, require, similar
 WRITTEN = (
     "speculators_config", "speculators_model_type", "speculators_version",
     "transformer_layer_config", "draft_vocab_size", "target_hidden_size", "num_target_layers",
-    "target_model_type", "base_model_name_or_path",
+    "target_model_type", "target_model_name_or_path", "base_model_name_or_path",
 )
 """Entries that libraries write for their own use, or that the tensors say too."""
 
@@ -21,18 +21,22 @@ OLD = (
     "chunk_size_feed_forward", "cross_attention_hidden_size", "decoder_start_token_id",
     "diversity_penalty", "do_sample", "dtype", "early_stopping", "encoder_no_repeat_ngram_size",
     "exponential_decay_length_penalty", "finetuning_task", "forced_bos_token_id",
-    "forced_eos_token_id", "is_decoder", "is_encoder_decoder", "length_penalty", "max_length",
-    "max_window_layers", "min_length", "model_type", "no_repeat_ngram_size", "num_beam_groups",
-    "num_beams", "num_return_sequences", "output_attentions", "output_hidden_states",
-    "output_scores", "prefix", "pretraining_tp", "problem_type", "pruned_heads",
-    "remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "rope_scaling",
-    "rope_theta", "sep_token_id", "sliding_window", "suppress_tokens", "task_specific_params",
-    "temperature", "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings",
-    "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript", "transformers_version",
-    "typical_p", "use_bfloat16", "use_cache",
+    "forced_eos_token_id", "has_no_defaults_at_init", "is_decoder", "is_encoder_decoder",
+    "length_penalty", "max_length", "min_length", "model_type", "no_repeat_ngram_size",
+    "num_beam_groups", "num_beams", "num_return_sequences", "output_attentions",
+    "output_hidden_states", "output_scores", "prefix", "problem_type", "pruned_heads",
+    "remove_invalid_values", "repetition_penalty", "return_dict_in_generate", "sep_token_id",
+    "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss",
+    "tie_encoder_decoder", "tie_word_embeddings", "tokenizer_class", "top_k", "top_p",
+    "torch_dtype", "torchscript", "transformers_version", "typical_p", "use_bfloat16", "use_cache",
+)
+"""Entries of transformers' older configs that change no output."""
+
+LAYERS = (
+    "max_window_layers", "pretraining_tp", "rope_scaling", "rope_theta", "sliding_window",
 )
 # fmt: on
-"""Entries of transformers' older configs that change no output, or that its newer ones replace."""
+"""Those of decoder layers, which transformers' newer configs replace."""
 
 SIZES = ("hidden_size", "vocab_size")
 """The target's, which every network depends on."""
@@ -56,6 +60,9 @@ def require_known(
     An entry that nobody here has heard of may change what the network computes, so it is refused
     too. A draft would be lossless without it, but not the published one.
 
+    An entry where nothing reads it is refused likewise: the family's own among those of decoder
+    layers, or those of decoder layers beside them.
+
     folder, stored: the checkpoint, and the contents of its `config.json`.
     decoder: the config of its decoder layers, of transformers.
     family: the name of its drafter.
@@ -64,14 +71,20 @@ def require_known(
         no such entry, is always right.
     nested: the entry that holds some of the family's own, in other layouts.
     """
+    from transformers import PreTrainedConfig
+
     kind = stored.get("speculators_model_type")
     require(kind in (None, family), f"{folder}: speculators_model_type", kind, f"{family!r}")
-    known = {*own, *type(decoder)().to_dict(), *([nested] if nested else ())}
-    parts = [stored.get("transformer_layer_config") or {}, stored.get(nested or "") or {}]
-    for entries in (stored, *parts):
-        require_entries(
-            folder, entries, family=family, own=known, expected=DECODER | dict(expected)
-        )
+    layers = {*LAYERS, *type(decoder)().to_dict()}
+    inner = stored.get("transformer_layer_config")
+    outer = {*PreTrainedConfig().to_dict()} if inner else layers
+    for entries, known, values in (
+        (stored, {*own, *outer, *([nested] if nested else ())}, DECODER | dict(expected)),
+        (inner or {}, layers, DECODER),
+        (stored.get(nested or "") or {}, own, expected),
+    ):
+        values = {**values, "target_hidden_size": decoder.hidden_size}
+        require_entries(folder, entries, family=family, own=known, expected=values)
 
 
 def require_entries(

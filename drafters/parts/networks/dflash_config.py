@@ -1,6 +1,6 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from math import tanh
 from pathlib import Path
@@ -135,42 +135,38 @@ class DFlashConfig:
             ConfigError: an entry is missing, or stands for a network of another kind.
         """
         stored = checkpoint.read_config(folder)
-        nested: dict[str, Any] = stored.get(NESTED) or {}
-
-        def entry(name: str) -> Any:
-            return nested.get(name, stored.get(name))
-
+        both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
         decoder = speculators.read_decoder(folder, stored)
-        family = algorithm(stored)
+        family = algorithm(folder, stored)
         own = (*OWN, *ENTRIES.get(family, ()))
         require_known(
             folder, stored, decoder, family=family, own=own, expected=EXPECTED, nested=NESTED
         )
         layers = stored.get("aux_hidden_state_layer_ids")
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
-            layers = [layer + 1 for layer in entry("target_layer_ids") or ()]
+            layers = [layer + 1 for layer in both.get("target_layer_ids") or ()]
         require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
         for name, least in (("mask_token_id", 0), ("block_size", 2)):
-            is_valid = is_int(entry(name)) and entry(name) >= least
+            value = both.get(name)
             expected = f"a whole number of at least {least} in config.json"
-            require(is_valid, f"{folder}: {name}", entry(name), expected)
-        windows = _windows(folder, decoder, entry)
+            require(is_int(value) and value >= least, f"{folder}: {name}", value, expected)
+        windows = _windows(folder, decoder, both)
         config = cls(
             speculators.layer_sizes(decoder),
-            mask=entry("mask_token_id"),
+            mask=both["mask_token_id"],
             layers=tuple(layers),
-            block=entry("block_size"),
+            block=both["block_size"],
             windows=windows,
-            reach=_reach(stored) if any(windows) else TOKEN,
-            from_anchor=bool(entry("sample_from_anchor")),
-            scale=float(entry("input_embedding_scale") or 1.0),
-            corrector=_corrector(folder, stored),
-            causal=bool(stored.get("causal_block")),
-            convolved=bool(stored.get("convolved")),
-            confident=_confident(folder, stored),
+            reach=_reach(both, family) if any(windows) else TOKEN,
+            from_anchor=bool(both.get("sample_from_anchor")),
+            scale=float(both.get("input_embedding_scale") or 1.0),
+            corrector=_corrector(folder, both),
+            causal=bool(both.get("causal_block")),
+            convolved=bool(both.get("convolved")),
+            confident=_confident(folder, both),
         )
-        config = replace(config, **published_fields(folder, stored))
-        return replace(config, calibration=_calibration(folder, stored, config.drafted))
+        config = replace(config, **published_fields(folder, both))
+        return replace(config, calibration=_calibration(folder, both, config.drafted))
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
         """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
@@ -233,10 +229,10 @@ class DFlashConfig:
         return (near & every)[None, None]
 
 
-def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[int | None, ...]:
+def _windows(folder: Path, decoder: Any, both: Mapping[str, Any]) -> tuple[int | None, ...]:
     """Returns the window of each layer, None for full attention.
 
-    decoder: the config of the layers. entry: returns an entry of the network's own config.
+    decoder: the config of the layers. both: the entries of the config, and of its nested one.
 
     Raises:
         ConfigError: the size of a window is missing, or z-lab's tokens see later ones within it.
@@ -245,9 +241,9 @@ def _windows(folder: Path, decoder: Any, entry: Callable[[str], Any]) -> tuple[i
     if not set(types) - {FULL}:
         return (None,) * int(decoder.num_hidden_layers)
     for name in ("causal", "is_causal"):
-        is_valid = entry(name) is not False
+        is_valid = both.get(name) is not False
         require(is_valid, f"{folder}: {name}", False, "windows that end with the token that looks")
-    size = entry("swa_window_size") or getattr(decoder, "sliding_window", None)
+    size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
     return tuple(None if kind == FULL else size for kind in types)
 
@@ -284,9 +280,11 @@ def _calibration(
     return tuple((float(factor), float(added)) for factor, added in entry)
 
 
-def _reach(stored: Mapping[str, Any]) -> str:
-    """Returns where windows end, which depends on the layout. stored: the whole config."""
-    if "speculators_model_type" not in stored:
+def _reach(both: Mapping[str, Any], family: str) -> str:
+    """Returns where windows end, which depends on the layout.
+
+    both: the entries of the config, and of its nested one. family: the algorithm.
+    """
+    if "speculators_model_type" not in both:
         return TOKEN
-    is_default = algorithm(stored) == DFLASH2
-    return BOTH_WAYS if stored.get("sliding_window_non_causal", is_default) else TEXT
+    return BOTH_WAYS if both.get("sliding_window_non_causal", family == DFLASH2) else TEXT

@@ -1,7 +1,8 @@
 """The network of DFlash: layers on several states of the target, for a block of masks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self, final
 
 import torch
@@ -31,6 +32,9 @@ from outrider.drafters.parts.networks.tensors import Ids, Known, State, States
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
+HEAD = "lm_head.weight"
+"""The tensor of a network's output matrix, if its checkpoint has one."""
+
 
 @final
 class DFlashNetwork(TrainedNetwork):
@@ -38,12 +42,12 @@ class DFlashNetwork(TrainedNetwork):
 
     The states of the text are fused, and become keys and values of every layer; the tokens of the
     block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
-    DFlash. The embeddings are the target's, and so is the head by default.
+    DFlash. Embeddings and head are the target's by default.
 
     block, corrector, confident: the size of blocks, the kind of corrector, and whether it has a
         confidence head, if there is no config.
     config: Defaults to one layer with the sizes of the target's own.
-    head: an output matrix for its vocabulary. Defaults to the target's.
+    own: its own tables by their names in a checkpoint, HEAD and EMBEDDING. Defaults to none.
     """
 
     family = "dflash"
@@ -57,7 +61,7 @@ class DFlashNetwork(TrainedNetwork):
         corrector: str | None = None,
         confident: bool = False,
         config: DFlashConfig | None = None,
-        head: Float[Tensor, "known width"] | None = None,
+        own: Mapping[str, Tensor] = MappingProxyType({}),
     ) -> None:
         super().__init__()
         if config is None:
@@ -77,9 +81,10 @@ class DFlashNetwork(TrainedNetwork):
             for _ in config.windows
         )
         self.norm: RMSNorm = RMSNorm(width, eps)
-        self._embedding = weights.embedding(target).detach()
+        self._own = own
+        self._embedding = own.get(weights.EMBEDDING, weights.embedding(target)).detach()
         rows = vocabulary.rows(weights.head(target)).detach()
-        self._head = weights.BorrowedHead(rows if head is None else head.to(rows))
+        self._head = weights.BorrowedHead(own.get(HEAD, rows).to(rows))
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.corrector: Corrector | None = None
         if config.corrector is not None:
@@ -165,18 +170,18 @@ class DFlashNetwork(TrainedNetwork):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = DFlashConfig.read(folder)
         speculators.require_fit(folder, config.sizes, config.mask, target)
-        file, tensors, vocabulary = weights.read_tensors(
-            folder, target.vocab_size, speculators.take_vocabulary
-        )
+        file, tensors, vocabulary = speculators.read_tensors(folder, target)
         tensors = checkpoint.replace_prefixes(tensors, PREFIXES)
-        tensors.pop("embed_tokens.weight", None)  # a copy of the target's
-        head = tensors.pop("lm_head.weight", None)
-        return cls.with_tensors(tensors, file, target, vocabulary, config=config, head=head)
+        words, head = weights.own_embedding(tensors, file, target), tensors.pop(HEAD, None)
+        tables = {weights.EMBEDDING: words, HEAD: head}
+        own = {name: rows for name, rows in tables.items() if rows is not None}
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, own=own)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
         tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
         if self.vocabulary.ids is not None:  # other readers can't select rows of the target's head
-            tensors["lm_head.weight"] = self._head.matrix
+            tensors[HEAD] = self._head.matrix
+        tensors |= self._own
         config = self.config.stored(target, len(self.vocabulary))
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)

@@ -11,12 +11,14 @@ from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import LOWEST, default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
-
-NESTED = "eagle_config"
-"""The entry in which NVIDIA's and SpecForge's configs have some of the network's own."""
+from outrider.drafters.parts.networks.speculators import (
+    LAYERS_KEY,
+    NESTED,
+    NORM_FIRST,
+    OUTPUTS_KEY,
+)
 
 EXPECTED: dict[str, Any] = {
-    "embed_requires_grad": False,
     "use_sliding_window": False,
     "use_aux_hidden_state": True,
     "use_input_layernorm_in_first_layer": True,
@@ -28,6 +30,9 @@ EXPECTED: dict[str, Any] = {
     "parallel_draft_heads_num_layers": 1,
 }
 """Entries that some published configs have, and the values that `Eagle3Network` implements."""
+
+TRAINING = ("embed_requires_grad", "draft_num_hidden_layers", "step_loss_decay", "ttt_length")
+"""Entries that say how a network was trained."""
 
 NORMS = ("norm_output", "norm_before_fc", "fc_norm")
 """The entries of EAGLE-3.1 and of gpt-oss' drafters."""
@@ -55,7 +60,7 @@ class Eagle3Norms:
     def stored(self) -> dict[str, bool]:
         """Returns the entries of a config of the speculators library."""
         flags = dict(zip(NORMS, (self.output, self.together, self.apart), strict=True))
-        return {speculators.NORM_FIRST: self.first, **flags}
+        return {NORM_FIRST: self.first, **flags}
 
 
 @final
@@ -75,36 +80,33 @@ class Eagle3Config:
     def read(cls, folder: Path, target: Target) -> "Eagle3Config":
         """Returns the config in a folder; the norms of its heads are known by their tensors.
 
-        What a config of SafeAILab's layout lacks is the target's own. In the layout of the
-        speculators library, the type of the layer has its defaults.
-
         Raises:
             ConfigError: an entry stands for a network of another kind, or a size is not the
                 target's.
         """
         stored = checkpoint.read_config(folder)
         weights.require_fit(folder, stored.get("transformer_layer_config") or stored, target)
-        sizes = LayerConfig.like(target.model.config.get_text_config())
-        decoder = speculators.read_decoder(folder, speculators.completed(stored, sizes), "llama")
+        decoder = speculators.read_decoder(folder, stored, "llama")
         require_known(
             folder,
             stored,
             decoder,
             family="eagle3",
-            own={*NORMS, speculators.NORM_FIRST, speculators.LAYERS_KEY},
+            own={*NORMS, *TRAINING, NORM_FIRST, LAYERS_KEY, OUTPUTS_KEY},
             expected=EXPECTED,
             nested=NESTED,
         )
         speculators.check_full_attention(folder, decoder)
         count = (stored.get("transformer_layer_config") or stored).get("num_hidden_layers")
         require(count in (None, 1), f"{folder}: num_hidden_layers", count, "1 in config.json")
-        output, together, apart = (bool(stored.get(name)) for name in NORMS)
+        inner = stored.get(NESTED) or {}
+        output, together, apart = (bool(inner.get(name, stored.get(name))) for name in NORMS)
         require(not (together and apart), f"{folder}: fc_norm", apart, "False with norm_before_fc")
         norms = Eagle3Norms(
-            first=speculators.norm_first(folder, stored),
+            first=speculators.norm_first(folder, {**stored, **inner}),
             output=output,
             together=together,
             apart=apart,
         )
-        layers = speculators.layers_read(stored) or default_layers(target)
+        layers = speculators.layers_read(folder, stored) or default_layers(target)
         return cls(speculators.layer_sizes(decoder, inputs=2), layers, norms)

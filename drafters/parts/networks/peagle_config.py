@@ -10,7 +10,6 @@ from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
 from outrider.drafters.parts.networks.config_entries import require_known
-from outrider.drafters.parts.networks.eagle3_config import NESTED
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.speculators import LAYERS_KEY
@@ -41,7 +40,6 @@ class PEagleConfig:
     decoders: the number of its layers.
     norm_first: as for `FusionLayer`.
     normed: as for `Attention`.
-    own_words: whether it has embeddings of its own. By default they are the target's.
     """
 
     sizes: LayerConfig
@@ -50,7 +48,6 @@ class PEagleConfig:
     decoders: int = 1
     norm_first: bool = False
     normed: bool = False
-    own_words: bool = False
 
     @classmethod
     def like(
@@ -86,7 +83,7 @@ class PEagleConfig:
             family="peagle",
             own={"embed_requires_grad", speculators.NORM_FIRST, LAYERS_KEY, *MASKS},
             expected=EXPECTED,
-            nested=NESTED,
+            nested=speculators.NESTED,
         )
         speculators.check_full_attention(folder, decoder)
         masks = [stored[name] for name in MASKS if stored.get(name) is not None]
@@ -95,7 +92,7 @@ class PEagleConfig:
         return cls(
             speculators.layer_sizes(decoder, inputs=2),
             masks[0],
-            speculators.layers_read(stored),
+            speculators.layers_read(folder, stored),
             int(decoder.num_hidden_layers),
             speculators.norm_first(folder, stored),
         )

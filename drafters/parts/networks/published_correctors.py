@@ -42,12 +42,22 @@ PREFIXES: Mapping[str, str] = {
 DEEPSPEC = "Qwen3DSparkModel"
 """The architecture of DeepSpec's DSpark, and of its DFlash, which is DSpark without heads."""
 
+PLAIN = ("DFlashDraftModel", "DFlashSpeculator", "Qwen3ForCausalLM")
+"""The architectures of DFlash itself; a config from here has that of its layers."""
 
-def algorithm(stored: Mapping[str, Any]) -> str:
-    """Returns the algorithm of a config: DFlash, or one that adds a corrector to it."""
-    kind = stored.get("speculators_model_type")
-    if kind is None and DEEPSPEC in (stored.get("architectures") or ()):
+
+def algorithm(folder: Path, stored: Mapping[str, Any]) -> str:
+    """Returns the algorithm of a config: DFlash, or one that adds a corrector to it.
+
+    Raises:
+        ConfigError: the architecture is that of another one.
+    """
+    kind, names = stored.get("speculators_model_type"), stored.get("architectures") or ()
+    if kind is None and DEEPSPEC in names:
         return DSPARK
+    is_valid = kind is not None or set(names) <= set(PLAIN)
+    expected = f"{DEEPSPEC} or {' or '.join(PLAIN)}"
+    require(is_valid, f"{folder}: architectures", list(names), expected)
     return str(kind) if kind in ENTRIES else "dflash"
 
 
@@ -59,7 +69,8 @@ def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ConfigError: an entry stands for a corrector that is not known here.
     """
-    if algorithm(stored) == DSPARK:
+    kind = algorithm(folder, stored)
+    if kind == DSPARK:
         rank, head = stored.get("markov_rank", 256), stored.get("markov_head_type", "vanilla")
         require(head in HEADS, f"{folder}: markov_head_type", head, " or ".join(HEADS))
         corrector = CorrectorConfig.of(HEADS[head], rank) if rank else None
@@ -75,13 +86,13 @@ def published_fields(folder: Path, stored: Mapping[str, Any]) -> dict[str, Any]:
             is_valid, f"{folder}: markov_rank", rank, "above 0 with confidence_head_with_markov"
         )
         return {"corrector": corrector, "from_anchor": from_anchor, "confident": confident}
-    if algorithm(stored) == DFLASH2:
+    if kind == DFLASH2:
         for name, size in (("conv_kernel_size", 2), ("conv_group_size", 16)):
             value = stored.get(name, size)
             require(value == size, f"{folder}: {name}", value, f"{size} in config.json")
         rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
         return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
-    if algorithm(stored) == XPRESS:
+    if kind == XPRESS:
         ratio = stored.get("xpress_mlp_ratio", 2)
         require(ratio == 2, f"{folder}: xpress_mlp_ratio", ratio, "2 in config.json")
         return {"corrector": CorrectorConfig.of("xpress", stored.get("xpress_rank", 256))}

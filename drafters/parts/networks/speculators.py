@@ -1,7 +1,7 @@
 """The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -22,6 +23,12 @@ NORM_FIRST = "norm_before_residual"
 
 LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
 """The entry of a config that names the states a network reads."""
+
+OUTPUTS_KEY = "target_layer_ids"
+"""The entry that names them in DeepSpec's configs."""
+
+NESTED = "eagle_config"
+"""The entry in which NVIDIA's and SpecForge's configs have some of the network's own."""
 
 SPECULATORS = {
     "eagle3": "Eagle3Speculator",
@@ -113,8 +120,12 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
 
     decoder = stored.get("transformer_layer_config") or stored
     entries = {name: value for name, value in decoder.items() if name != "model_type"}
+    kind = decoder.get("model_type", model_type)
+    if kind not in DECODERS and "llama" in str(decoder.get("architectures")).lower():
+        kind = "llama"  # SpecForge's configs name the target's type
+    require(kind in DECODERS, f"{folder}: model_type", kind, " or ".join(DECODERS))
     try:
-        config: Any = AutoConfig.for_model(decoder.get("model_type", model_type), **entries)
+        config: Any = AutoConfig.for_model(kind, **entries)
     except Exception as error:  # noqa: BLE001  its checks raise errors of many types
         reason = " ".join(str(error).split())[:100]
         raise ConfigError(
@@ -124,25 +135,23 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     kind, part = rope.get("rope_type", "default"), rope.get("partial_rotary_factor")
     is_valid = kind in ("default", *SCALED)
     require(is_valid, f"{folder}: rope_type", kind, f"default or {' or '.join(SCALED)}")
+    by_layer = [name for name in rope if isinstance(rope[name], Mapping)]
+    require(not by_layer, f"{folder}: rope_parameters", by_layer, "the same for every layer")
     require(part in (None, 1), f"{folder}: partial_rotary_factor", part, "1.0 in config.json")
     return config
 
 
 def completed(stored: Mapping[str, Any], sizes: LayerConfig) -> dict[str, Any]:
-    """Returns a config with the target's sizes for those that SafeAILab's layout lacks."""
-    if "transformer_layer_config" in stored:
+    """Returns a config with the target's own sizes if it has none, as those of EAGLE-1 from here.
+
+    What a config with sizes lacks has the defaults of its type of model, as in every other reader:
+    EAGLE-3's own networks have rotary positions of base 10,000, whatever the target's.
+    """
+    if not {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored):
         return dict(stored)
-    known = {name for name, value in stored.items() if value is not None}
-    names = {"hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads"}
-    names |= {"rms_norm_eps", "rope_theta"}
-    if not {"num_attention_heads", "hidden_size"} <= known:
-        names.add("head_dim")
-    if "rope_parameters" in known:
-        names.remove("rope_theta")
-    if "num_attention_heads" in known:
-        names.remove("num_key_value_heads")
-    missing = {name: getattr(sizes, name) for name in names - known}
-    return {"num_hidden_layers": 1, **missing, **{name: stored[name] for name in known}}
+    own = {field.name: getattr(sizes, field.name) for field in fields(sizes)}
+    names = ("input_size", "scaling")
+    return {name: own[name] for name in own if name not in names} | dict(stored)
 
 
 def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
@@ -153,16 +162,29 @@ def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
     return replace(LayerConfig.like(decoder, inputs), scaling=scaling if is_scaled else ())
 
 
-def take_vocabulary(tensors: dict[str, Tensor], size: int) -> Vocabulary:
-    """Removes all but the network's own tensors, and returns the vocabulary that they describe.
+def read_tensors(folder: Path, target: Target) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
-    size: the size of the target's vocabulary.
+    Raises:
+        ConfigError: they can't be read, or the vocabulary makes no sense.
     """
-    shifts = tensors.pop("d2t", None)
+    size = target.vocab_size
+    file, tensors = checkpoint.find_tensors(folder)
+    shifts, kept = tensors.pop("d2t", None), tensors.pop("t2d", None)
     ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
-    for name in [name for name in tensors if name == "t2d" or name.startswith("verifier_")]:
+    if ids is not None:
+        is_valid = bool((ids >= 0).all() and (ids < size).all()) and len(ids.unique()) == len(ids)
+        is_same = kept is None or torch.equal(kept.nonzero()[:, 0], ids.sort().values)
+        expected = "shifts to ids of the target, those of t2d"
+        require(is_valid and is_same, f"{file}: d2t", shifts[:3].tolist(), expected)
+    vocabulary = Vocabulary(size, ids)
+    known = checkpoint.read_config(folder).get("draft_vocab_size")
+    is_valid = known in (None, len(vocabulary))
+    expected = f"{len(vocabulary)}, the size of its vocabulary"
+    require(is_valid, f"{folder}: draft_vocab_size", known, expected)
+    for name in [name for name in tensors if name.startswith("verifier_")]:
         del tensors[name]
-    return Vocabulary(size, ids)
+    return file, tensors, vocabulary
 
 
 def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
@@ -203,14 +225,22 @@ def mask_token(target: Target) -> int:
     return known[0] if known else target.vocab_size - 1
 
 
-def layers_read(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    """Returns the target's states that a checkpoint was trained on.
+def layers_read(folder: Path, stored: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Returns the target's states that a checkpoint was trained on, as numbers of layers below.
 
-    None stands for the default, which depends on the target: see `features.default_layers`.
+    None stands for the default, which depends on the target: see `features.default_layers`. In
+    the entries of SpecForge and NVIDIA, and of DeepSpec, a number stands for the output of a layer
+    that is counted from 0.
+
+    Raises:
+        ConfigError: the config names them twice, and not the same ones.
     """
-    inner = config.get("eagle_config") or {}
-    layers = config.get(LAYERS_KEY) or inner.get(LAYERS_KEY)
-    return tuple(int(layer) for layer in layers) if layers else None
+    outputs = (stored.get(NESTED) or {}).get(LAYERS_KEY) or stored.get(OUTPUTS_KEY) or ()
+    above = tuple(int(layer) + 1 for layer in outputs)
+    layers = stored.get(LAYERS_KEY) or ()
+    is_valid = not above or not layers or above == tuple(layers)
+    require(is_valid, f"{folder}: {LAYERS_KEY}", layers, f"{above or None}, as the others say")
+    return above or tuple(int(layer) for layer in layers) or None
 
 
 def norm_first(folder: Path, stored: Mapping[str, Any]) -> bool:

@@ -10,12 +10,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import Engine, engine_of
 from outrider.targets.passes.placement import home
+
+EMBEDDING = "embed_tokens.weight"
+"""The tensor of a network's embeddings, if its checkpoint has any."""
 
 UNTRAINED = "untrained"
 """The path that stands for random weights."""
@@ -109,21 +112,16 @@ def read_config(folder: Path, target: Target) -> dict[str, Any]:
     return config
 
 
-def read_tensors(
-    folder: Path,
-    size: int,
-    take: Callable[[dict[str, Tensor], int], Vocabulary] = Vocabulary.take_from,
-) -> tuple[Path, dict[str, Tensor], Vocabulary]:
+def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
     """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
     size: the size of the target's vocabulary.
-    take: removes all but the network's own tensors, and returns the vocabulary that they describe.
 
     Raises:
         ConfigError: there is no such file, or it can't be read.
     """
     file, tensors = checkpoint.find_tensors(folder)
-    vocabulary = take(tensors, size)
+    vocabulary = Vocabulary.take_from(tensors, size)
     return file, tensors, vocabulary
 
 
@@ -136,6 +134,28 @@ def target_sizes(target: Target) -> dict[str, int]:
 def embedding(target: Target) -> Float[Tensor, "vocab width"]:
     """Returns the target's input embeddings."""
     return engine_of(target.model).table(target.model, "input_embeddings")
+
+
+def own_embedding(tensors: dict[str, Tensor], file: Path, target: Target) -> Tensor | None:
+    """Removes a network's embeddings from its tensors; returns them if they are not the target's.
+
+    file: where the tensors come from, for messages.
+
+    Raises:
+        ConfigError: they have other sizes than the target's.
+    """
+    own, table = tensors.pop(EMBEDDING, None), embedding(target)
+    if own is None or (own.shape == table.shape and is_copy(own, table)):
+        return None
+    expected = [target.vocab_size, table.shape[1]]
+    is_valid = own.shape[0] >= expected[0] and own.shape[1] == expected[1]
+    require(is_valid, f"{file}: {EMBEDDING}", list(own.shape), f"a tensor of {expected}")
+    return own.to(table)
+
+
+def is_copy(own: Tensor, table: Tensor) -> bool:
+    """Returns whether a table is another one, up to the rounding of half precision."""
+    return torch.allclose(own.to(table), table, rtol=0.01, atol=1e-4)
 
 
 def head(target: Target) -> Float[Tensor, "vocab width"]:
