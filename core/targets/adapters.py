@@ -1,10 +1,10 @@
 """A folder that PEFT wrote, read as the model that it adapts with the changes in it."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from outrider.base.errors import ConfigError, TargetError
+from outrider.base.json_values import json_in
 
 SETTINGS = "adapter_config.json"
 """The file by which such a folder is known."""
@@ -22,9 +22,11 @@ def base_of(folder: Path) -> str:
         ConfigError: PEFT is not installed.
         TargetError: the adapter does not name its model.
     """
-    base = json.loads((folder / SETTINGS).read_text(encoding="utf-8")).get(
-        "base_model_name_or_path"
-    )
+    try:
+        found = json_in(folder / SETTINGS)
+    except ValueError as error:
+        raise TargetError(f"model={str(folder)!r}: {SETTINGS} is no JSON ({error})") from error
+    base = found.get("base_model_name_or_path") if isinstance(found, dict) else None
     if not isinstance(base, str) or not base:
         raise TargetError(f"model={str(folder)!r}: expected base_model_name_or_path in {SETTINGS}")
     try:

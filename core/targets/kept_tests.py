@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from outrider.base.folders import write_whole
+from outrider.base.json_values import json_in
 from outrider.base.pretrained import Model
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
@@ -119,7 +120,7 @@ def _tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
 def _read(path: Path) -> SelfTest | None:
     """Returns a kept result; None if there is none, or it can't be read."""
     try:
-        return SelfTest(**json.loads(path.read_text()))
+        return SelfTest(**json_in(path))
     except (OSError, ValueError, TypeError):
         return None
 

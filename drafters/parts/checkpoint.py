@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import replacing, write_whole
+from outrider.base.json_values import json_in
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -57,7 +58,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {CONFIG}")
     try:
-        config: dict[str, Any] = dict(json.loads(path.read_text()))
+        config: dict[str, Any] = dict(json_in(path))
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{path}: expected a JSON object ({error})") from error
     return config
@@ -110,7 +111,7 @@ def read_index(path: Path) -> dict[str, str]:
         ConfigError: the index is damaged.
     """
     try:
-        return {str(name): str(file) for name, file in json.loads(path.read_text())[MAP].items()}
+        return {str(name): str(file) for name, file in json_in(path)[MAP].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: expected the file of each tensor in {MAP!r}") from error
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from outrider.base.bounds import Like, checked
 from outrider.base.errors import ConfigError, TargetError, shown
+from outrider.base.json_values import json_of
 from outrider.contract.constraint import Constraint
 from outrider.contract.target import Target
 from outrider.data.prompts import file_text
@@ -135,7 +136,7 @@ def json_schema(
     if isinstance(schema, str):
         text = file_text("constraint.schema", schema[1:]) if schema[:1] == "@" else schema
         try:
-            schema = json.loads(text)
+            schema = json_of(text)
         except json.JSONDecodeError as error:
             reason = f"{error.msg} at character {error.pos}"
             raise ConfigError(f"constraint.schema={schema!r:.60}: no JSON ({reason})") from error

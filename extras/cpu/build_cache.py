@@ -13,6 +13,7 @@ import platformdirs
 from filelock import Timeout
 
 from outrider.base.folders import replacing, write_whole
+from outrider.base.json_values import json_of
 from outrider.base.locks import hold
 from outrider.extras.cpu.compiler import SECONDS, BuildError, compile_library
 from outrider.extras.cpu.private import make_private, private, read_private
@@ -96,7 +97,7 @@ def _raise_failure(note: Path, identity: list[str | float]) -> None:
     """Raises `BuildError` if a note says that this compiler has failed within the last hour."""
     try:
         age = time.time() - note.stat().st_mtime
-        kept = json.loads(read_private(note))
+        kept = json_of(read_private(note))
         reason, is_same = kept["reason"], kept["compiler"] == identity
     except (OSError, ValueError, LookupError, TypeError):
         return

@@ -56,7 +56,7 @@ def deepspec(
         require(
             not is_pointer, "data.path", str(file), "the file itself: `git lfs pull` fetches it"
         )
-        rows = collect(json_lines(file, str(file)), str(file), "turns")
+        rows = collect(json_lines(str(file)), str(file), "turns")
         if len(rows) > SETS[name]:
             random.Random(SEED).shuffle(rows)
         prompts += [

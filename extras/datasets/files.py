@@ -3,13 +3,14 @@
 import csv as files
 import io
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from outrider.base.bounds import Count, ExistingFile, Like, checked
 from outrider.base.errors import ConfigError, require
 from outrider.data.prompts import Prompt
-from outrider.extras.datasets.reading import collect, numbered, spaced
+from outrider.extras.datasets.reading import collect, spaced, text_of
 
 
 @checked("data")
@@ -18,7 +19,7 @@ def csv(
     limit: int | None = None,
     column: str | None = None,
     skip: bool = False,
-    delimiter: Annotated[str, Like(".", "one character")] | None = None,
+    delimiter: Annotated[str, Like(r'[^"\r\n]', "one character")] | None = None,
 ) -> list[Prompt]:
     """Returns the prompts in a CSV file; its first line names the columns, like keys of `jsonl`.
 
@@ -30,16 +31,35 @@ def csv(
     Raises:
         ConfigError: the file is missing, empty or no text, or a row is in no known form.
     """
-    delimiter = delimiter or ("\t" if path.endswith(".tsv") else ",")
-    content = _read_text(path).removeprefix("\ufeff")
+    is_tsv = path.lower().removesuffix(".gz").endswith(".tsv")
+    rows = _csv_rows(path, delimiter or ("\t" if is_tsv else ","))
+    return spaced(collect(rows, path, column, skip=skip), limit)
+
+
+def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
+    """Yields the rows of a CSV file, each with its place, or what is wrong with it."""
+    content = text_of(path)
     # A column may hold any text. The limit is the process': others may have set a higher one.
     files.field_size_limit(max(files.field_size_limit(), len(content)))
     try:
-        rows = [*files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)]
+        rows = files.DictReader(io.StringIO(content), delimiter=delimiter, strict=True)
+        names = [name.strip() for name in rows.fieldnames or ()]
+        rows.fieldnames = names
+        if twice := next((name for name in names if name and names.count(name) > 1), None):
+            raise ConfigError(f"data.path={path!r}: two columns are named {twice!r}")
+        if len(names) == 1 and (other := next((it for it in ";\t|," if it in names[0]), None)):
+            raise ConfigError(
+                f"data.path={path!r}: one column, {names[0]!r}; expected data.delimiter={other!r}"
+            )
+        for number, row in enumerate(rows, start=1):
+            where = f"{path}, row {number}"
+            if more := row.pop(None, None):
+                reason = f"more cells than columns, such as {more[0]!r:.40}"
+                yield where, ConfigError(f"{where}: {reason}; a text with {delimiter!r} is quoted")
+            else:
+                yield where, {name: cell for name, cell in row.items() if name and cell}
     except files.Error as error:
         raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
-    filled = [{key: cell for key, cell in row.items() if key and cell} for row in rows]
-    return spaced(collect(numbered(filled, path), path, column, skip=skip), limit)
 
 
 @checked("data")
@@ -52,7 +72,7 @@ def lines(path: Annotated[str, ExistingFile()], limit: int | None = None) -> lis
     Raises:
         ConfigError: the file is missing, empty, or not text.
     """
-    content, name = _read_text(path).removeprefix("\ufeff"), Path(path).stem
+    content, name = text_of(path), Path(path).stem
     prompts = [
         Prompt(str(number), name, (line.strip(),))
         for number, line in enumerate(content.split("\n"), start=1)
@@ -75,21 +95,13 @@ def text(
     Raises:
         ConfigError: the file is missing, empty, or not text.
     """
-    file, content = Path(path).expanduser(), _read_text(path)
+    content, name = text_of(path), Path(path).stem
     # Cut the text itself rather than join its words, so that white space inside a chunk is kept.
     starts = _word_starts(content)
     require(len(starts) > 0, "data.path", path, "at least one word in it")
     cuts = [*starts[::words], len(content)]
     chunks = [content[start:end].strip() for start, end in itertools.pairwise(cuts)]
-    return spaced([Prompt(str(i), file.stem, (chunk,)) for i, chunk in enumerate(chunks, 1)], limit)
-
-
-def _read_text(path: str) -> str:
-    """Returns a file's content; raises `ConfigError` if it is not in UTF-8."""
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    return spaced([Prompt(str(i), name, (chunk,)) for i, chunk in enumerate(chunks, 1)], limit)
 
 
 def _word_starts(content: str) -> list[int]:

@@ -1,14 +1,15 @@
 """Prompts from files with JSON lines: the demo set that comes with the package, or any other."""
 
-import json
 from collections.abc import Iterator
+from json import JSONDecodeError
 from pathlib import Path
 from typing import Annotated, Any
 
 from outrider.base.bounds import ExistingFile, checked
 from outrider.base.errors import ConfigError
+from outrider.base.json_values import json_of
 from outrider.data.prompts import Prompt
-from outrider.extras.datasets.reading import collect, numbered, spaced
+from outrider.extras.datasets.reading import collect, numbered, spaced, text_of
 
 DEMO = Path(__file__).parent / "demo.jsonl"
 
@@ -44,20 +45,16 @@ def jsonl(
         Defaults to all.
     skip: leave out records that are not usable, and say how many.
     """
-    file = Path(path).expanduser()
-    return spaced(collect(json_lines(file, path), path, column, skip=skip), limit)
+    return spaced(collect(json_lines(path), path, column, skip=skip), limit)
 
 
-def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
+def json_lines(path: str) -> Iterator[tuple[str, Any]]:
     """Yields the records of a file with JSON, each with its place, or the error of reading it."""
-    try:
-        content = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    content = text_of(path)
     if content.lstrip().startswith("["):  # all records in one list
         try:
-            records = json.loads(content)
-        except json.JSONDecodeError as error:
+            records = json_of(content)
+        except JSONDecodeError as error:
             raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
         yield from numbered(records, path)
         return
@@ -66,7 +63,7 @@ def json_lines(file: Path, path: str) -> Iterator[tuple[str, Any]]:
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                yield where, json.loads(line)
-            except json.JSONDecodeError as error:
+                yield where, json_of(line)
+            except JSONDecodeError as error:
                 reason = f"no JSON ({error.msg} at character {error.pos})"
                 yield where, ConfigError(f"{where}: {reason}")

@@ -1,6 +1,9 @@
 """Prompts in the records of a data set, checked, and skipped or refused."""
 
+import gzip
+import zlib
 from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from outrider.base.bounds import Count, checked
@@ -11,6 +14,24 @@ from outrider.extras.datasets.records import IDS, form_of, turns_of
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """What the hub's copy of SPEED-Bench has in place of texts that may not be copied."""
+
+
+def text_of(path: str) -> str:
+    """Returns a file's content, unpacked if it is a gzip, and without a byte order mark.
+
+    Raises:
+        ConfigError: it is not in UTF-8, or a damaged gzip.
+    """
+    file = Path(path).expanduser()
+    with file.open("rb") as start:
+        opened = gzip.open if start.read(2) == b"\x1f\x8b" else open
+    try:
+        with opened(file, "rt", encoding="utf-8-sig") as content:
+            return str(content.read())
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ConfigError(f"data.path={path!r}: damaged gzip ({error})") from error
 
 
 def collect(

@@ -140,7 +140,7 @@ def _beside(record: Record, key: str, where: str) -> str:
 
 def _turns_of_column(record: Record, form: Form, where: str) -> tuple[str, ...]:
     column, value = form.column, record[form.column]
-    if isinstance(value, Sequence) and not isinstance(value, str) and value:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes) and value:
         if all(isinstance(item, str) for item in value):
             return tuple(value)
         if column != "turns":
@@ -162,8 +162,9 @@ def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
             preface = []
         elif speaker in SYSTEM:
             preface.append(text)
-    if not turns:
-        raise ConfigError(f"{where}: expected a message of the user, there is none")
+    if not turns or preface:
+        place = " after that of the system" if preface else ""
+        raise ConfigError(f"{where}: expected a message of the user{place}, there is none")
     return tuple(turns)
 
 

@@ -30,7 +30,7 @@ def parquet(
     file = Path(path).expanduser()
     try:
         rows = tables.read_table(file).to_pylist()
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         line = " ".join(str(error).split())
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"

@@ -43,7 +43,7 @@ def speed_bench(
 
 
 def _rows(file: Path, split: str, entropy: str | None) -> Iterator[tuple[str, Any]]:
-    for where, row in json_lines(file, str(file)):
+    for where, row in json_lines(str(file)):
         if split == SPLITS[0] or not isinstance(row, dict):
             yield where, row
             continue

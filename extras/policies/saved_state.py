@@ -7,6 +7,7 @@ from typing import Any, final
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.base.json_values import json_in
 from outrider.contract.policy import Policy
 
 
@@ -32,7 +33,7 @@ class SavedState:
         if self._path is None or not self._path.is_file():
             return dict(initial)
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
+            content = json_in(self._path)
             learned = content[self._policy]
             # A file of an earlier version does not say how many there were.
             self._owner.texts_before = int(content.get("texts", 1))

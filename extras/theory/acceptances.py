@@ -1,12 +1,12 @@
 """How often a drafter was accepted, from a run's comparison.json or a speculation_profile.json."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from outrider.base.errors import ConfigError
+from outrider.base.json_values import json_in
 from outrider.extras.theory.draft_costs import MODULES
 from outrider.extras.theory.speculation_profile import NAME, read_profile
 from outrider.theory import expected_tokens
@@ -53,7 +53,7 @@ def read_acceptances(run: str) -> list[Acceptance]:
         lengths = profile.tokens_by_length()
         return [Acceptance(method, _cost(method, method), lengths, first)]
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json_in(path)
         rows = [(row, content["drafters"][row["drafter"]]) for row in content["rows"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         expected = f"the folder of a run, its comparison.json, or a {NAME}"

@@ -1,12 +1,12 @@
 """The shape of a decoder, from its config.json: how many weights a pass reads."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 from outrider.base.errors import ConfigError
+from outrider.base.json_values import json_in
 
 UNGATED = ("gpt2", "gpt_neox", "opt", "phi", "bloom", "falcon", "gptj", "starcoder2")
 """Types of models whose feed-forward layers have two matrices instead of three."""
@@ -181,7 +181,7 @@ def _config(model: str) -> Mapping[str, Any]:
     path = path / "config.json" if path.is_dir() else path
     if path.suffix == ".json":
         try:
-            found: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found: Mapping[str, Any] = json_in(path)
         except (OSError, ValueError) as error:
             raise ConfigError(f"model={model!r}: expected a config.json ({error})") from None
         return found

@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.base.json_values import json_in
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.summary import Summary
@@ -98,7 +99,7 @@ def read_profile(path: Path) -> SpeculationProfile:
             which.
     """
     try:
-        return SpeculationProfile.model_validate(json.loads(path.read_text()))
+        return SpeculationProfile.model_validate(json_in(path))
     except OSError as error:
         raise ConfigError(f"profile={str(path)!r}: expected a file ({error.strerror})") from None
     except ValidationError as error:

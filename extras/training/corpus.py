@@ -13,12 +13,13 @@ from rich.progress import track
 from outrider.base.bounds import Count
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import append_line, claimed, write_whole
+from outrider.base.json_values import json_of
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.generated_texts import Text, Writing, write_texts
-from outrider.extras.training.identity import check_same, identity
+from outrider.extras.training.identity import check_same, identity, read_facts
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.rows import read_rows
 from outrider.targets.passes.cached_model import refuse_encoder
@@ -103,7 +104,7 @@ class TextRecipe(Recipe):
         facts = {"rows": hashlib.sha256(content.encode()).hexdigest()}
         origin = job.folder / "rows.json"
         if origin.is_file():
-            check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)
+            check_same(origin, read_facts(origin), facts)
         write_whole(origin, json.dumps(facts, indent=1))
         return texts
 
@@ -155,7 +156,7 @@ def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing
     facts = identity(asdict(writing), target, prompts)
     del facts["versions"]  # later versions may read the texts
     if origin.is_file():
-        check_same(origin, json.loads(origin.read_text(encoding="utf-8")), facts)
+        check_same(origin, read_facts(origin), facts)
     elif not path.is_file():
         write_whole(origin, json.dumps(facts, indent=1))
 
@@ -169,7 +170,7 @@ def _read_texts(path: Path) -> list[Text]:
         write_whole(path, "".join(lines[:-1]))
         lines = lines[:-1]
     try:
-        return [Text(**json.loads(line)) for line in lines]
+        return [Text(**json_of(line)) for line in lines]
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"{path}: expected texts of the target, a JSON object per line"

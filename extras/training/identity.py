@@ -10,6 +10,7 @@ from typing import Any
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.runs.store import changes
@@ -56,11 +57,11 @@ def finish(folder: Path) -> None:
 
 def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
     """Returns the newest unfinished run with these facts directly below `folder`, or None."""
-    paths = sorted(folder.glob(f"*/{FILE}"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in paths:
+    paths = [path for path in folder.glob(f"*/{FILE}") if path.is_file()]
+    for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
             saved = _read(path)
-        except ConfigError:
+        except (ConfigError, OSError):
             continue
         if not saved["finished"] and saved["facts"] == facts:
             return path.parent
@@ -79,10 +80,15 @@ def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
-        saved = None
-    if not (isinstance(saved, dict) and saved.keys() >= {"facts", "finished"}):
+    saved = read_facts(path)
+    if not (isinstance(saved.get("facts"), dict) and "finished" in saved):
         raise ConfigError(f"{path}: damaged, expected the facts of a training run")
     return saved
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Returns the facts in a file; raises `ConfigError` if it is damaged."""
+    try:
+        return dict(json_in(path))
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{path}: damaged, expected the facts of a training run") from error

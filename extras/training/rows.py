@@ -1,11 +1,11 @@
 """Rows that others train on: conversations, or ids with a mask of what to learn."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.extras.datasets.jsonl import json_lines
 from outrider.extras.datasets.reading import numbered
@@ -51,11 +51,14 @@ def _records(path: str) -> Iterator[tuple[str, Any]]:
     if place.is_file() and place.suffix == ".parquet":
         return numbered(_tables([place]), path)
     if place.is_file():
-        return json_lines(place, path)
+        return json_lines(path)
     expected = "a file, or a folder that the datasets library has saved"
     require((place / SAVED).is_file(), "recipe.rows", path, expected)
-    files = json.loads((place / SAVED).read_text(encoding="utf-8"))["_data_files"]
-    return numbered(_tables([place / file["filename"] for file in files]), path)
+    try:
+        names = [file["filename"] for file in json_in(place / SAVED)["_data_files"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigError(f"{place / SAVED}: damaged, expected the names of files") from error
+    return numbered(_tables([place / name for name in names]), path)
 
 
 def _tables(files: list[Path]) -> Iterator[dict[str, Any]]:

@@ -1,7 +1,6 @@
 """Samples that lm-evaluation-harness logged, compared by task on the documents that runs share."""
 
 import itertools
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.errors import ConfigError
+from outrider.base.json_values import json_of
 from outrider.base.terminal import plain
 from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.statistics.intervals import Interval, Scale, Statistic, interval, ratio
@@ -55,14 +55,14 @@ def load(folder: Path) -> Harness:
     """
     newest: dict[str, tuple[str, Path]] = {}
     for path in folder.rglob("samples_*.jsonl"):
-        if named := FILE.fullmatch(path.name):
+        if path.is_file() and (named := FILE.fullmatch(path.name)):
             dated = (named["date"], path)
             newest[named["task"]] = max(dated, newest.get(named["task"], dated))
     scores: dict[tuple[str, str], dict[Document, float]] = {}
     for task, (_, path) in sorted(newest.items()):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
             try:
-                sample = json.loads(line)
+                sample = json_of(line)
                 document = (sample["doc_id"], *(sample[name] for name in HASHES))
                 used = sample.get("filter", "none")
                 for metric in sample["metrics"]:

@@ -12,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from outrider.base.folders import write_whole
+from outrider.base.json_values import json_in
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
@@ -130,10 +131,11 @@ def _read(path: Path | None) -> list[int]:
     if path is None or not path.is_file():
         return []
     try:
-        tokens: list[int] = json.loads(path.read_text())
-    except json.JSONDecodeError:
-        return []  # the file is damaged; the text is written again
-    return tokens
+        tokens = json_in(path)
+    except ValueError:
+        tokens = None
+    is_text = isinstance(tokens, list) and all(type(token) is int for token in tokens)
+    return tokens if is_text else []  # the file is damaged; the text is written again
 
 
 def _write(path: Path | None, text: list[int]) -> None:

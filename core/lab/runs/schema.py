@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from outrider.base.errors import ConfigError
+from outrider.base.json_values import json_of
 from outrider.lab.measuring.measurement import Measurement, Step
 from outrider.lab.measuring.overlap import Overlap
 from outrider.lab.runs.files import FACTS, read_in
@@ -139,7 +140,7 @@ def _plain(content: bytes) -> Any:
     def refuse(name: str) -> float:
         raise ValueError(f"{name} is no number")
 
-    return json.loads(content, parse_constant=refuse)
+    return json_of(content, parse_constant=refuse)
 
 
 def _check(measurement: Measurement, facts: Mapping[str, Any]) -> None:

@@ -27,9 +27,7 @@ MASK_ID = "pard_token"
 def borrows(folder: Path) -> bool:
     """Returns whether a folder holds a student, which lacks embeddings and a head of its own."""
     path = folder / checkpoint.CONFIG
-    if not path.is_file():
-        return False
-    config: object = json.loads(path.read_text())
+    config: object = checkpoint.read_config(folder) if path.is_file() else None
     return isinstance(config, dict) and config.get(MARK) == "target"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol, final
 from outrider.base.bounds import check
 from outrider.base.errors import ConfigError
 from outrider.base.folders import append_line, write_whole
+from outrider.base.json_values import json_of
 from outrider.contract.target import Target
 from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
 
@@ -92,8 +93,8 @@ class MemoryFile:
 
     def _json(self, number: int, line: bytes) -> Any:
         try:
-            return json.loads(line)
-        except (ValueError, RecursionError) as error:
+            return json_of(line)
+        except ValueError as error:
             raise ConfigError(
                 f"{self._setting}, line {number}: damaged, expected JSON ({error})"
             ) from error

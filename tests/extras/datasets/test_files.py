@@ -32,7 +32,7 @@ def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
 
 def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
     path = tmp_path / "rows.csv"
-    content = '\ufeffid,prompt,category\n1,"Name three, or\nfour.",\n2,,chat\n3,Then?,chat\n'
+    content = '\ufeffid, prompt,category\n1,"Name three, or\nfour.",\n2,,chat\n3,Then?,chat\n'
     path.write_text(content, encoding="utf-8")
     prompts = csv(str(path), skip=True)
     assert prompts == [
@@ -42,12 +42,28 @@ def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
     assert "1 of 3 records are skipped" in capsys.readouterr().err
     with pytest.raises(ConfigError, match=r"rows\.csv, row 2: expected"):
         csv(str(path))
-    tabs = tmp_path / "rows.tsv"
+    tabs = tmp_path / "rows.TSV"
     tabs.write_text("question\tanswer\n" + "x" * 200_000 + "\t3\n")
     assert csv(str(tabs))[0].turns == ("x" * 200_000,)
     tabs.write_text('prompt\n"never closed')
-    with pytest.raises(ConfigError, match=r"rows\.tsv'?: expected a CSV file"):
+    with pytest.raises(ConfigError, match=r"rows\.TSV'?: expected a CSV file"):
         csv(str(tabs))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("prompt\nHello, you\n", "row 1: more cells than columns, such as ' you'"),
+        ("prompt,prompt\na,b\n", "two columns are named 'prompt'"),
+        ("id;prompt\n1;a\n", "one column, 'id;prompt'; expected data.delimiter=';'"),
+    ],
+)
+def test_no_cell_is_dropped_without_a_word(tmp_path: Path, content: str, line: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as caught:
+        csv(str(path))
+    assert line in str(caught.value)
 
 
 def test_each_line_of_a_file_is_a_prompt(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Prompts are read from files, and each way in which a file can be wrong gives one line."""
 
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -67,6 +68,13 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
         ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
         ((LINE, LINE), "line 2: id 7: expected another"),
+        (("[" * 100_000,), "no JSON (line 1: Nested too deeply)"),
+        ((LINE, '{"a":' * 100_000), "line 2: no JSON (Nested too deeply at character 0)"),
+        (('{"id": ' + "9" * 5000 + "}",), "line 1: no JSON (Exceeds the limit"),
+        (
+            ({"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]},),
+            "line 1: messages: expected a message of the user after that of the system",
+        ),
         ((), "expected at least one prompt, there is none"),
     ],
 )
@@ -188,6 +196,17 @@ def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
     path = tmp_path / "data.jsonl"
     path.write_text('{"prompt": "one\u2028two"}\n{"prompt": "three"}\n', encoding="utf-8")
     assert len(data.jsonl(str(path))) == 2
+
+
+def test_a_gzip_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl.gz"
+    packed = gzip.compress(json.dumps(LINE).encode() * 3)
+    path.write_bytes(gzip.compress(json.dumps(LINE).encode("utf-8-sig")))
+    assert data.jsonl(str(path))[0].id == "7"
+    for damaged in (packed[:-12], packed[:14] + b"x" * 40):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"data\.path='.*': damaged gzip \("):
+            data.jsonl(str(path))
 
 
 def test_a_missing_file() -> None:

@@ -1,0 +1,30 @@
+"""Whatever is no JSON is one kind of error, from a text and from a file."""
+
+from json import JSONDecodeError
+from pathlib import Path
+
+import pytest
+
+from outrider.base.json_values import json_in, json_of
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "Expecting value"),
+        (b"\xff\xfe{", "codec can't decode"),
+        (b"[" * 100_000, "Nested too deeply"),
+        (b'{"a":' * 100_000, "Nested too deeply"),
+        (b"9" * 5000, "Exceeds the limit"),
+    ],
+)
+def test_what_is_no_json_is_one_kind_of_error(tmp_path: Path, content: bytes, reason: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    for read in (lambda: json_of(content), lambda: json_in(tmp_path / "file")):
+        with pytest.raises(JSONDecodeError, match=reason):
+            read()
+
+
+def test_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text('{"a": 1}', encoding="utf-8-sig")
+    assert json_in(tmp_path / "file") == {"a": 1}
