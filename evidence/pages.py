@@ -4,8 +4,8 @@ python evidence/pages.py --prompts 1000 --drafters 12
 python evidence/pages.py --prompts 60 --drafters 8 24 --pictures pictures
 
 A run is made up from random rounds, and reported as `outrider compare` would. Its page is opened
-from a new `outrider view`, and as a file. With pictures, it is shown at three widths in both
-schemes, and axe looks at each.
+from a new `outrider view`, as a file, and as one that another version has kept. With pictures, it
+is shown at three widths in both schemes, and axe looks at each.
 """
 
 import argparse
@@ -27,12 +27,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, sync_playwright
 
 from outrider.extras.view.page.listing import run_folders
+from outrider.extras.view.page.stored import PAGE, page_key
 from outrider.extras.view.report import Page
 from outrider.extras.view.server import app
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import SCHEMA, load
+from outrider.lab.runs.schema import read_facts
+from outrider.lab.runs.store import SCHEMA, Run, load
 from outrider.lab.runs.summary import Summary
 
 TASKS = ("chat", "code", "math", "summary", "translation")
@@ -139,6 +141,11 @@ def addresses(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yields the addresses of a run's page, each as a context."""
     yield "view", served(folder)
     yield "file", written(folder)
+    page = folder / PAGE
+    kept, key = page.read_text(), page_key(Run(folder, read_facts(folder), ()))
+    page.write_text(kept.replace(key, f"{key.split()[0]} another", 1))
+    yield "view, kept by another version", served(folder)
+    page.write_text(kept)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import labels
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.files import FACTS, LINES, read_in
+from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
 from outrider.lab.runs.store import load
 from outrider.lab.runs.summary import Summary
 
@@ -46,6 +46,9 @@ FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES
 
 TEXTS = 20
 """The questions whose texts one page shows."""
+
+LARGE = 15_000_000
+"""The bytes of measurements that take about two seconds to read and draw."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -142,10 +145,26 @@ def _list(request: Request) -> Response:
 def _runs(request: Request) -> Response:
     chosen = _chosen(request)
     folders = tuple(chosen.values())
-    is_active = any(map(active, folders))
-    page, names = _page(folders, state(folders), request.url.query, is_active)
-    runs = list(zip(names, chosen, strict=True))
-    links = render("served", first=next(iter(chosen)), runs=runs, names=FILES)
+    query = f"run={','.join(chosen)}"
+    anew = f"runs?{query}&anew=1"
+    stored = None
+    if "anew" not in request.query_params:
+        stored = stored_page(folders[0]) if len(folders) == 1 else None
+        size = sum((stamp(folder, LINES) or (0, 0.0))[0] for folder in folders)
+        if stored is None and size > LARGE:
+            page = render("waiting", address=anew, megabytes=round(size / 1e6), follow=None)
+            return HTMLResponse(page)
+    if stored is not None:
+        page, names = stored.html, [""]
+    else:
+        page, names = _page(folders, state(folders), query, any(map(active, folders)))
+    links = render(
+        "served",
+        first=next(iter(chosen)),
+        runs=list(zip(names, chosen, strict=True)),
+        names=FILES,
+        anew=anew if stored is not None and not stored.is_current else "",
+    )
     return HTMLResponse(page.replace(SERVED, links, 1))
 
 
@@ -224,8 +243,6 @@ def _page(
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
     """
-    if len(folders) == 1 and (stored := stored_page(folders[0])):
-        return stored, [""]
     summaries = _summaries(folders, now)
     goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
     follow = Follow(f"state?{query}", now) if goes_on else None

@@ -5,7 +5,7 @@ The fields of these classes are the keys of the file.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, final
 
 from outrider.contract.draft import ROOT
@@ -74,7 +74,7 @@ class Step:
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decoding:
     """One text decoded with a drafter.
 
@@ -100,7 +100,7 @@ class Decoding:
     plain_scores: Mapping[str, float] = field(default_factory=dict)
     prompt_tokens: int = 0
 
-    @property
+    @cached_property
     def counts(self) -> Counts:
         """Returns the sums of the counts of all rounds."""
         return Counts(

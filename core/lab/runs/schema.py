@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -105,15 +106,19 @@ def read_facts(folder: Path) -> dict[str, Any]:
     return result
 
 
-def read_measurement(line: bytes, facts: Mapping[str, Any]) -> Measurement:
+def read_measurement(
+    line: bytes, facts: Mapping[str, Any], asked: AbstractSet[tuple[str, int]]
+) -> Measurement:
     """Returns the measurement in a line; fields of later versions are ignored.
+
+    asked: the prompt and turn of each question of the run.
 
     Raises:
         ValueError: it is damaged, or not of this run; the message names the field.
     """
     try:
         measurement = Measurement.read(_plain(line))
-        _check(measurement, facts)
+        _check(measurement, facts, asked)
     except (ValueError, RecursionError) as error:
         raise ValueError(_reason(error)) from error
     return measurement
@@ -143,12 +148,13 @@ def _plain(content: bytes) -> Any:
     return json_of(content, parse_constant=refuse)
 
 
-def _check(measurement: Measurement, facts: Mapping[str, Any]) -> None:
+def _check(
+    measurement: Measurement, facts: Mapping[str, Any], asked: AbstractSet[tuple[str, int]]
+) -> None:
     """Raises `ValueError` if the parts of a measurement don't fit each other, or the run."""
     overlap, decoding = measurement.overlap, measurement.decoding
     _expect((overlap is None) != (decoding is None), "one of overlap and decoding")
     _expect(measurement.drafter in facts["drafters"], "a drafter of this run")
-    asked = ((prompt, turn) for prompt, turn, _ in facts["questions"])
     _expect((measurement.prompt, measurement.turn) in asked, "a question of this run")
     measurement.category.encode()  # it is printed, so it holds no half of a surrogate pair
     if overlap is not None:

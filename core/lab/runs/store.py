@@ -160,12 +160,13 @@ def load(folder: Path) -> Run:
         ConfigError: there is no run, or it is damaged; the message names file and line.
     """
     facts = read_facts(folder)
+    asked = {(prompt, turn) for prompt, turn, _ in facts["questions"]}
     measurements: dict[tuple[str, ...], Measurement] = {}
     # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
     content = read_in(folder, LINES) or b""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
         try:
-            measurement = read_measurement(line, facts)
+            measurement = read_measurement(line, facts, asked)
         except ValueError as error:
             raise ConfigError(
                 f"{folder / LINES}, line {number}: damaged, expected a measurement ({error})"

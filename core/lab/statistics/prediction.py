@@ -68,7 +68,7 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     tested = sum(step.tested for _, step in later)
     if not tested or measured is None:
         return None
-    call = statistics.mean(text.plain_call for text, _ in later)
+    call = statistics.fmean(text.plain_call for text, _ in later)
     rounds = len(later)
     accepted = sum(step.accepted for _, step in later)
     c = sum(step.draft for _, step in later) / drafted / call

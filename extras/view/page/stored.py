@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import re
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import final
 
 from outrider import __version__
 from outrider.lab.runs.files import LINES, read_in, stamp
@@ -14,27 +17,39 @@ PAGE = "report.html"
 """The file of the page."""
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page in a run's folder. is_current: whether this version of Outrider has made it."""
+
+    html: str
+    is_current: bool
+
+
 def page_key(run: Run) -> str:
-    """Returns what the page of a run depends on, as one word: its files, and this version."""
+    """Returns what the page of a run depends on, as two words: its files, and this version."""
     size = (stamp(run.folder, LINES) or (0, 0.0))[0]
-    facts = json.dumps([run.facts, size, _sources()])
-    return hashlib.sha256(facts.encode()).hexdigest()[:32]
+    facts = json.dumps([run.facts, size])
+    return f"{hashlib.sha256(facts.encode()).hexdigest()[:32]} {_sources()}"
 
 
-def stored_page(run_folder: Path) -> str | None:
+def stored_page(run_folder: Path) -> StoredPage | None:
     """Returns the page in a run's folder; None if it isn't that of the run as it is now."""
     content = read_in(run_folder, PAGE)
-    key = page_key(Run(run_folder, read_facts(run_folder), ()))
-    if content is None or f'content="{key}"'.encode() not in content[:1000]:
+    if content is None:
         return None
-    return content.decode()
+    found = re.search(rb'content="(\w+) (\w+)"', content[:1000])
+    files, sources = page_key(Run(run_folder, read_facts(run_folder), ())).encode().split()
+    if found is None or found[1] != files:
+        return None
+    return StoredPage(content.decode(), is_current=found[2] == sources)
 
 
 @cache
 def _sources() -> str:
-    """Returns a hash of what makes pages, so that another version makes its own."""
+    """Returns a hash of what makes pages, by which those of other versions are known."""
     digest = hashlib.sha256(__version__.encode())
     for path in sorted(Path(__file__).parents[1].rglob("*")):
         if path.suffix in (".py", ".jinja"):
             digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:32]

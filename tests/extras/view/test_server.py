@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.extras.view.page.listing import run_folders
-from outrider.extras.view.page.stored import stored_page
+from outrider.extras.view.page.stored import StoredPage, page_key, stored_page
 from outrider.extras.view.report import write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
@@ -171,7 +171,7 @@ def test_a_finished_run_opens_from_the_page_that_it_has_kept(
     status, content = served.get(f"runs?run={served.id_of('run')}")
     assert status == 200
     assert b'href="./">All runs' in content and b"measurements.jsonl" in content
-    assert b"All runs" not in path.read_bytes()
+    assert b"All runs" not in path.read_bytes() and b"another version" not in content
 
 
 @pytest.mark.parametrize("change", ["facts", "measurements", "page"])
@@ -181,7 +181,7 @@ def test_a_kept_page_of_other_files_is_not_shown(
     shutil.copytree(whole_run.folder, tmp_path / "run")
     run = load(tmp_path / "run")
     path = write_report({"": Summary(run)}, run.folder)
-    assert stored_page(run.folder) == path.read_text()
+    assert stored_page(run.folder) == StoredPage(path.read_text(), is_current=True)
     if change == "facts":
         facts = json.dumps({**run.facts, "reference": "bigram"})
         (run.folder / "run.json").write_text(facts)
@@ -190,6 +190,33 @@ def test_a_kept_page_of_other_files_is_not_shown(
     else:
         path.write_text("<p>mine</p>")
     assert stored_page(run.folder) is None
+
+
+def test_a_page_that_another_version_has_kept_opens_at_once_and_says_so(
+    whole_run: Run, opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = served.folder / "whole" / "report.html"
+    write_report({"": Summary(whole_run)}, path.parent)
+    sources = page_key(whole_run).split()[1]
+    path.write_text(path.read_text().replace(sources, "0" * 32, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.extras.view.server.load", None)  # nothing is computed
+        page = opened(f"runs?run={served.id_of('whole')}")
+    banner = page.locator(".banner", has_text="Kept by another version")
+    banner.get_by_role("link", name="Draw the page anew").click()
+    expect(banner).to_have_count(0)
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
+    path.unlink()
+
+
+def test_a_large_run_is_announced_before_it_is_drawn(
+    opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.extras.view.server.LARGE", 100)
+    address = f"runs?run={served.id_of('going')}"
+    assert b"MB of measurements are read" in served.get(address)[1]
+    page = opened(address)  # goes on by itself
+    expect(page.locator("#rates tbody tr")).to_have_count(3)
 
 
 def test_texts_are_shown_a_few_at_a_time(
