@@ -32,7 +32,7 @@ class Hierarchy(Drafter):
     ahead: how many tokens it guesses at once.
     model, layers: of the small model, see `small_lm`.
     dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
-        small model, as for a target.
+        small model, as for `small_lm`.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """
@@ -50,7 +50,7 @@ class Hierarchy(Drafter):
         dtype: Dtype = "auto",
         device: str = "auto",
         optimize: str = "auto",
-        quantize: str | None = None,
+        quantize: str | None = "auto",
         device_map: str | dict[str, Any] | None = None,
         quantization_config: dict[str, Any] | None = None,
         attn_implementation: str | None = None,

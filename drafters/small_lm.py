@@ -46,6 +46,8 @@ class SmallLM(Drafter):
     dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
         model, as for a target: its passes run by the same engine. The model that comes with the
         package has the target's precision and device, and the target's layers have its engine.
+        `quantize` "auto" rounds the weights of that model alone, to eight bits, where the target's
+        engine has them; None leaves them as they are.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any
@@ -71,7 +73,7 @@ class SmallLM(Drafter):
         device: str = "auto",
         *,
         optimize: str = "auto",
-        quantize: str | None = None,
+        quantize: str | None = "auto",
         device_map: str | dict[str, Any] | None = None,
         quantization_config: dict[str, Any] | None = None,
         attn_implementation: str | None = None,

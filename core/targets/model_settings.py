@@ -20,6 +20,7 @@ class ModelSettings:
     """How a model is loaded and run; `TransformersTarget` describes each setting.
 
     role: whose settings these are, for messages.
+    quantize: "auto", for a draft model, is that of the model that comes with the package.
 
     Raises `ConfigError` if there is no such engine, or for a device beside a map of devices.
     """
@@ -42,8 +43,8 @@ class ModelSettings:
     def given(self) -> dict[str, Any]:
         """Returns the settings that were chosen, by name."""
         values = {it.name: getattr(self, it.name) for it in fields(self)[1:]}
-        free = {it.name: it.default for it in fields(self)}
-        return {name: value for name, value in values.items() if value != free[name]}
+        free = {it.name: (it.default,) for it in fields(self)} | {"quantize": (None, AUTO)}
+        return {name: value for name, value in values.items() if value not in free[name]}
 
     def refuse(self, *names: str, where: str) -> None:
         """Raises `ConfigError` for the first of some settings that was chosen.
@@ -70,4 +71,5 @@ class ModelSettings:
             ConfigError: the engine can't run or quantize it.
         """
         is_plain = self.optimize == AUTO and (not is_own or decoder_start(model))
-        use_engine(model, NONE if is_plain else self.optimize, self.quantize, role=self.role)
+        quantize = None if self.quantize == AUTO else self.quantize
+        use_engine(model, NONE if is_plain else self.optimize, quantize, role=self.role)

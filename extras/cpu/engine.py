@@ -59,9 +59,9 @@ class PackedWeights(BatchEngine):
             require_native(model, f"quantize={quantize!r}")
         pack(model, bits=None if quantize is None else QUANTIZE[quantize])
 
-    def prepare_network(self, network: nn.Module) -> None:
+    def prepare_network(self, network: nn.Module, *, may_round: bool = False) -> None:
         if can_pack(network):
-            pack(network)
+            pack(network, bits=8 if may_round and not missing() else None)
             for part in network.modules():
                 note_engine(part, self)
 

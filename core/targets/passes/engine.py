@@ -65,8 +65,11 @@ class Engine(ABC):
             ConfigError: its weights can't be quantized like that.
         """
 
-    def prepare_network(self, network: nn.Module) -> None:
-        """Prepares the layers of a drafter's network for passes without gradients, in place."""
+    def prepare_network(self, network: nn.Module, *, may_round: bool = False) -> None:
+        """Prepares the layers of a drafter's network for passes without gradients, in place.
+
+        may_round: whether the weights may be rounded where that makes passes faster.
+        """
 
     def run_pass(self, model: Model, cache: Cache, inputs: PassInput) -> Pass:
         """Appends tokens to one of transformers' caches, and returns their logits and states."""

@@ -11,6 +11,7 @@ from outrider.drafters.parts.networks import student, weights
 from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.engine import AUTO
 from outrider.targets.passes.placement import home
 
 BUILT_IN = "smollm2"
@@ -64,5 +65,7 @@ def _read(name: str, settings: ModelSettings, target: Target) -> tuple[Model, An
     ):
         is_shared = value in ("auto", *own)
         require(is_shared, f"drafter.{setting}", value, f"auto, or {own[-1]}, {SHARED}")
-    model = student.read_student(folder, target, settings.optimize, settings.quantize)
+    is_free = settings.quantize == AUTO and name != BUILT_IN
+    quantize = None if is_free else settings.quantize
+    model = student.read_student(folder, target, settings.optimize, quantize)
     return model, target.tokenizer

@@ -67,8 +67,8 @@ def read_student(
     its own, its head has those rows of the target's alone, and the logits of all other tokens are
     -inf.
 
-    optimize, quantize: as for a target; "auto" means the target's own engine. The head stays that
-        of the target.
+    optimize, quantize: as for a target; "auto" means the target's own engine, and weights of eight
+        bits where it has them. The head stays that of the target.
 
     Raises:
         ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
@@ -95,10 +95,10 @@ def read_student(
         model.set_input_embeddings(with_mask(model.get_input_embeddings(), mask))
     if vocabulary.ids is not None:
         model.set_output_embeddings(FrequentHead(vocabulary.rows(tables[1]), vocabulary))
-    if optimize == AUTO and quantize is None:
-        engine_of(target.model).prepare_network(model)
+    if optimize == AUTO and quantize in (AUTO, None):
+        engine_of(target.model).prepare_network(model, may_round=quantize == AUTO)
     else:
-        use_engine(model, optimize, quantize, role="drafter")
+        use_engine(model, optimize, None if quantize == AUTO else quantize, role="drafter")
     student: Model = model
     return student
 

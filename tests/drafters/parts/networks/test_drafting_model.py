@@ -13,6 +13,8 @@ from outrider.drafters.early_exit import EarlyExit
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.pard import Pard
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.drafting_model import BUILT_IN
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
@@ -146,6 +148,26 @@ def test_a_student_has_the_precision_and_device_of_the_target(folder: Path, targ
         with pytest.raises(ConfigError, match=rf"^drafter.{name}=.* shares the target's embed"):
             SmallLM(str(folder), **setting).bind(target)
     assert drafts(SmallLM(str(folder), dtype="float32", device="cpu"), target)
+
+
+@pytest.mark.parametrize("folder", ["student"], indirect=True)
+@pytest.mark.parametrize("make", [SmallLM, hierarchy])
+def test_the_model_of_the_package_alone_is_rounded_unless_told_otherwise(
+    make: Callable[..., Drafter], folder: Path, llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weights, "built_in", lambda _: folder)
+    for optimize, name, settings, expected in (
+        ("packed", BUILT_IN, {}, "the native library on packed int8 weights"),
+        ("packed", BUILT_IN, {"optimize": "none"}, "transformers' modules"),
+        ("packed", BUILT_IN, {"quantize": None}, "the native library on packed float32 weights"),
+        ("packed", str(folder), {}, "the native library on packed float32 weights"),
+        ("none", BUILT_IN, {}, "transformers' modules"),
+    ):
+        target = TransformersTarget(llama(eos_token_id=None, **SIZES), optimize=optimize)
+        drafter = make(name, **settings)
+        assert drafts(drafter, target)
+        (model,) = drafter.models
+        assert engine_of(model).runs_by(model) == expected
 
 
 def test_a_loaded_model_runs_by_the_engine_that_is_asked_for(llama: Any, target: Any) -> None:
