@@ -16,6 +16,9 @@ NAMESPACES = ("unshare", "--user", "--map-root-user", "--net", "--pid", "--ipc",
 BUBBLEWRAP = ("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 """The way of bubblewrap: nothing but the interpreter and the system's libraries is there."""
 
+SECONDS = 30.0
+"""The most seconds that a way may take to show that it works."""
+
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache")
 
 
@@ -62,7 +65,12 @@ def _bubblewrap() -> list[str]:
 
 
 def _works(command: Sequence[str]) -> bool:
-    """Returns whether a command runs a job to its end."""
+    """Returns whether a command runs a job to its end, and in time."""
     job = b'{"code": "", "limits": [], "pipe": 1, "token": "done"}'
-    probe = subprocess.run(command, input=job, check=False, capture_output=True, env={})
+    try:
+        probe = subprocess.run(
+            command, input=job, check=False, capture_output=True, env={}, timeout=SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
     return probe.returncode == 0 and probe.stdout == b"done"

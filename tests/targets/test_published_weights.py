@@ -95,7 +95,7 @@ def test_an_adapter_without_peft_is_one_line(
     with pytest.raises(TargetError, match="expected base_model_name_or_path"):
         TransformersTarget(str(adapter))
     (adapter / "adapter_config.json").write_text("{")
-    with pytest.raises(TargetError, match="adapter_config.json is no JSON"):
+    with pytest.raises(TargetError, match=r"adapter_config\.json is no JSON"):
         TransformersTarget(str(adapter))
 
 
