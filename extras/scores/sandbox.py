@@ -39,6 +39,7 @@ WATCHED = 0.05
 REACHES = {
     "read your files": "open({mine!r}).close()",
     "change your files": "import os; os.mkdir({mine!r} + '.made')",
+    "change their rights": "import os; os.chmod({mine!r}, 0o600)",
     "reach the network": (  # what connects without a connection asks for a route, and sends nothing
         "import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(('192.0.2.1', 9))"
     ),

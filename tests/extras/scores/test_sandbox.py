@@ -63,8 +63,8 @@ CHANGES = "" if ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1 else "change you
 
 LINES = {
     "bubblewrap": "nothing of this machine is within its reach",
-    "namespaces": f"it can read your files, {CHANGES}connect to services of this machine",
-    "alone": f"it can read your files, {CHANGES}",
+    "namespaces": f"it can read your files, {CHANGES}change their rights, connect to services of this machine",
+    "alone": f"it can read your files, {CHANGES}change their rights, ",
 }
 """By way of confining, how the line begins that says what is within reach."""
 
@@ -105,6 +105,14 @@ def test_files_are_protected(tmp_path: Path, change: str, way: str) -> None:
     assert changed == ("change your files" in sandbox.isolation())
 
 
+def test_a_change_of_rights_is_said(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "mine"
+    path.touch()
+    path.chmod(0o644)
+    passes(f"import os; os.chmod({str(path)!r}, 0)")
+    assert (path.stat().st_mode & 0o777 == 0) == ("change their rights" in sandbox.isolation())
+
+
 def test_the_reach_of_code_is_said(way: str) -> None:
     line = sandbox.isolation()
     assert line.startswith(LINES[way])
@@ -137,3 +145,14 @@ def test_a_system_that_denies_confinement_is_found_out(
         monkeypatch.setenv("PATH", str(path))
         assert [way for way, _ in confinement.ways()] == ["alone"]
         assert confinement.confined.__wrapped__()[0] == sys.executable
+
+
+@pytest.mark.parametrize("content", ["#!/bin/sh\nexec sleep 60\n", "no program"])
+def test_a_way_that_hangs_or_is_no_program_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "bwrap").write_text(content)
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(confinement, "SECONDS", 0.5)
+    assert confinement._works([str(tmp_path / "bwrap")]) is False
