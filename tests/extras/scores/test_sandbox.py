@@ -60,11 +60,12 @@ NO_NAMESPACES = pytest.mark.skip("the system has no namespaces, and alone root c
 IN_NAMESPACES = [x for x in WAYS if x != "alone"] or [pytest.param("alone", marks=NO_NAMESPACES)]
 CHANGES = "" if ctypes.CDLL(None).syscall(444, None, 0, 1) >= 1 else "change your files, "
 """What Landlock, which older kernels have not, denies in addition."""
+FILES = f"read your files, {CHANGES}change their rights"
 
 LINES = {
     "bubblewrap": "nothing of this machine is within its reach",
-    "namespaces": f"it can read your files, {CHANGES}change their rights, connect to services of this machine",
-    "alone": f"it can read your files, {CHANGES}change their rights, ",
+    "namespaces": f"it can {FILES}, connect to services of this machine",
+    "alone": f"it can {FILES}, ",
 }
 """By way of confining, how the line begins that says what is within reach."""
 
