@@ -16,8 +16,12 @@ RULES = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
     *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
     *("gumbel", "lenient", "typical", "optimal_transport"),
+    *("towards", "fly", "truncation"),
 )
-CHAINS = ("token", "block", "rejection", "scaled_uniform", "lenient", "gumbel")
+CHAINS = (
+    *("token", "block", "rejection", "scaled_uniform", "lenient", "gumbel"),
+    *("towards", "fly", "truncation"),
+)
 """The rules without siblings."""
 
 

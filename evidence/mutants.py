@@ -40,6 +40,13 @@ VERIFIERS = (
     *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
     *("fly", "truncation"),
 )
+PENALTIES = {
+    "repetition_penalty": 1.3,
+    "presence_penalty": 0.4,
+    "frequency_penalty": 0.2,
+    "logit_bias": {2: -0.5, 3: 0.7},
+    "bad_words": [[1, 1], [0, 2, 0], [3]],
+}
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
     ("verifier", "verifiers/prefix.py", "token", {}),
@@ -76,6 +83,9 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
         ("policy", f"extras/policies/{name}.py", name, {})
         for name in ("entropy", "bandit", "optimal", "goodput", "utility")
     ),
+    ("constraint", "extras/constraints/penalties.py", "penalties", PENALTIES),
+    ("constraint", "extras/constraints/guidance.py", "regex", {"pattern": "(a|bb)(c|d){1,2}"}),
+    ("target", "core/targets/transformers.py", "tiny", {"vocab_size": 40}),
 )
 """The parts that the kit checks: role, file, name and options. A few of each role come first."""
 
@@ -83,7 +93,7 @@ STAND_FOR_ALL = ("token", "multi_step", "gumbel", "bigram", "confidence")
 """The names of parts that are checked for faults in the contract and the loop, which touch all."""
 FILES = (
     *("core/contract", "core/decoding", "extras/policies", "verifiers"),
-    *("drafters/parts/trees", "drafters/parts/texts"),
+    *("drafters/parts/trees", "drafters/parts/texts", "core/targets/passes", "extras/constraints"),
 )
 """The folders whose files are mutated, beside those of PARTS."""
 EVERY = 24
@@ -145,7 +155,7 @@ def tests_of(mutant: Judged) -> list[str]:
         "policies": ("policies",),
     }.get(folder.name, ())
     others = [folder / f"test_{name}.py" for name in shared]
-    if folder.name in ("contract", "decoding"):
+    if folder.name in ("contract", "decoding", "passes", "constraints"):
         others += sorted(folder.glob("test_*.py"))
     if folder.name in ("contract", "texts", "trees"):
         others += sorted((ROOT / "tests" / "decoding").glob("test_[dr]*.py"))
@@ -156,19 +166,33 @@ def tests_of(mutant: Judged) -> list[str]:
 
 def kit(mutant: Judged | None) -> str:
     """Returns the part and the check that find a mutant, "" if none does."""
-    make = importlib.import_module("outrider.plugins.registry").make
-    checks_of = importlib.import_module("outrider.testing").checks_of
     parts = relevant(mutant) if mutant else [(role, *rest) for role, _, *rest in PARTS]
     for role, name, options in parts:
-        part = partial(make, role, name, **options)
         try:
-            for check in checks_of(part):
-                check(part)
+            _play(role, name, options)
         except BaseException as error:  # noqa: BLE001  any fault counts
             traceback = error.__traceback__
             where = "making it" if traceback is None else _check_in(traceback)
             return f"{name}: {where}: {' '.join(str(error).split())[:150]}"
     return ""
+
+
+def _play(role: str, name: str, options: dict[str, Any]) -> None:
+    """Raises an error if a check of a part fails; a target has to offer all that is checked."""
+    testing = importlib.import_module("outrider.testing")
+    if role != "target":
+        make = importlib.import_module("outrider.plugins.registry").make
+        part = partial(make, role, name, **options)
+        for check in testing.checks_of(part):
+            check(part)
+        return
+    target = importlib.import_module("outrider.testing.tiny_targets").tiny_target(**options)
+    reasons = [f"{row.name}: {row.reason}" for row in target.tested.properties() if row.reason]
+    reasons += [
+        why for check in testing.checks_of(lambda: target) if (why := check(lambda: target))
+    ]
+    if reasons:
+        raise AssertionError(f"refused: {reasons[0]}")
 
 
 def _check_in(traceback: Any) -> str:
@@ -244,8 +268,13 @@ def says(process: int) -> str:
     return str(json.loads(text)) if text else "took too long, or died"
 
 
-def judge(every: Sequence[Judged], workers: int, results: Path, seconds: float) -> None:
-    """Judges mutants, and appends a line for each to the file of results."""
+def judge(
+    every: Sequence[Judged], workers: int, results: Path, seconds: float, *, by_tests: bool
+) -> None:
+    """Judges mutants, and appends a line for each to the file of results.
+
+    by_tests: whether the tests judge what the kit does not find.
+    """
     from time import monotonic
 
     end = monotonic() + seconds
@@ -258,7 +287,7 @@ def judge(every: Sequence[Judged], workers: int, results: Path, seconds: float) 
             process, _ = os.wait()
             stage, mutant = running.pop(process)
             finding = says(process)
-            if stage == "kit" and not finding:
+            if stage == "kit" and not finding and by_tests:
                 waiting.insert(0, ("tests", mutant, ""))
                 continue
             by = "not run" if finding.startswith(NOT_JUDGED) else stage if finding else ""
@@ -319,6 +348,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[], help="files, or beginnings of their names")
     parser.add_argument("--every", type=int, default=EVERY, help="judge one in so many mutants")
     parser.add_argument("--changed", help="only files that differ from this git reference")
+    parser.add_argument("--kit", action="store_true", help="judge by the kit alone")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after them")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl")
@@ -328,7 +358,7 @@ def main() -> None:
     for name in NEEDED:
         importlib.import_module(name)
     if options.original:
-        for stage in ("kit", "tests"):
+        for stage in ("kit",) if options.kit else ("kit", "tests"):
             process = judged(stage, None)
             os.wait()
             print(says(process) or f"{stage}: the original passes", flush=True)
@@ -342,7 +372,7 @@ def main() -> None:
     again = ("not run", "") if options.again else ("not run",)
     judged_keys = {key for key, line in lines.items() if line["by"] not in again}
     waiting = [mutant for mutant in every if mutant.key not in judged_keys]
-    judge(waiting, options.workers, options.results, options.seconds)
+    judge(waiting, options.workers, options.results, options.seconds, by_tests=not options.kit)
     if not report(every, _lines(options.results)):
         sys.exit(1)
 

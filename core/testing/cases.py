@@ -142,15 +142,14 @@ def _chains() -> Iterator[Case]:
             yield Case(f"{name} draft", target, drafter, gamma, sampling)
         yield Case(f"{name} draft", target, drafter, 3)
     small = TabularTarget(2)
-    yield Case("drawn draft of five tokens", small, ChainDrafter(small, "drawn"), 5)
+    for name, gamma in (("drawn", 6), ("mixed", 9)):
+        yield Case(f"{name} draft of {gamma} tokens", small, ChainDrafter(small, name), gamma)
     for vocab in (5, 7):
         target = TabularTarget(vocab)
         yield Case(f"drawn draft of {vocab} tokens", target, ChainDrafter(target, "drawn"), 1)
     target = tied_target(VOCAB)
     for name in ("drawn", "written", "exact"):
         yield Case(f"{name} draft with ties", target, ChainDrafter(target, name, tied=True), 2)
-    small = TabularTarget(2)
-    yield Case("drawn draft of 2 tokens", small, ChainDrafter(small, "drawn"), 4)
 
 
 def _trees(kind: str) -> Iterator[Case]:

@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 import torch
 
 from outrider.contract.constraint import Constraint
-from outrider.contract.draft import Draft
-from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
-from outrider.decoding.generation import generate
-from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.loop import PROMPT, constrained_texts
+from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
+from outrider.testing.tiny_targets import VOCAB_SIZE, letters
+from outrider.verifiers.token import Token
+from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Constraint]
 
-PROMPT = (0, 1)
 LENGTH = 12
 """The most tokens of a text that a constraint is asked about."""
 
@@ -23,7 +23,7 @@ def check_masks_are_well_formed(make: Make) -> None:
     """Logits keep their shape and type, and at least one token stays possible; the given ones are
     left alone.
     """
-    target = tiny_target(VOCAB_SIZE)
+    target = _target()
     for ids, constraint in _texts(make, target):
         given = torch.randn(target.vocab_size, generator=torch.Generator().manual_seed(len(ids)))
         before = given.clone()
@@ -37,7 +37,7 @@ def check_masks_are_well_formed(make: Make) -> None:
 
 def check_answers_depend_on_the_ids_alone(make: Make) -> None:
     """The logits after a text are the same when it is asked again, after others in between."""
-    target = tiny_target(VOCAB_SIZE)
+    target = _target()
     logits = torch.zeros(target.vocab_size)
     for ids, constraint in _texts(make, target):
         first = constraint.logits(ids, logits)
@@ -51,7 +51,7 @@ def check_answers_depend_on_the_ids_alone(make: Make) -> None:
 
 def check_forced_tokens_are_possible(make: Make) -> None:
     """A token that it forces is one that it allows."""
-    target = tiny_target(VOCAB_SIZE)
+    target = _target()
     logits = torch.zeros(target.vocab_size)
     for ids, constraint in _texts(make, target):
         text = list(ids)
@@ -60,31 +60,20 @@ def check_forced_tokens_are_possible(make: Make) -> None:
             text.append(token)
 
 
-def check_a_greedy_text_is_the_same_with_drafts(make: Make) -> None:
-    """The greedy text under the constraint is the same whoever drafts: the likeliest token of those
-    that it allows, again and again.
+def check_texts_have_the_constrained_distribution(make: Make) -> None:
+    """Over all outcomes of several rounds, with drafts of chains and of trees, a text has the
+    target's distribution under the constraint, and ends where it says so.
     """
-    target = tiny_target(VOCAB_SIZE)
-    texts = [
-        generate(target, list(PROMPT), name, constraint=make(), max_new_tokens=LENGTH).tokens
-        for name in ("none", "bigram", "random")
-    ]
-    assert texts[0] == texts[1] == texts[2], f"without drafts {texts[0]}, with drafts {texts[1:]}"
-    expected = _likeliest_text(make, target)
-    assert texts[0] == expected, f"the text is {texts[0]}: it allows {expected}"
+    target = _target()
+    list(constrained_texts(target, ChainDrafter(target, "mixed"), Token(), make()))
+    list(constrained_texts(target, TreeDrafter(target, "distinct"), Traversal(), make()))
 
 
-def _likeliest_text(make: Make, target: Target) -> list[int]:
-    """Returns the greedy text under a constraint, token by token."""
-    ids, text = list(PROMPT), list[int]()
-    constraint, session = make().begin(target, ids), target.open(ids)
-    while len(text) < LENGTH:
-        logits = constraint.logits([*ids, *text], session.score(Draft())[0])
-        text.append(int(likeliest(logits)))
-        session.commit(Verdict((), text[-1]))
-        if constraint.ends([*ids, *text]) or text[-1] in target.eos:
-            break
-    return text
+def _target() -> TabularTarget:
+    """Returns a target with a table of its own, and a tokenizer for grammars."""
+    target = TabularTarget(VOCAB_SIZE)
+    target.tokenizer = letters(VOCAB_SIZE)
+    return target
 
 
 def _texts(make: Make, target: Target) -> Iterator[tuple[list[int], Constraint]]:
@@ -106,5 +95,5 @@ CHECKS = (
     check_masks_are_well_formed,
     check_answers_depend_on_the_ids_alone,
     check_forced_tokens_are_possible,
-    check_a_greedy_text_is_the_same_with_drafts,
+    check_texts_have_the_constrained_distribution,
 )

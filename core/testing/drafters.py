@@ -141,6 +141,29 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
             )
 
 
+def check_follows_what_was_accepted(make: Make) -> None:
+    """Whatever was accepted of its drafts, all, some or none of up to six tokens, a drafter drafts
+    as a new one after the same text.
+
+    (Fewer rounds for a drafter that needs a model.)
+    """
+    used, target = opened(make)
+    cheap = isinstance(unbound_target(used), TabularTarget)
+    text = list[int]()
+    for gamma, share in itertools.product((6, 1, 3) if cheap else (6,), (1, 1, 0, 1, 0.5)):
+        draft = draft_after(used, target, PROMPTS[0], gamma, text=text, seed=len(text))
+        new = make()
+        new.bind(target)
+        alone = draft_after(new.open(), target, PROMPTS[0], gamma, text=text, seed=len(text))
+        assert same_draft(draft, alone), (
+            f"after {[*PROMPTS[0], *text]} it wrote {draft.tokens}, a new one {alone.tokens}:"
+            " something was left over from its earlier drafts"
+        )
+        path = draft.path(len(draft) - 1)
+        accepted = [draft.tokens[node] for node in path[: int(share * len(path))]]
+        text += [*accepted, len(text) % VOCAB_SIZE]
+
+
 def check_leaves_the_context_alone(make: Make) -> None:
     """Drafting changes neither the tokens nor the source nor the features of the context."""
     drafter, target = opened(make)
@@ -207,6 +230,7 @@ CHECKS = (
     check_draws_only_from_chance,
     check_depends_only_on_context,
     check_goes_back_to_a_shorter_text,
+    check_follows_what_was_accepted,
     check_leaves_the_context_alone,
     check_is_deterministic_when_greedy,
     check_greedy_text_is_the_targets,

@@ -17,7 +17,9 @@ from outrider.testing import (
     constraints,
     decisions,
     drafters,
+    drawing,
     ground,
+    loop,
     policies,
     sources,
     targets,
@@ -27,7 +29,12 @@ from outrider.testing import (
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
 """Raises AssertionError if a part is at fault; returns why the part refuses what is checked."""
-GROUND: tuple[Check, ...] = ground.CHECKS + decisions.CHECKS
+GROUND: tuple[Check, ...] = (
+    *ground.CHECKS,
+    *decisions.CHECKS,
+    *drawing.CHECKS,
+    *loop.CHECKS,
+)
 """The checks of what the others rest on."""
 
 
@@ -72,7 +79,7 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     if isinstance(part, Target):
         return target_checks()
     if isinstance(part, Constraint):
-        return constraints.CHECKS
+        return GROUND + constraints.CHECKS
     if isinstance(part, list):
         return sources.CHECKS
     if isinstance(place := getattr(part, "checks", None), str):

@@ -52,7 +52,7 @@ def unbound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
 
 
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
-    """Returns a random Llama with three layers in float64, and a tokenizer of one-letter words.
+    """Returns a random Llama with three layers in float64, and the tokenizer of `letters`.
 
     Each call returns a model of its own. It is made and tested once, and then copied.
     """
@@ -63,9 +63,6 @@ def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:
 
 @cache
 def _tiny_target(vocab_size: int, seed: int) -> TransformersTarget:
-    import tokenizers
-    from transformers import PreTrainedTokenizerFast
-
     model = tiny_llama(
         seed,
         vocab_size=vocab_size,
@@ -78,11 +75,21 @@ def _tiny_target(vocab_size: int, seed: int) -> TransformersTarget:
         pad_token_id=None,
         initializer_range=0.5,  # for distributions far from uniform that differ after every text
     )
-    words = {chr(ord("a") + token): token for token in range(vocab_size)}
-    backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="a"))
-    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    return TransformersTarget(model.double(), letters(vocab_size))
+
+
+@cache
+def letters(vocab_size: int) -> Any:
+    """Returns a tokenizer whose tokens are letters."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    ids = {chr(ord("a") + token): token for token in range(vocab_size)}
+    backend = Tokenizer(models.WordLevel(ids, unk_token="a"))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    backend.decoder = decoders.ByteLevel()  # grammars need to know the bytes of a token
     wrap: Any = PreTrainedTokenizerFast
-    return TransformersTarget(model.double(), wrap(tokenizer_object=backend))
+    return wrap(tokenizer_object=backend)
 
 
 def tiny_llama(seed: int, **sizes: Any) -> Any:

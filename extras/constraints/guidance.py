@@ -1,5 +1,6 @@
 """Keeps a text within a JSON schema, a regular expression or a grammar, by llguidance."""
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -74,7 +75,10 @@ class GuidedText(Constraint):
         # A drafter may have written a token that the grammar forbids, and continued from there.
         if not self._follows(ids):
             return logits
-        return logits.masked_fill(~self._allowed(len(logits)).to(logits.device), float("-inf"))
+        allowed = self._allowed(len(logits))
+        if not allowed.any() and self._matcher.is_accepting():
+            return logits  # the text has ended, and the target has no token that says so
+        return logits.masked_fill(~allowed.to(logits.device), float("-inf"))
 
     def forced(self, ids: Sequence[int]) -> list[int]:
         return self._matcher.compute_ff_tokens() if self._follows(ids) else []
@@ -175,5 +179,8 @@ def _tokenizer(target: Target) -> "LLTokenizer":
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         name = type(target if tokenizer is None else tokenizer).__name__
         raise ConfigError(f"constraint: expected a target with a fast tokenizer, got {name}")
+    if not target.eos and tokenizer.eos_token is None:  # token 0 would be taken for it
+        tokenizer = copy.deepcopy(tokenizer)
+        tokenizer.add_special_tokens({"eos_token": "<|end of the grammar|>"})
     size = max(target.vocab_size, len(tokenizer))
     return from_tokenizer(tokenizer, n_vocab=size, eos_token=sorted(target.eos) or None)

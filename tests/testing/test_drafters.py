@@ -115,6 +115,34 @@ class OneBehind(Drafter):
             pen.write(token)
 
 
+class NeverSeesTheBonus(Honest):
+    """Takes its draft for the text if all of it was accepted, without the token after it."""
+
+    drafted: tuple[int, ...] = ()
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        text = text[:-1] if text[:-1] == list(self.drafted) else text
+        while pen.open:
+            text.append(pen.draw(NEXT_LOGITS(text)))
+        self.drafted = tuple(text)
+
+
+class LeaksTheFifthToken(Honest):
+    """The fifth token of a draft decides where the next one begins."""
+
+    leaked = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        logits = NEXT_LOGITS(text).roll(self.leaked)
+        while pen.open:
+            text.append(pen.draw(logits))
+            logits = NEXT_LOGITS(text)
+        if len(pen) > 4:
+            self.leaked = pen.token(4)
+
+
 class KeepsOldStates(Drafter):
     """Never replaces the first hidden states that it saw."""
 
@@ -609,6 +637,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
     (OneBehind, drafters.check_goes_back_to_a_shorter_text),
+    (NeverSeesTheBonus, drafters.check_follows_what_was_accepted),
+    (LeaksTheFifthToken, drafters.check_follows_what_was_accepted),
     (KeepsOldStates, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),

@@ -67,7 +67,7 @@ def test_a_loop_that_leaves_out_the_constraint_is_caught(monkeypatch: pytest.Mon
     monkeypatch.setattr(
         "outrider.decoding.rounds.constrained", lambda constraint, ids, draft, logits: logits
     )
-    assert faults(NoRepeats) == ["a_greedy_text_is_the_same_with_drafts"]
+    assert "texts_have_the_constrained_distribution" in faults(NoRepeats)
 
 
 def test_faulty_constraints_are_caught() -> None:

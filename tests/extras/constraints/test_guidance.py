@@ -18,6 +18,7 @@ from outrider.drafters.random import Random
 from outrider.extras.serving.transformers import Speculation
 from outrider.plugins.config import build
 from outrider.targets.tabular import TabularTarget
+from outrider.testing import tiny_targets
 from outrider.testing.enumerated import EnumeratedChance
 
 SPELLED = {1: "a", 2: "b", 3: "ab"}
@@ -146,6 +147,22 @@ def test_every_text_is_valid_for_whatever_drafter(letters: Any) -> None:
         for text in texts:
             assert text.stop in ("constraint", "eos")
             assert re.fullmatch("a(b|aa){1,4}b", text.text)
+
+
+def test_a_model_without_an_end_token_keeps_to_the_grammar() -> None:
+    """Token 0 was taken for the end, and a draft past the end of the grammar was an error."""
+    target = TabularTarget(4, order=2, seed=1)
+    target.tokenizer = tiny_targets.letters(4)
+    pattern = "(a|ba)(a|b)?b"
+    for steer, seed in product((True, False), range(6)):
+        text = outrider.generate(
+            target,
+            [1],
+            "random",
+            constraint=outrider.regex(pattern, steer=steer),
+            sampling=Sampling(1.0, seed=seed),
+        )
+        assert text.stop == "constraint" and re.fullmatch(pattern, text.text)
 
 
 def test_penalties_and_a_grammar_go_together(spelling: TabularTarget) -> None:
