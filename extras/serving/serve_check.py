@@ -97,9 +97,6 @@ def serve_check(config: ServeCheck) -> None:
     dtype = str(target.model.dtype).removeprefix("torch.")
     options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
     launcher = Launcher(python, weights_location(settings), folder, options)
-    comparisons = _compare(config, target, prompts, drafters, launcher=launcher, vllm=vllm)
-    title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
-    results().print(serve_report.table(comparisons, len(prompts), title))
     conditions = {
         "engine": f"vllm {version}",
         "concurrency": config.clients,
@@ -107,11 +104,17 @@ def serve_check(config: ServeCheck) -> None:
         "temperature": 0.0,
         "max_new_tokens": config.max_new_tokens,
     }
-    for name, comparison in comparisons.items():
+    path, content = folder / "serve-check.json", ""
+    comparisons: dict[str, Comparison] = {}
+    for name, comparison in _compare(
+        config, target, prompts, drafters, launcher=launcher, vllm=vllm
+    ):
+        comparisons[name] = comparison
         write_profile(name, comparison.vllm, settings, conditions, folder=folder)
-    path = folder / "serve-check.json"
-    content = json.dumps(serve_report.content(settings, comparisons), indent=1) + "\n"
-    write_whole(path, content)
+        content = json.dumps(serve_report.content(settings, comparisons), indent=1) + "\n"
+        write_whole(path, content)  # what is known so far: the next server may fail
+    title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
+    results().print(serve_report.table(comparisons, len(prompts), title))
     print_json(content)
     remarks(stderr=False).print(plain(path), soft_wrap=True)
     for line in serve_report.audit_lines(comparisons):
@@ -133,12 +136,11 @@ def _compare(
     *,
     launcher: Launcher,
     vllm: Mapping[str, tuple[dict[str, str], dict[str, Any]]],
-) -> dict[str, Comparison]:
-    """Returns the comparison of each drafter.
+) -> Iterator[tuple[str, Comparison]]:
+    """Yields each drafter with its comparison, as soon as it is known.
 
     vllm: by drafter, the environment variables and the speculative config.
     """
-    results: dict[str, Comparison] = {}
     with _steps(2 * len(drafters) + 1) as step:
         counts_in_lab = {}
         for name, drafter in drafters.items():
@@ -160,14 +162,16 @@ def _compare(
                     counts = server.drafted()
                     mixed = ask(*asked, temperatures=(1.0, 0.0))
                     audit = _audited(server, target, prompts, config)
-                results[name] = Comparison(
-                    counts_in_lab[name],
-                    counts,
-                    differences(texts, expected, prompts, target),
-                    differences(mixed, expected, prompts, target),
-                    audit,
+                yield (
+                    name,
+                    Comparison(
+                        counts_in_lab[name],
+                        counts,
+                        differences(texts, expected, prompts, target),
+                        differences(mixed, expected, prompts, target),
+                        audit,
+                    ),
                 )
-    return results
 
 
 def _audited(

@@ -29,8 +29,10 @@ Skipped = Literal[
     "temperature 1",
     "truncated",
     "penalties",
+    "repetition penalty",
     "greedy",
     "n",
+    "ends",
     "seeds",
     "stop strings",
     "log-probabilities",
@@ -47,7 +49,7 @@ class Audit:
     data: Part
     target: Part | None = None
     chat: bool
-    requests: Annotated[int, AtLeast(9)]
+    requests: Annotated[int, AtLeast(11)]
     max_new_tokens: Count
     level: Annotated[float, Within("(0, 1)")]
     tie: NonNegative

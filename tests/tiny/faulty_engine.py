@@ -103,10 +103,16 @@ class _Text:
         return self.engine.fault == fault
 
     def p_logits(self, tokens: Sequence[int], counted: Sequence[int]) -> np.ndarray:
-        logits = self.engine.logits([*self.prompt, *tokens])
-        if not (penalty := self.row.penalties.get("frequency_penalty", 0.0)):
-            return logits
-        return np.asarray(logits - penalty * np.bincount(counted, minlength=len(logits)))
+        logits, penalties = self.engine.logits([*self.prompt, *tokens]), self.row.penalties
+        if (divisor := penalties.get("repetition_penalty", 1.0)) != 1:
+            seen = np.isin(np.arange(len(logits)), [*self.prompt, *counted])
+            factors = np.where(logits < 0, divisor, 1 / divisor)
+            logits = np.where(seen, logits * factors, logits)
+        if "frequency_penalty" in penalties:
+            counts = np.bincount(counted, minlength=len(logits))
+            logits = logits - penalties["frequency_penalty"] * counts
+            logits = logits - penalties["presence_penalty"] * (counts > 0)
+        return np.asarray(logits)
 
     def p(self, drafted: Sequence[int], *, is_draft: bool) -> np.ndarray:
         tokens = [*self.tokens, *drafted]
@@ -180,7 +186,7 @@ class _Text:
         """Lists log-probabilities as vLLM does: before penalties, temperature and so on."""
         for at, token in enumerate(kept):
             before = [*self.tokens, *kept[:at]]
-            logits = self.p_logits(before, [])
+            logits = self.engine.logits([*self.prompt, *before])
             if self.has("log-probabilities of the drafter") and at < written - 1:
                 logits = self.engine.drafter[[*self.prompt, *before][-1]]
             row, best = _listed(logits.tobytes())

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
@@ -31,8 +31,11 @@ TEMPER = 0.8
 LISTED = "log-probabilities"
 """What is found of the ones that a server lists."""
 
-CYCLES_OF_PROMISES = 3
-"""In how many of the first cycles seeds and stop strings are tried."""
+ENDS = "ends"
+"""What is found of where texts end."""
+
+CYCLES_OF_PROMISES = 8
+"""In how many of the first cycles seeds and stop strings are tried, and how often later."""
 
 AGAINST = ", against no drafts"
 """Ends the names of what a baseline shows."""
@@ -67,9 +70,8 @@ class Auditor:
     _different: TwoSamples = field(default_factory=TwoSamples)
     _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _faults: dict[str, str] = field(default_factory=dict)
-    _written: list[str] = field(default_factory=list)
+    _seeds: promises.Seeds = field(default_factory=promises.Seeds)
     _ties: int = 0
-    _odd_seeds: int = 0
     _asked: str = ""
     _plan: Plan = field(init=False)
     _suspicions: Suspicions = field(init=False)
@@ -110,7 +112,8 @@ class Auditor:
                     self._compare(batch, answers, self.baseline.ask(asked))
                 report(client.sent)
                 self._suspicions.see(self._growths())
-            if cycle < CYCLES_OF_PROMISES and client.sent + promises.MOST <= limit:
+            is_due = cycle < CYCLES_OF_PROMISES or cycle % CYCLES_OF_PROMISES == 0
+            if is_due and client.sent + promises.MOST <= limit:
                 self._try_promises(client, cycle)
             cycle += 1
 
@@ -120,13 +123,16 @@ class Auditor:
             if len(choices) != asked.request.n:
                 self._blame("n", f"{len(choices)} texts came for n={asked.request.n}")
             for choice in choices:
+                eos: Collection[int] = ()
                 if self.expected is not None:
                     self.expected.check(asked.request, choice)
+                    eos = self.expected.eos
+                if fault := promises.end_fault(asked.request, choice, eos):
+                    self._blame(ENDS, fault)
                 self._texts[asked.name] += 1
                 if asked.kind == GREEDY:
                     self._read_greedy(asked, choice)
                 else:
-                    self._written.append(choice.text)
                     self._read_sampled(asked, choice, beside.get(asked.kind))
                     beside.setdefault(asked.kind, choice)
                 self._read_logprobs(asked, choice)
@@ -219,19 +225,19 @@ class Auditor:
         self._blame(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
 
     def _try_promises(self, client: Client, cycle: int) -> None:
-        """Tries stop strings and seeds, as far as they are to be judged."""
+        """Tries seeds and stop strings, as far as they are to be judged."""
         prompt = self.prompts[cycle % len(self.prompts)]
-        if "stop strings" not in self.skip:
-            self._asked = "stop strings"
-            fault = promises.stops_end(client, prompt, self._written[-promises.TEXTS :])
+        request = replace(prompt, sampling=promises.WARM, seed=cycle)
+        repeats = "seeds" not in self.skip
+        self._asked = "seeds" if repeats else "stop strings"
+        text = client.ask([request])[0][0].text
+        if repeats and (fault := self._seeds.fault(client, request, text)):
+            self._blame("seeds", fault)
+        self._asked = "stop strings"
+        if self._asked not in self.skip:
+            fault = promises.stop_fault(client, request, text, repeats=repeats)
             if fault is not None:
                 self._blame("stop strings", fault)
-        if "seeds" not in self.skip:
-            self._asked = "seeds"
-            fault = promises.seeds_repeat(client, prompt, seed=cycle)
-            if fault is not None and self._odd_seeds:  # one alone may be rounding
-                self._blame("seeds", fault)
-            self._odd_seeds += fault is not None
 
     def _blame(self, name: str, fault: str) -> None:
         """Notes what a single text shows, unless it is not to be judged."""

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -31,7 +31,12 @@ Row = tuple[Float[np.ndarray, "cells"], Mapping[Token, int]]
 
 
 class Expected(ABC):
-    """Says what a text's tokens should have been drawn from."""
+    """Says what a text's tokens should have been drawn from.
+
+    eos: the ids that end a text, as far as they are known.
+    """
+
+    eos: Collection[int] = ()
 
     @abstractmethod
     def check(self, request: Request, choice: Choice) -> None:
@@ -61,7 +66,7 @@ class FromTarget(Expected):
     """
 
     def __init__(self, target: Target) -> None:
-        self._target = target
+        self._target, self.eos = target, target.eos
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
     def check(self, request: Request, choice: Choice) -> None:

@@ -8,7 +8,7 @@ what is bet on: a bet on a distribution q multiplies the fortune by q(token) / p
 import math
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -22,6 +22,9 @@ TILTS = np.array([-0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1.0])
 
 PULL = 16.0
 """How many tokens what both engines wrote counts for, in bets on what tells them apart."""
+
+NEW = 2
+"""How many tokens a token is new for: those that a draft may have before the one that is bet on."""
 
 WEIGHTS = (8.0, 64.0)
 """How many tokens the expected distribution counts for, in bets on what was written before."""
@@ -116,7 +119,8 @@ class Tilted(Bet):
     """Bets that a kind of token is likelier, or less likely, than it should be, by several amounts.
 
     kind: "likely" tilts the distribution itself, as another temperature would; "last" is the token
-        just before, "written" any token of the text before, "beside" that of another text.
+        just before, "written" any token of the text before, "new" one that it has only had since a
+        few tokens, "beside" that of another text.
     """
 
     def __init__(self, kind: str) -> None:
@@ -148,17 +152,21 @@ class Tilted(Bet):
 
     def _chosen(self, observed: Observation) -> set[int]:
         """Returns the cells of the tokens of this kind."""
-        tokens: Sequence[Token | None] = observed.before
-        if self._kind != "written":
-            tokens = tokens[-1:] if self._kind == "last" else (observed.beside,)
-        cells = observed.cells
+        before = observed.before
+        kinds: Mapping[str, Iterable[Token | None]] = {
+            "last": before[-1:],
+            "written": before,
+            "new": {*before[-NEW:]} - {*before[:-NEW]},
+            "beside": (observed.beside,),
+        }
+        tokens, cells = kinds[self._kind], observed.cells
         return {cells[token] for token in tokens if token is not None and token in cells}
 
 
 def bets() -> list[Bet]:
     """Returns gamblers against one distribution, none of whom knows what is wrong."""
     learned = [Learned(length, weight) for length in (None, 0, 1, 2) for weight in WEIGHTS]
-    return [*learned, *map(Tilted, ("likely", "last", "written", "beside"))]
+    return [*learned, *map(Tilted, ("likely", "last", "written", "new", "beside"))]
 
 
 def growth(played: Sequence[Bet]) -> float:

@@ -10,7 +10,8 @@ from outrider.extras.serving.audit.client import Request
 KINDS: dict[str, tuple[Sampling, dict[str, float]]] = {
     "temperature 1": (Sampling(temperature=1.0), {}),
     "truncated": (Sampling(temperature=0.7, top_k=5, top_p=0.9), {}),
-    "penalties": (Sampling(temperature=1.0), {"frequency_penalty": 1.0}),
+    "penalties": (Sampling(temperature=1.0), {"frequency_penalty": 1.0, "presence_penalty": 2.0}),
+    "repetition penalty": (Sampling(temperature=1.0), {"repetition_penalty": 2.0}),
 }
 """The kinds of sampled requests: how they are sampled, and with which penalties."""
 

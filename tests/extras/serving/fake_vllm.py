@@ -2,7 +2,7 @@
 
 The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list;
 `drafted`, the texts with drafts if they differ; `beside_sampled`, those once a request has
-sampled; `start`, a line to die with instead of starting.
+sampled; `start`, a line to die with instead of starting, if the drafter's config has `drafter`.
 """
 
 import json
@@ -83,7 +83,7 @@ def main() -> None:
         print(SCRIPT["version"])
         return
     print(json.dumps([words, os.environ.get("OUTRIDER_DRAFTER")]), flush=True)
-    if "start" in SCRIPT:
+    if "start" in SCRIPT and SCRIPT.get("drafter", "") in os.environ.get("OUTRIDER_DRAFTER", ""):
         sys.exit(SCRIPT["start"])
     port = int(words[words.index("--port") + 1])
     if os.fork() == 0:  # a child process that would outlive the server
