@@ -16,7 +16,9 @@ FAULTS = (
     "residual of the wrong side", "residual left out", "bonus token twice", "q misreported",
     "penalties counted once a round", "seed shared by rows", "top-p ignored in verification",
     "stop string missed inside a draft", "log-probabilities of the drafter", "lenient acceptance",
-    "reads a neighbour's last token",
+    "reads a neighbour's last token", "drafts of rows share their noise",
+    "repetition penalty left out in verification", "seed ignored beside others",
+    "stop string of a rejected draft", "text longer than asked for",
 )  # fmt: skip
 GAMMA = 3
 LETTERS = "abcdefghijklmnop"
@@ -81,7 +83,11 @@ class FaultyEngine(Client):
             seed = int(self.draws.integers(2**60)) if row.seed is None else row.seed
             if self.fault == "seed shared by rows" and row.seed is None:
                 seed = shared
+            if self.fault == "seed ignored beside others" and len(rows) > 1:
+                seed = int(self.draws.integers(2**60))
             text = _Text(self, row, np.random.default_rng(seed))
+            if self.fault == "drafts of rows share their noise":
+                text.draws_of_drafts = np.random.default_rng(shared)
             text.greedy_neighbour = has_greedy
             text.has_neighbours = len(rows) > 1 and index > 0
             answers.append(text.write())
@@ -97,14 +103,19 @@ class _Text:
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         self.tops: list[dict[int | str, float]] = []
-        self.greedy_neighbour = self.has_neighbours = False
+        self.drafted: list[int] = []
+        self.draws_of_drafts = draws
+        self.greedy_neighbour = self.has_neighbours = self.in_draft = False
 
     def has(self, fault: str) -> bool:
         return self.engine.fault == fault
 
     def p_logits(self, tokens: Sequence[int], counted: Sequence[int]) -> np.ndarray:
         logits, penalties = self.engine.logits([*self.prompt, *tokens]), self.row.penalties
-        if (divisor := penalties.get("repetition_penalty", 1.0)) != 1:
+        divisor = penalties.get("repetition_penalty", 1.0)
+        if self.in_draft and self.has("repetition penalty left out in verification"):
+            divisor = 1
+        if divisor != 1:
             seen = np.isin(np.arange(len(logits)), [*self.prompt, *counted])
             factors = np.where(logits < 0, divisor, 1 / divisor)
             logits = np.where(seen, logits * factors, logits)
@@ -127,6 +138,7 @@ class _Text:
                 sampling = Sampling()
         if self.has("reads a neighbour's last token") and self.has_neighbours and not drafted:
             tokens = [*tokens, 0]
+        self.in_draft = is_draft
         return warped(self.p_logits(tokens, counted), sampling)
 
     def q(self, drafted: Sequence[int]) -> np.ndarray:
@@ -141,6 +153,8 @@ class _Text:
             found = [at for at, token in enumerate(new) if token in stops]
             if self.has("stop string missed inside a draft"):
                 found = [at for at in found if at == len(new) - 1]
+            if self.has("stop string of a rejected draft") and {*stops} & {*self.drafted}:
+                found = found or [len(new) - 1]
             kept = new[: found[0]] if found else new
             self.note(kept, len(new))
             self.tokens += kept
@@ -148,17 +162,18 @@ class _Text:
                 reason = "stop"
                 break
         assert reason
-        tokens = self.tokens[: self.row.max_tokens]
+        is_long = self.has("text longer than asked for")
+        tokens = self.tokens if is_long else self.tokens[: self.row.max_tokens]
         text = "".join(LETTERS[token] for token in tokens)
         count = len(tokens)
         return Choice(text, tuple(tokens), tuple(self.logprobs[:count]), tuple(self.tops[:count]))
 
     def round(self) -> list[int]:
-        drafted: list[int] = []
-        qs = []
+        self.drafted = drafted = []
+        qs: list[np.ndarray] = []
         for _ in range(GAMMA):
             qs.append(self.q(drafted))
-            drafted.append(inverse(qs[-1], self.draws.random()))
+            drafted.append(inverse(qs[-1], self.draws_of_drafts.random()))
         for at, token in enumerate(drafted):
             p, q = self.p(drafted[:at], is_draft=True), qs[at]
             reported = q

@@ -113,6 +113,7 @@ class Auditor:
                 report(client.sent)
                 self._suspicions.see(self._growths())
             is_due = cycle < CYCLES_OF_PROMISES or cycle % CYCLES_OF_PROMISES == 0
+            is_due &= not {"seeds", "stop strings"} <= {*self.skip}
             if is_due and client.sent + promises.MOST <= limit:
                 self._try_promises(client, cycle)
             cycle += 1

@@ -21,7 +21,7 @@ SIZE = 4
 CELLS: dict[Token, int] = {token: token for token in range(SIZE)}
 BETS = [
     *[lambda length=length: Learned(length, 8.0) for length in (None, 0, 1, 2)],
-    *[lambda kind=kind: Tilted(kind) for kind in ("likely", "last", "written", "beside")],
+    *[lambda kind=kind: Tilted(kind) for kind in ("likely", "last", "written", "new", "beside")],
 ]
 
 
@@ -64,6 +64,18 @@ def test_a_text_is_worth_its_tokens(make: object) -> None:
     for observed in text:
         apart.see("prompt", [observed])
     assert whole.growth == pytest.approx(apart.growth)
+
+
+def test_new_tokens_are_those_that_a_text_has_only_had_since_two() -> None:
+    bet, probs = Tilted("new"), np.full(SIZE, 1 / SIZE)
+    for before, token in (((0, 1, 2), 2), ((0, 1, 2), 1), ((3, 0, 3), 0), ((1,), 1)):
+        start = bet.growth
+        bet.see("prompt", [Observation(probs, CELLS, token, before)])
+        assert bet.growth > start
+    for before, token in (((0, 1, 2), 0), ((3, 0, 3), 3), ((1,), 2)):
+        start = bet.growth
+        bet.see("prompt", [Observation(probs, CELLS, token, before)])
+        assert bet.growth < start
 
 
 def test_two_samples_of_one_distribution_gain_nothing() -> None:
