@@ -18,6 +18,9 @@ HANDLED |= {"output_attentions", "output_hidden_states", *CACHE_ARGUMENTS}
 
 
 OVERRULED = (
+    "custom_generate",
+    "penalty_alpha",
+    "dola_layers",
     "assistant_model",
     "assistant_tokenizer",
     "prompt_lookup_num_tokens",
@@ -29,12 +32,19 @@ OVERRULED = (
     "num_assistant_tokens_schedule",
     "assistant_confidence_threshold",
     "assistant_ensemble_weight",
+    "assistant_lookbehind",
+    "target_lookbehind",
+    "use_cache",
+    "prefill_chunk_size",
     "cache_implementation",
     "cache_config",
     "max_cache_len",
     "compile_config",
 )
-"""Settings of `generate` for drafts and caches, which are here a drafter's and a target's."""
+"""Settings of `generate` for its loop, drafts and caches, which are a drafter's and a target's."""
+
+NEUTRAL = {"use_cache": True}
+"""Values that overrule nothing, beside None and False."""
 
 
 def overruled(options: Mapping[str, Any], config: Any) -> list[str]:
@@ -46,7 +56,7 @@ def overruled(options: Mapping[str, Any], config: Any) -> list[str]:
     return [
         f"{name}={value!r}" if isinstance(value, (bool, int, float, str)) else name
         for name, value in found.items()
-        if value is not None and value is not False
+        if value is not None and value is not NEUTRAL.get(name, False)
     ]
 
 

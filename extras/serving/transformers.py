@@ -104,6 +104,7 @@ class Speculation:
         config = options.get("generation_config") or model.generation_config
         if unused := overruled(options, config):
             warnings.warn(f"no effect beside a Speculation: {', '.join(unused)}", stacklevel=2)
+        options.pop("custom_generate", None)
         strings = stop_strings or config.stop_strings
         if strings is not None and tokenizer is not None:
             criterion = StopStringCriteria(tokenizer, strings)

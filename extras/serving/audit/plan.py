@@ -81,5 +81,5 @@ class Plan:
         )
         # The first kind twice over: texts of one request, and beside each other, are independent.
         first, *others = [Asked(kind, False, request) for kind, request in requests.items()]
-        several = replace(first, request=replace(first.request, n=1 if "n" in self.skip else 2))
+        several = replace(first, request=replace(first.request, n=1 if "n" in self.skip else 4))
         return [*alone, *([asked] for asked in firm[:1]), [*firm[1:], several, *others, first]]

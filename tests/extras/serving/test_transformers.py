@@ -262,6 +262,11 @@ def test_settings_that_an_attached_drafter_overrules_are_named(llama: Any) -> No
     config = GenerationConfig(cache_implementation="static", **options)
     with pytest.warns(UserWarning, match="Speculation: cache_implementation='static'$"):
         model.generate(**rows([3, 4]), generation_config=config)
+    others = {"use_cache": False, "penalty_alpha": 0.5, "custom_generate": "a/repository"}
+    expected = "custom_generate='a/repository', penalty_alpha=0.5, use_cache=False$"
+    with pytest.warns(UserWarning, match=f"Speculation: {expected}"):
+        text = model.generate(**rows([3, 4]), **options, **others)
+    assert torch.equal(text, own)
 
 
 def test_criteria_are_asked_after_each_token(llama: Any, letters: Any) -> None:

@@ -117,7 +117,7 @@ def test_two_engines_have_a_control_whatever_is_skipped() -> None:
 def test_a_text_that_is_missing_is_told() -> None:
     client = Changed(request=lambda request: replace(request, n=1))
     line = Auditor(client, PROMPTS, FromTarget(TARGET)).run(60).line
-    assert line.startswith("broken: n: 1 texts came for n=2")
+    assert line.startswith("broken: n: 1 texts came for n=4")
 
 
 def test_seeds_that_do_not_repeat_are_told_unless_it_was_once() -> None:
