@@ -100,6 +100,17 @@ def test_a_fusion_without_bias(published: Any) -> None:
     assert EagleNetwork.read_checkpoint(folder, target).fc.bias is None
 
 
+def test_positions_are_the_targets_only_in_a_config_without_sizes(
+    llama: Any, published: Any
+) -> None:
+    _, folder, *_ = published
+    target = TransformersTarget(llama(head_dim=8, rope_theta=500.0))
+    file = folder / "config.json"
+    assert EagleNetwork.read_checkpoint(folder, target).self_attn.config.rope_theta == 10_000.0
+    file.write_text(json.dumps({"hidden_size": 16, "vocab_size": 31}))
+    assert EagleNetwork.read_checkpoint(folder, target).self_attn.config.rope_theta == 500.0
+
+
 @pytest.mark.parametrize("name", ["hidden_size", "vocab_size"])
 def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
     target, folder, *_ = published
