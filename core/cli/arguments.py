@@ -1,19 +1,30 @@
 """What is typed after a command, checked and put into the order that Hydra wants."""
 
+import os
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, nearest
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import Settings, read_settings
 from outrider.plugins.command import Command
+from outrider.plugins.presets import CONFIG_DIR
 
 FLAGS_WITH_VALUE = (
     "--config-dir", "-cd", "--cfg", "-c", "--package", "-p", "--experimental-rerun",
 )  # fmt: skip
+
+SHOWN = ("job", "hydra", "all")
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+CHOICES = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
+"""The values of the flags that take one of several."""
+
+WORD = re.compile(r"\w[\w-]*")
+"""What may be such a value, and is no setting."""
 
 CONFIG_NAME = ("--config-name", "-cn", "--config-path", "-cp")
 """Flags that would choose the config of another command."""
@@ -42,10 +53,11 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
     """
     flags: list[str] = []
     overrides: list[str] = []
-    words = iter(arguments)
+    words = deque(arguments)
     known = cache(partial(read_settings, command.name))
-    for word in words:
-        name, equals, _ = word.partition("=")
+    while words:
+        word = words.popleft()
+        name = word.partition("=")[0]
         if not word.startswith("-"):
             overrides += _override(command, word, known())
         elif name in CONFIG_NAME:
@@ -53,9 +65,10 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
         elif name not in (*FLAGS, *FLAGS_WITH_VALUE):
             raise ConfigError(_no_flag(command, name, known()))
         else:
-            flags.append(word)
-            if name in FLAGS_WITH_VALUE and not equals:
-                flags.append(next(words, ""))
+            is_value = words and (
+                name in FLAGS_WITH_VALUE or (name in CHOICES and WORD.fullmatch(words[0]))
+            )
+            flags += _flag(word, words.popleft() if is_value and name == word else None)
     if any(flag in SWEEP for flag in flags):
         return [*flags, *map(quote_home, overrides)]
     return [*flags, *(quote_home(quote_prompt(override)) for override in overrides)]
@@ -70,7 +83,30 @@ def quote_home(override: str) -> str:
     key, equals, value = override.partition("=")
     if not equals or value[:1] in ("'", '"'):
         return override
-    return key + "=" + HOME.sub(r'"\1"', value)
+    is_hydras = key.lstrip("+").startswith("hydra.")  # who would make a folder named ~
+    return f"{key}={HOME.sub(lambda found: _quoted_path(found[1], is_hydras), value)}"
+
+
+def _quoted_path(path: str, expands: bool) -> str:
+    return f'"{os.path.expanduser(path) if expands else path}"'
+
+
+def _flag(word: str, following: str | None) -> list[str]:
+    """Returns a flag as Hydra takes it; raises `ConfigError` if its value is missing or unknown.
+
+    following: the next word, if it is the value.
+    """
+    name, equals, value = word.partition("=")
+    given = value if equals else following
+    if given is None:
+        if name in FLAGS_WITH_VALUE:
+            raise ConfigError(f"{name}: expected a value: {name}=...")
+        return [word]
+    if name in CHOICES and given not in CHOICES[name]:
+        raise ConfigError(f"{name}={given}: {nearest(given, CHOICES[name])}")
+    if name in CONFIG_DIR:
+        given = os.path.expanduser(given)
+    return [f"{name}={given}"] if equals else [name, given]
 
 
 def _override(command: Command, word: str, known: Settings) -> list[str]:
@@ -78,12 +114,14 @@ def _override(command: Command, word: str, known: Settings) -> list[str]:
     name, equals, value = word.partition("=")
     if name.lstrip("+") == SWEEPER_PARAMS:
         raise ConfigError(f"{name}: expected in a file, or as SETTING=1,2 after --multirun")
-    if not equals and not word.startswith("~"):
+    if not (equals or word.startswith("~")) or not name.strip("+~"):
         if name in {*known.groups, *known.values}:
             raise ConfigError(f"{name}: expected a value: {name}=...")
         has_prompt = "prompt" in known.values
         hint = f'; a prompt is given as prompt="{word}"' if has_prompt else ""
         raise ConfigError(f"{word!r}: expected SETTING=VALUE{hint}")
+    if value[:1] == "{" and name in known.groups:
+        raise ConfigError(f"{word}: expected a name, and its settings as {name}.SETTING=VALUE")
     if value == "null" and name in known.groups:
         if name not in _optional(command):
             chosen = known.groups[name]

@@ -50,7 +50,8 @@ def run_inputs(settings: Compare) -> RunInputs:
     prompts = build(settings.data)
     if settings.shard is not None:
         number, _, count = settings.shard.partition("/")
-        prompts = prompts[int(number) - 1 :: int(count)]
+        prompts, all_of_them = prompts[int(number) - 1 :: int(count)], len(prompts)
+        require(len(prompts) > 0, "shard", settings.shard, f"a part of {all_of_them} prompts")
     prompts = [replace(prompt, turns=prompt.turns[: settings.turns]) for prompt in prompts]
     check_reference(settings.reference, configs)
     score_nodes = _score_nodes(settings)

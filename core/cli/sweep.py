@@ -9,6 +9,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
 
+from outrider.base.errors import require
 from outrider.plugins.command import Command
 from outrider.plugins.options import CONF_MODULE
 from outrider.plugins.schema import read_settings
@@ -28,7 +29,7 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         ConfigError: a job can't run.
     """
     flags = {argument for argument in arguments if argument.startswith("-")}
-    if command.check is None or not flags <= SWEEP_FLAGS:
+    if not flags <= SWEEP_FLAGS:
         return
     settings = [argument for argument in arguments if argument not in flags]
     check = resolve_name(command.check) if isinstance(command.check, str) else command.check
@@ -41,5 +42,7 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
             return
         params = [f"{name}={value}" for name, value in (hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
-        for job in BasicSweeper.split_arguments(overrides, None)[0]:
+        jobs = BasicSweeper.split_arguments(overrides, None)[0]
+        require(bool(jobs), "--multirun", " ".join(settings), "at least one value of each setting")
+        for job in jobs if check is not None else ():
             check(read_settings(command.settings_class, compose(command.name, job)))

@@ -90,7 +90,7 @@ def build(node: Any) -> Any:
             name = str(node.get("_target_")).rpartition(".")[2]
             where = f"{key}: " if key else ""
             raise ConfigError(f"{where}{name} raised {described(cause)}") from error
-        reason = one_line(error).partition(", set env var")[0].partition(" full_key:")[0]
+        reason = one_line(error).partition(" full_key:")[0]
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except RankEnded:
         raise

@@ -29,6 +29,9 @@ HYDRAS = (HydraException, OmegaConfBaseException)
 GROUPS = (*ROLES, "sampling")
 """The config groups: settings that are chosen by name."""
 
+ADVICE = ", set env var HYDRA_FULL_ERROR=1 to see chained exception."
+"""What Hydra adds to a line, and what is set already."""
+
 ONLY_GENERATE = ("penalties", "constraint")
 """Settings that change the distribution of a text; measurements are of the target's own."""
 
@@ -142,4 +145,4 @@ def _keys(node: DictConfig, prefix: str = "") -> list[str]:
 
 def one_line(error: BaseException) -> str:
     """Returns the message of an error in one line."""
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()).replace(ADVICE, "")

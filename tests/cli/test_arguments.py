@@ -18,10 +18,21 @@ GENERATE, COMPARE, CHECK = (command_entry(name).source for name in ("generate", 
         (["-m", "prompt=a,b"], ["-m", "prompt=a,b"]),
         (["~drafter", "drafter.path=~/x"], ["~drafter", 'drafter.path="~/x"']),
         (["constraint=null", "gamma=3"], ["gamma=3"]),
+        (["gamma=3", "--info", "defaults"], ["--info", "defaults", "gamma=3"]),
+        (["gamma=3", "-i=plugins"], ["-i=plugins", "gamma=3"]),
     ],
 )
 def test_flags_come_first_and_values_are_quoted(words: list[str], order: list[str]) -> None:
     assert arranged(GENERATE, words) == order
+
+
+def test_folders_that_hydra_makes_or_searches_are_in_the_home(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert arranged(GENERATE, ["--config-dir=~/c"]) == ["--config-dir=/home/me/c"]
+    assert arranged(GENERATE, ["-cd", "~/c"]) == ["-cd", "/home/me/c"]
+    assert quote_home("hydra.run.dir=~/runs/1") == 'hydra.run.dir="/home/me/runs/1"'
 
 
 def test_paths_in_the_home_are_quoted_wherever_they_stand() -> None:
@@ -40,6 +51,11 @@ def test_paths_in_the_home_are_quoted_wherever_they_stand() -> None:
         (["--config-name=compare"], "--config-name: the command names its config: outrider gen"),
         (["-cn", "compare"], "-cn: the command names its config: outrider generate"),
         (["+hydra.sweeper.params={gamma: '1,2'}"], "expected in a file, or as SETTING=1,2 after"),
+        (["--cfg", "jop"], "--cfg=jop: did you mean 'job'?"),
+        (["--info", "x"], "--info=x: there are: all, config"),
+        (["gamma=3", "--cfg"], "--cfg: expected a value: --cfg=..."),
+        (["=3"], "'=3': expected SETTING=VALUE"),
+        (["drafter={max_n: 3}"], "expected a name, and its settings as drafter.SETTING=VALUE"),
         (["--foo"], "--foo: no such flag; `outrider generate --help` lists the settings"),
         (["drafter=null"], "drafter=null: expected a name, such as drafter=prompt_lookup"),
     ],

@@ -323,6 +323,11 @@ def test_a_sweep_runs_each_job(run: Any, tmp_path: Path) -> None:
     assert len(list((tmp_path / "multirun").rglob("generation.json"))) == 4
 
 
+def test_a_sweep_without_jobs_is_refused(run: Any) -> None:
+    line = run.refused("generate", *TABULAR, "--multirun", "gamma=range(1,1)")
+    assert "gamma=range(1,1)': expected at least one value of each setting" in line
+
+
 def test_a_sweep_on_joblib_runs_each_job(run: Any, tmp_path: Path) -> None:
     run.done(
         "generate",
