@@ -13,7 +13,7 @@ from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT
 from outrider.contract.sampling import likeliest
-from outrider.contract.sheet import Drawn, Sheet, checked_token, checked_width
+from outrider.contract.sheet import Drawn, Picked, Sheet, checked_token, checked_width
 
 
 @final
@@ -54,7 +54,7 @@ class Pen:
         The answer depends only on tokens already in the draft. To stop, ask before drawing. A token
         that was drawn stays in the draft: dropping it because of its value would bias the text.
         """
-        return self.room > 0 and self.sheet.depth(self.on_sheet(self.last)) < self._deepest
+        return self._left > 0
 
     @property
     def room(self) -> int:
@@ -115,18 +115,8 @@ class Pen:
         Raises:
             DrafterError: as `draw` does.
         """
-        sheet, first = self.sheet, len(self)
-        left = min(self.room, self._deepest - sheet.depth(self.on_sheet(self.last)))
-        if left > 0 and sheet.can_wait(logits):
-            drawn = [sheet.pick(logits)]
-            while len(drawn) < left:
-                drawn.append(sheet.pick(after(drawn[-1].token)))
-            for token, picked in zip(sheet.read(drawn), drawn, strict=True):
-                self._submit([(token, picked.probs)], None, picked.logits)
-        while self.open:
-            token = self.draw(logits)
-            if self.open:
-                logits = after(token)
+        first = len(self)
+        draw_chains([self], [logits], lambda _, tokens: [after(tokens[0])])
         return [self.token(node) for node in range(first, len(self))]
 
     def branch(
@@ -190,12 +180,57 @@ class Pen:
         return self._root if node == ROOT else self._first + node
 
     @property
+    def _left(self) -> int:
+        """Returns how many tokens a chain after the last node may have."""
+        depth = self.sheet.depth(self.on_sheet(self.last))
+        return min(self.room, self._deepest - depth)
+
+    @property
     def _first(self) -> int:
         """Returns the node of the sheet that is this pen's node 0."""
         return self._root + 1
 
     def __len__(self) -> int:
         return len(self.sheet.tokens) - self._first
+
+
+def draw_chains(
+    pens: Sequence[Pen],
+    logits: Sequence[Float[Tensor, "vocab"]],
+    after: Callable[[Sequence[int], Sequence[Any]], Sequence[Float[Tensor, "vocab"]]],
+) -> None:
+    """Draws a chain with each of several pens, as `Pen.chain` does, a token of each at a time.
+
+    On an accelerator the tokens of all of them are read with one wait.
+
+    logits: for the first token of each.
+    after: returns the logits of the next token of some pens, given their indices and last tokens.
+    """
+    going = [index for index, pen in enumerate(pens) if pen.open]
+    waits = bool(going) and all(pens[index].sheet.can_wait(logits[index]) for index in going)
+    lengths = [pen._left for pen in pens]
+    drawn: list[list[Picked]] = [[] for _ in pens]
+
+    def draw(index: int, row: Tensor) -> Any:
+        if not waits:
+            return pens[index].draw(row)
+        drawn[index].append(pens[index].sheet.pick(row))
+        return drawn[index][-1].token
+
+    rows: Sequence[Tensor] = [logits[index] for index in going]
+    while going:
+        tokens = {index: draw(index, row) for index, row in zip(going, rows, strict=True)}
+        going = [
+            index
+            for index in going
+            if (len(drawn[index]) < lengths[index] if waits else pens[index].open)
+        ]
+        rows = after(going, [tokens[index] for index in going]) if going else ()
+    if waits:
+        ids = iter(pens[0].sheet.read([picked for chain in drawn for picked in chain]))
+        for pen, chain in zip(pens, drawn, strict=True):
+            for picked in chain:
+                pen._submit([(next(ids), picked.probs)], None, picked.logits)
 
 
 def _siblings(

@@ -59,12 +59,18 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
     Raises:
         DrafterError: the drafter failed, or wrote a draft of another kind than it declares.
     """
-    began = now()
+    began, context, sheet = now(), text.context, blank_sheet(run, text, texts)
+    call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
+    return proposal(text, context, sheet, now() - began)
+
+
+def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
+    """Returns what the next draft of a text is written on; `propose` says what `texts` is."""
     text.policy.notice(len(text.ids), texts)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
-    sheet = Sheet(
+    return Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
         # the target alone, so a drafter that knew it could not change the text.
@@ -76,8 +82,10 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
         start=len(text.ids) if run.verifier.coupled else None,
         guide=_guide(text),
     )
-    context = text.context
-    call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
+
+
+def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -> Proposal:
+    """Returns what a drafter has written on a sheet; raises `DrafterError` as `propose` does."""
     draft = sheet.finish()
     if reason := violation(draft, text.drafter.kind):
         name, kind = type(text.drafter).__name__, text.drafter.kind
@@ -86,7 +94,7 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
     if probes and not text.drafter.asks:
         name = type(text.drafter).__name__
         raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
-    return Proposal(context, draft, probes, now() - began)
+    return Proposal(context, draft, probes, seconds)
 
 
 def _guide(text: ActiveText) -> Guide | None:

@@ -10,9 +10,10 @@ from outrider.contract.target import Session, Target
 from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import Lap, now
 from outrider.decoding.handed_over import checked_session, working
-from outrider.decoding.rounds import Proposal, finish, propose, remember
+from outrider.decoding.rounds import Proposal, finish, remember
 from outrider.decoding.run import ActiveText, Run
 from outrider.extras.batches.batched import batched
+from outrider.extras.batches.proposing import Proposing
 
 READ = 256
 """The most tokens of prompts that are read between two rounds of the texts in progress."""
@@ -131,15 +132,13 @@ class Batch:
 
 def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of a batch's texts, each with the text's index."""
+    proposing = Proposing(run)
     while True:
         with named_errors(), working(run.target):
             batch.fill()
             if not batch.writing:
                 return
-            proposals = {
-                index: propose(run, text, len(batch.writing))
-                for index, text in batch.writing.items()
-            }
+            proposals = proposing.proposals(batch.writing)
             finished = [
                 (index, finish(run, batch.writing[index], proposals[index], logits, Lap(seconds)))
                 for index, logits, seconds in batch.score(proposals)

@@ -49,12 +49,15 @@ class TogetherSession(Session):
         return score_sessions([self], [draft])[0]
 
     def commit(self, verdict: Verdict) -> None:
-        drafted = len(self.draft)
-        self.group.retain_rows(self.number, drafted, verdict.accepted)
+        drafted, accepted = len(self.draft), verdict.accepted
+        self.group.retain_rows(self.number, drafted, accepted)
         for states in self._states.values():
             start = len(states) - drafted
-            accepted = placed(verdict.accepted, home(self.group.model)).long()
-            states.retain_rows(start, accepted + start)
+            if accepted == tuple(range(len(accepted))):  # which asks nothing of the device
+                states.crop(start + len(accepted))
+            else:
+                rows = placed(accepted, home(self.group.model))
+                states.retain_rows(start, rows + start)
         self.pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:

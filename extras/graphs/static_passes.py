@@ -40,20 +40,21 @@ class _Graphs:
     """
 
     def __init__(self, model: Model | None = None, passes: Passes | None = None) -> None:
-        self._model, self._passes = model and ref(model), passes
+        self._model, self._passes = None if model is None else ref(model), passes
 
     def __reduce__(self) -> tuple[type["_Graphs"], tuple[()]]:
         return _Graphs, ()
 
     def of(self, model: nn.Module) -> Passes | None:
         """Returns a model's graphs; None for a copy of the model that they were made for."""
-        return self._passes if self._model and self._model() is model else None
+        is_own = self._model is not None and self._model() is model
+        return self._passes if is_own else None
 
 
 def _graphs(model: nn.Module) -> Passes | None:
     """Returns a model's graphs, None if it has none of its own."""
     note: _Graphs | None = model.__dict__.get(_NOTE)
-    return note and note.of(model)
+    return None if note is None else note.of(model)
 
 
 class StaticPasses(Engine):

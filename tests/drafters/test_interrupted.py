@@ -110,14 +110,15 @@ def context(target: TransformersTarget, drafter: Drafter, text: list[int]) -> Co
     return Context(Tokens(list(text)), None, session.features())
 
 
-def draft(drafter: Drafter, context: Context) -> Draft:
-    pen = new_pen(sampling=Sampling(), vocab_size=31, gamma=2, budget=6)
-    drafter.propose_batch([(context, pen)])
-    return pen.sheet.finish()
+def draft(drafter: Drafter, *contexts: Context) -> Draft:
+    """Returns the draft after the first of some contexts."""
+    pens = [new_pen(sampling=Sampling(), vocab_size=31, gamma=2, budget=6) for _ in contexts]
+    drafter.propose_batch(list(zip(contexts, pens, strict=True)))
+    return pens[0].sheet.finish()
 
 
-@pytest.mark.parametrize("name", DRAFTERS)
-def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str) -> None:
+@pytest.mark.parametrize(("name", "texts"), [*((name, 1) for name in DRAFTERS), ("eagle3", 3)])
+def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str, texts: int) -> None:
     torch.set_num_threads(1)
     target = TransformersTarget(llama())
 
@@ -125,19 +126,20 @@ def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str) -> None:
     first, second, third = (
         context(target, new, text) for text in (FIRST, SECOND, [*SECOND, 5, 3, 4])
     )
+    beside = [context(target, new, [number, 5, 6]) for number in range(texts - 1)]
     expected = [draft(bound(DRAFTERS[name](), target), text) for text in (third, second)]
     calls, ended = 0, False
     while not ended:
         calls += 1
         used = new.open()
-        draft(used, first)
+        draft(used, first, *beside)
         try:
             with Interruption(calls):
-                draft(used, second)
+                draft(used, second, *beside)
             ended = True
         except KeyboardInterrupt:
             pass
-        after, right = draft(used, second if calls % 2 else third), expected[calls % 2]
+        after, right = draft(used, second if calls % 2 else third, *beside), expected[calls % 2]
         assert (after.tokens, after.parents) == (right.tokens, right.parents), calls
         torch.testing.assert_close(after.logits, right.logits, rtol=1e-4, atol=1e-5)
     assert calls > 2

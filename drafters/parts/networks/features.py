@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar, final
+from typing import Any, Self, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -12,10 +12,12 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafters.parts.networks.feature_rows import FeatureRows
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
 from outrider.drafters.parts.networks.tensors import Ids, Known, Sees, State, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
+from outrider.drafters.parts.together import Together
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import HIDDEN
@@ -154,11 +156,24 @@ class FeatureDrafting:
 Network = TypeVar("Network", bound=FeatureNetwork)
 
 
-class FeatureDrafter(TrainedDrafter[Network]):
-    """Drafts token by token, or level by level of a tree, on the target's states."""
+class FeatureDrafter(TrainedDrafter[Network], Together):
+    """Drafts token by token, or level by level of a tree, on the target's states.
+
+    Chains for several texts come from one pass for each token.
+    """
 
     def _start(self) -> None:
         self._drafting = FeatureDrafting(self._network, self._rule)
+        self._rows = FeatureRows(self._network, self._rule)
+
+    def open_together(self) -> Self | None:
+        return None if self.trees else self.open()
 
     def propose(self, context: Context, pen: Pen) -> None:
         self._drafting.draft(context, pen, self._shape)
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if not self.trees and (len(pairs) > 1 or len(self._rows)):
+            self._rows.draft(pairs)
+        else:
+            super().propose_batch(pairs)
