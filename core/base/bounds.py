@@ -185,7 +185,7 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
                 raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {known}")
             of_name = tests()
             for name, value in (*zip(places, arguments, strict=False), *named.items()):
-                if name in of_name and not of_name[name](value):
+                if name in of_name and not _fits(of_name[name], value):
                     raise _refusal(prefix, name, hints_of(made)[name], value)
             return made(*arguments, **named)
 
@@ -198,8 +198,16 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
     """Raises `ConfigError` for the first value that its annotation does not allow."""
     for name, value in values.items():
         hint = hints.get(name, Any)
-        if not _test(hint)(value):
+        if not _fits(_test(hint), value):
             raise _refusal(prefix, name, hint, value)
+
+
+def _fits(test: Test, value: Any) -> bool:
+    """Returns whether a value passes a test; one that can't be compared or listed does not."""
+    try:
+        return test(value)
+    except Exception:  # noqa: BLE001  whatever an object's own methods raise
+        return False
 
 
 def _refusal(prefix: str, name: str, hint: Any, value: Any) -> ConfigError:
@@ -222,7 +230,7 @@ def expected(hint: Any, value: object = None) -> str:
     known = [*names, *(name for choice in choices for name in choice.names)]
     listed = [f"one of {', '.join(names)}"] if names[1:] else names
     is_list = [words[0], *listed, *words[1:]] if words and words[0] != NULL else [*listed, *words]
-    return ", or ".join(is_list) + similar(str(value), known)
+    return ", or ".join(is_list) + similar(value if isinstance(value, str) else "", known)
 
 
 def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:

@@ -1,9 +1,11 @@
 """Errors for people: one line with the field, the value and what was expected."""
 
 import difflib
+import re
 import sys
 import traceback
 from collections.abc import Iterable
+from types import FrameType
 
 
 class OutriderError(Exception):
@@ -36,8 +38,11 @@ LIBRARIES = (
 )  # fmt: skip
 """Packages whose lines are not where a user's mistake is."""
 
-OWN = "own "
-"""Marks a place in Outrider's own code, which any place of a user's code replaces."""
+INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
+"""Where libraries are that Outrider does not know, and plugins that are installed."""
+
+USERS = 2
+"""How close code is that may be a user's."""
 
 LONGEST = 300
 """The characters of a message that are shown."""
@@ -46,8 +51,10 @@ ANY_FAULT = (Exception, SystemExit)
 """What third-party code can raise; its `sys.exit` would end a command silently."""
 
 
-def described(error: BaseException) -> str:
+def described(error: BaseException, package: str = "") -> str:
     """Returns an error of third-party code as one line: its type, its message and its place.
+
+    package: whose code the place is in, if any of it was at work.
 
     >>> described(SystemExit(0))
     'SystemExit: 0'
@@ -56,8 +63,8 @@ def described(error: BaseException) -> str:
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}..."
     line = ": ".join(filter(None, (type(error).__name__, message)))
-    has_place = isinstance(error, ANY_FAULT) and not isinstance(error, OutriderError)
-    return line + (place(error) if has_place else "")
+    has_place = not isinstance(error, OutriderError | KeyboardInterrupt)
+    return line + (place(error, package) if has_place else "")
 
 
 def message_of(error: BaseException) -> str:
@@ -68,19 +75,33 @@ def message_of(error: BaseException) -> str:
         return ""
 
 
-def place(error: BaseException) -> str:
+def place(error: BaseException, package: str = "") -> str:
     """Returns where an error was raised: the file and line of the innermost code of a user.
 
-    That is code of no library; if there is none, it is Outrider's own.
+    That is code of `package`; or of no library; or of one that Outrider does not know; or its own.
     """
-    found = ""
+    found, best = "", 0
     for frame, line in traceback.walk_tb(error.__traceback__):
-        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        is_user = package not in LIBRARIES and package not in sys.stdlib_module_names
-        is_user = is_user and not frame.f_code.co_filename.startswith("<")
-        if is_user or (package == "outrider" and (not found or found.startswith(OWN))):
-            found = f"{'' if is_user else OWN}{frame.f_code.co_filename}:{line}"
-    return f" ({found.removeprefix(OWN)})" if found else ""
+        closeness = user_code(frame, package)
+        if closeness >= max(best, 1):
+            found, best = f" ({frame.f_code.co_filename}:{line})", closeness
+    if best < USERS and error.__cause__ is not None:
+        return place(error.__cause__, package) or found
+    return found
+
+
+def user_code(frame: FrameType, package: str = "") -> int:
+    """Returns how close code is to a user: 0 a library's, 1 Outrider's, `USERS` or more a user's.
+
+    package: the one that is closest.
+    """
+    name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
+    name = name.partition(".")[0]
+    if name == "outrider":
+        return 1
+    if name in LIBRARIES or name in sys.stdlib_module_names or file.startswith("<"):
+        return 0
+    return 4 if name == package else USERS if INSTALLED.search(file) else 3
 
 
 def require(holds: bool, field: str, value: object, expected: str) -> None:

@@ -54,7 +54,8 @@ def advising(advice: Callable[[], str | None]) -> Iterator[None]:
 
 def advice_in(error: BaseException) -> list[str]:
     """Returns the notes that `advising` has added to an error."""
-    return list(getattr(error, "__notes__", ()))
+    notes = error.__dict__.get("__notes__")  # what a library's class has there is no list
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
 def out_of_memory(error: BaseException) -> str | None:

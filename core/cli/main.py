@@ -19,7 +19,7 @@ from outrider.base.output import give_up_output, named_output
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.base.torchrun import FIELD, lost, rank, world
 from outrider.cli.arguments import arranged
-from outrider.cli.blame import WHERE, blamed
+from outrider.cli.blame import WHERE, blamed, exit_of_a_part
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
@@ -61,7 +61,9 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except SystemExit:
+    except SystemExit as error:
+        if line := exit_of_a_part(error):
+            _fail(line, error)
         raise
     except BaseException as error:  # noqa: BLE001  whatever a part's code can raise
         _fail(_line_of(error), error)
@@ -74,8 +76,6 @@ def _line_of(error: BaseException) -> str:
         return f"{error}{WHERE if is_raised else ''}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    if (mark := getattr(error, "problem_mark", None)) is not None:  # of a YAML file
-        return f"{mark.name}:{mark.line + 1}: {getattr(error, 'problem', 'broken YAML')}"
     return out_of_memory(error) or blamed(error)
 
 

@@ -1,7 +1,7 @@
 """Prompt: what people hand over as one, as ids or as the turns of a chat."""
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeGuard
 
@@ -15,29 +15,26 @@ from outrider.base.errors import (
     shown,
 )
 
-BYTES = (bytes, bytearray, memoryview)
+BYTES = bytes | bytearray | memoryview
 
 MESSAGE = {"role", "content"}
 """What a message of a chat has at least."""
 
 
-def ids_of(prompt: Any) -> Iterator[int]:
-    """Yields the ids of a prompt: a list, a tensor or array of one row, or a tokenizer's encoding.
+def ids_of(prompt: Any) -> list[int]:
+    """Returns the ids of a prompt: a list, a tensor or array of one row, or an encoding.
 
     Raises `ConfigError` for anything else.
     """
-    ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
-    with suppress(*ANY_FAULT):  # a tensor without numbers, say
+    with suppress(*ANY_FAULT):  # whatever an object's own methods raise
+        ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
         ids = ids.tolist() if hasattr(ids, "tolist") else ids
-    if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
-        ids = ids[0]
+        if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
+            ids = ids[0]
+        if isinstance(ids, Sequence) and not isinstance(ids, BYTES | str):
+            return [-1 if isinstance(token, bool) else operator.index(token) for token in ids]
     expected = "text, or the ids of one prompt, which are whole numbers"
-    require(isinstance(ids, Sequence) and not isinstance(prompt, BYTES), "prompt", prompt, expected)
-    for token in ids:
-        try:
-            yield -1 if isinstance(token, bool) else operator.index(token)
-        except TypeError:
-            raise ConfigError(f"prompt={shown(prompt)}: expected {expected}") from None
+    raise ConfigError(f"prompt={shown(prompt)}: expected {expected}")
 
 
 def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
@@ -52,7 +49,7 @@ def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
     except ANY_FAULT as error:
         raise TargetError(f"{name} raised {described(error)}") from error
     try:
-        return list(ids_of(encoding))
+        return ids_of(encoding)
     except ConfigError:
         raise TargetError(
             f"{name} encoded a text as {shown(encoding)}: expected ids under 'input_ids'"

@@ -137,7 +137,7 @@ class Target(ABC):
             require(has_template, "prompt", prompt, "text or ids, there is no chat template")
             text = rendered(self.tokenizer, prompt)
             return self._checked(ids_of_text(self.tokenizer, text, **IN_TEMPLATE), prompt)
-        return self._checked(list(ids_of(prompt)), prompt)
+        return self._checked(ids_of(prompt), prompt)
 
     def encode_turns(self, turns: Sequence[str], *, chat: bool = False) -> list[int]:
         """Returns the ids of a conversation: turns of the user and answers, alternately.

@@ -7,14 +7,17 @@ from typing import Any
 
 from outrider.base.errors import (
     ANY_FAULT,
+    USERS,
     DrafterError,
     OutriderError,
     PluginError,
     RankEnded,
     TargetError,
     described,
+    user_code,
 )
 from outrider.base.interruption import out_of_memory
+from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
@@ -27,8 +30,12 @@ PARTS: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
     "verifier": Verifier,
     "drafter": Drafter,
     "target": (Target, Session),
+    "chance": Chance,
 }
 """By role, the classes whose methods the loop calls."""
+
+CODE = "code"
+"""Stands for a role in messages about a user's code that is no part's."""
 
 ERRORS = {"drafter": DrafterError, "target": TargetError}
 """By role, what its errors are raised as; those of other roles are a `PluginError`."""
@@ -37,43 +44,61 @@ ERRORS = {"drafter": DrafterError, "target": TargetError}
 def culprit(
     error: BaseException, parts: Mapping[str, type[Any] | tuple[type[Any], ...]] = PARTS
 ) -> tuple[str, str] | None:
-    """Returns the role and the class of the part whose code raised an error; None if none did.
+    """Returns the role of the part whose code raised an error, and its class; None if none did.
 
-    That is the innermost object of a role's class among the callers: a policy that a drafter asks
-    is named, and not the drafter.
+    That is the innermost part among the callers of the innermost user's code, or of Outrider's own:
+    a policy that a drafter asks is named, and not the drafter; a drafter that calls a target
+    wrongly is named, and not the target. A user's code that is no part's is named as `CODE`.
     """
-    found = None
+    found, handed, at_fault, at_work, best = None, None, None, None, 0
     for frame, _ in traceback.walk_tb(error.__traceback__):
-        names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+        code, closeness = frame.f_code, user_code(frame)
+        is_users = closeness >= USERS
+        names = code.co_varnames[: code.co_argcount]
         part = frame.f_locals.get(names[0]) if names else None
-        for role, kind in parts.items():
-            if isinstance(part, kind):
-                found = role, type(part).__name__
-    return found
+        if role := next((role for role, kind in parts.items() if isinstance(part, kind)), None):
+            handed = role, path_of(type(part))
+            # A function of Outrider that is handed a part is none of its methods.
+            found = handed if is_users or hasattr(type(part), code.co_name) else found
+        if closeness >= min(best, USERS):
+            at_fault = found
+        if closeness >= best:
+            best, place = closeness, f"{frame.f_globals.get('__name__')}.{code.co_qualname}"
+            at_work = (CODE, place) if is_users else None
+    if at_fault or at_work or error.__cause__ is None:
+        return at_fault or at_work or handed
+    return culprit(error.__cause__, parts) or handed  # as of what a generator raised
+
+
+def path_of(part: type[Any]) -> str:
+    """Returns where a class is, as "module.name"."""
+    return f"{part.__module__}.{part.__qualname__}"
+
+
+def told(role: str, path: str, error: BaseException) -> str:
+    """Returns an error of a part as one line that names the part and the place."""
+    package, name = path.partition(".")[0], path if role == CODE else path.rpartition(".")[2]
+    return f"{role} {name} raised {described(error, package)}"
 
 
 @contextmanager
 def named_errors(drafter: Drafter | None = None) -> Iterator[None]:
     """Raises whatever a part's code raises as one line that names the part and the place.
 
-    An error of no part, of memory that is full or of a library that is missing stays as it is.
+    An error of no part, and one of memory that is full, stays as it is.
 
     drafter: the one at work, which is named if no other part's code raised the error.
     """
-    name = type(drafter).__name__
     try:
         yield
     except DrafterError as error:
         if drafter is None:
             raise
-        raise DrafterError(f"drafter {name} {error}") from error
+        raise DrafterError(f"drafter {type(drafter).__name__} {error}") from error
     except (OutriderError, RankEnded):
         raise
     except ANY_FAULT as error:
-        if drafter is None and isinstance(error, ModuleNotFoundError):
-            raise
-        found = culprit(error) or (None if drafter is None else ("drafter", name))
+        found = culprit(error) or (None if drafter is None else ("drafter", path_of(type(drafter))))
         if found is None or out_of_memory(error):
             raise
-        role, part = found
-        raise ERRORS.get(role, PluginError)(f"{role} {part} raised {described(error)}") from error
+        raise ERRORS.get(found[0], PluginError)(told(*found, error)) from error

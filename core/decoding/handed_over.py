@@ -39,6 +39,7 @@ def check_says(drafter: Drafter) -> None:
         raise ConfigError(f"{line}: expected a number of texts")
 
 
+@named_errors()
 def check_target_says(target: Target) -> None:
     """Raises `ConfigError` unless what a target says of itself is what it may be."""
     size, limit, eos = target.vocab_size, target.max_length, target.eos

@@ -15,11 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import check
-from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest
+from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest, require
+from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
 from outrider.plugins.options import CONF_MODULE, composed
 from outrider.plugins.presets import check_own_presets
-from outrider.plugins.registry import installed
+from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES, plural
 from outrider.plugins.schema import with_dataclasses
 
@@ -38,6 +39,8 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     """
     hints = {"command": str, "overrides": Sequence[str]}
     check(hints, {"command": command, "overrides": overrides})
+    has_config = not command_entry(command).source.plain
+    require(has_config, "command", command, "one with settings")
     try:
         check_own_presets(overrides)
         return composed(command, overrides)
@@ -84,25 +87,29 @@ def build(node: Any) -> Any:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
             raise cause from error
-        if isinstance(cause, ModuleNotFoundError):
-            raise _needs(str(node["_target_"]), cause) from error
+        if isinstance(cause, ModuleNotFoundError) and (entry := _entry_at(node["_target_"])):
+            raise entry.explained(cause) from error
         if cause is not None:
-            name = str(node.get("_target_")).rpartition(".")[2]
-            where = f"{key}: " if key else ""
-            raise ConfigError(f"{where}{name} raised {described(cause)}") from error
+            raise ConfigError(_raised(node, key, cause)) from error
         reason = one_line(error).partition(" full_key:")[0]
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except RankEnded:
         raise
     except SystemExit as error:
-        raise ConfigError(f"{node.get('_target_')}: {described(error)}") from error
+        raise ConfigError(_raised(node, key, error)) from error
 
 
-def _needs(target: str, error: ModuleNotFoundError) -> OutriderError:
-    """Returns what to install for the part behind a `_target_`."""
+def _entry_at(target: str) -> Entry | None:
+    """Returns the part that a `_target_` names."""
     entries = (entry for entry in installed().entries if entry.role in ROLES)
-    entry = next((entry for entry in entries if entry.path == target), None)
-    return entry.explained(error) if entry else ConfigError(f"{target}: {described(error)}")
+    return next((entry for entry in entries if entry.path == target), None)
+
+
+def _raised(node: Any, key: str, error: BaseException) -> str:
+    """Returns what making a part has raised as one line that names it."""
+    package, _, name = str(node.get("_target_")).rpartition(".")
+    where = f"{key}: " if key else ""
+    return f"{where}{name} raised {described(error, package.partition('.')[0])}"
 
 
 def factory_of(node: Mapping[str, Any]) -> Any:

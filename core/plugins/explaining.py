@@ -1,11 +1,18 @@
 """What is wrong with a config, as one line that names the setting and what it could be."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from inspect import signature
 from typing import Any
 
-from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException
+import yaml
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    MissingConfigException,
+    OverrideParseException,
+)
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import (
@@ -48,6 +55,13 @@ def _explained(error: Exception, command: str, overrides: Sequence[str]) -> str:
     message = one_line(error)
     if isinstance(error, RecursionError):
         return f"{command}: a config names itself among its defaults"
+    if isinstance(error, OverrideParseException):
+        return f"{error.override!r}: expected {_form_of(error.override)}"
+    if message.startswith("Ambiguous value"):
+        override = message.split("'")[1]
+        return f"{override!r}: expected a text with commas in quotes, or a list in brackets"
+    if "Config group override" in message:
+        return f"{_without_name(overrides)}: expected a name, as in GROUP=NAME"
     if isinstance(error, MissingConfigException) and error.options is not None:
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
         own = "; is the package with one of your own installed?" if group in ROLES else ""
@@ -60,6 +74,30 @@ def _explained(error: Exception, command: str, overrides: Sequence[str]) -> str:
     if isinstance(error.__cause__, OSError) and error.__cause__.filename:
         return f"{error.__cause__.filename}: {error.__cause__.strerror}"
     return message if isinstance(error, HYDRAS) else f"{command}: {message}"
+
+
+def _form_of(override: str) -> str:
+    """Returns how a setting is written that Hydra could not read."""
+    name, equals, value = override.partition("=")
+    is_name = bool(equals) and re.fullmatch(r"[+~]{0,2}[\w.@/:-]+", name) is not None
+    if not is_name:
+        return "SETTING=VALUE"
+    if value[:1] in ("[", "{", "'", '"'):
+        return f"{value[0]} to be closed, and a text with special characters in quotes"
+    return f"a text with special characters in quotes, as in {name}='...'"
+
+
+def _without_name(overrides: Sequence[str]) -> str:
+    """Returns the first choice of a part that gives no name."""
+    pairs = ((override, override.lstrip("+").partition("=")) for override in overrides)
+    no_names = (
+        it for it, (group, _, name) in pairs if group in ("", *GROUPS) and _is_no_name(name)
+    )
+    return next(no_names, "a part")
+
+
+def _is_no_name(value: str) -> bool:
+    return not isinstance(yaml.safe_load(value), str)
 
 
 def _of_override(

@@ -1,5 +1,7 @@
 """Blame: an error of a part names the part whose code raised it, and where."""
 
+import re
+import sys
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -122,3 +124,35 @@ def test_a_library_that_a_part_misses_later_is_one_line(run: Any) -> None:
     status, _, err = run("generate", *words, "drafter=none")
     assert (status, err.count("\n")) == (1, 1)
     assert "Imports raised ModuleNotFoundError: No module named 'a_library" in err
+
+
+class Leaves(TabularTarget):
+    """A target that ends the process, on the way to its prompt and while it is made."""
+
+    where = "encode"
+
+    def __init__(self, **_: Any) -> None:
+        self.leave("made")
+        super().__init__()
+
+    def encode(self, *_: Any, **__: Any) -> Any:
+        self.leave("encode")
+
+    def encode_turns(self, *_: Any, **__: Any) -> Any:
+        self.leave("encode")
+
+    def leave(self, where: str) -> None:
+        if self.where == where:
+            sys.exit(0)
+
+
+@pytest.mark.parametrize("where", ["made", "encode"])
+@pytest.mark.parametrize("command", ["generate prompt=[0]", "compare drafters=[none] data=demo"])
+def test_a_part_that_exits_ends_no_command_silently(
+    run: Any, monkeypatch: pytest.MonkeyPatch, command: str, where: str
+) -> None:
+    monkeypatch.setattr(Leaves, "where", where)
+    words = command.split()
+    status, _, err = run(*words, "target=tabular", f"target._target_={__name__}.{Leaves.__name__}")
+    assert (status, err.count("\n")) == (1, 1)
+    assert re.search(rf"target:? Leaves raised SystemExit: 0 \({re.escape(__file__)}:\d+\)", err)

@@ -1,9 +1,14 @@
 """Whatever a part's code raises or returns is one line that names the part, in every loop."""
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
+import yaml
 
 from outrider import (
     Constraint,
@@ -19,6 +24,7 @@ from outrider import (
     generate,
     generate_together,
 )
+from outrider.contract.chance import SampledChance
 from outrider.extras.beams.speculation import beam_search
 from outrider.targets.tabular import TabularTarget
 
@@ -134,7 +140,98 @@ def test_answers_of_a_part_are_taken_or_refused(role: str, name: str, play: Any)
         assert "\n" not in line and len(line) < 500, line
 
 
-@pytest.mark.parametrize("name", ["vocab_size", "max_length", "eos", "offers"])
+CLAIMS = ("vocab_size", "max_length", "eos", "offers")
+
+
+def fails(_: Any) -> None:
+    yaml.safe_load("a: [")  # a library that Outrider does not know
+
+
+@pytest.mark.parametrize(
+    ("role", "names"),
+    {
+        "target": (*CLAIMS, "tokenizer"),
+        "drafter": ("kind", "needs", "trees", "observes", "remembered"),
+        "verifier": ("takes", "lossless", "coupled"),
+    }.items(),
+)
+def test_errors_of_a_property_name_the_part_and_the_users_line(
+    role: str, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        line = rf"^{role} Mine raised ParserError: .*\({re.escape(__file__)}:\d+\)$"
+        part = METHODS[role][0]()
+        part.__class__ = type("Mine", (type(part),), {name: property(fails)})
+        with pytest.raises(OutriderError, match=line):
+            played(role, part, alone)
+
+
+class Skewed(SampledChance):
+    def named(self, name: str) -> Any:
+        raise KeyError("mine")
+
+
+class CallsWrongly(Nothing):
+    def verify(self, draft: Any, scores: Any, chance: Any) -> Verdict:
+        chance.categorical(None, None)
+        raise AssertionError
+
+
+class Stops(TabularTarget):
+    def open(self, *_: Any) -> Any:
+        return next(iter(()))
+
+
+class Waits(TabularTarget):
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        yield
+        fails(self)
+
+
+class Reads(Full):
+    def depth(self, gamma: int) -> int:
+        return int(str(import_module("a_library_that_is_nowhere")))
+
+
+class Slow:
+    """A tokenizer that fails once it is asked what it is."""
+
+    chat_template = None
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(name)
+
+
+class Untold(Opens):
+    def __init__(self) -> None:
+        super().__init__(SIZE)
+        self.tokenizer: Any = Slow()
+
+
+@pytest.mark.parametrize("play", [alone, in_a_batch])
+@pytest.mark.parametrize(
+    ("role", "part", "line"),
+    [
+        ("verifier", CallsWrongly(), "verifier CallsWrongly raised "),
+        ("target", Stops(SIZE), "target Stops raised "),
+        ("target", Waits(SIZE), "target Waits raised ParserError"),
+        ("policy", Reads(), "policy Reads raised ModuleNotFoundError"),
+        ("target", Untold(), f"code {__name__}.Slow.__getattr__ raised RuntimeError"),
+    ],
+)
+def test_no_error_blames_another_part(role: str, part: Any, line: str, play: Any) -> None:
+    with pytest.raises(OutriderError) as caught:
+        played(role, part, play)
+    assert str(caught.value).startswith(line) and f"({__file__}:" in str(caught.value)
+
+
+def test_a_chance_that_fails_is_named() -> None:
+    with pytest.raises(OutriderError, match=r"^chance Skewed raised KeyError: 'mine' \("):
+        generate(TabularTarget(SIZE), [1], "random", chance=Skewed.seeded(0))
+
+
+@pytest.mark.parametrize("name", CLAIMS)
 @pytest.mark.parametrize("value", WRONG)
 def test_claims_of_a_target_are_checked(name: str, value: Any) -> None:
     target = TabularTarget(SIZE)

@@ -15,6 +15,7 @@ import outrider
 from outrider import ConfigError, PluginError
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
+from outrider.plugins import options
 from outrider.plugins.config import CONF_MODULE, build, compose, option_configs
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import Options, command_schema, offer_options, option_schema
@@ -143,7 +144,7 @@ def test_every_sampling_instantiates(path: Path) -> None:
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")))
 def test_every_command_composes(path: Path) -> None:
     chosen = ["recipe=classifier"] if path.stem == "train" else []
-    assert compose(path.stem, chosen) is not None
+    assert options.composed(path.stem, chosen) is not None
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("recipe/*.yaml")))

@@ -91,3 +91,24 @@ def test_a_key_that_changes_nothing_is_said(
     status, _, complaint = run(*GENERATE, "--config-dir=own", "+experiment=mine")
     assert status == 0
     assert (line in complaint) if line else ("no such setting" not in complaint)
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "line"),
+    [
+        ("generate", "Name three rivers.", "'Name three rivers.': expected SETTING=VALUE"),
+        ("generate", "", "'': expected SETTING=VALUE"),
+        ("generate", "a b=3", "'a b=3': expected SETTING=VALUE"),
+        ("generate", "prompt=hi (there", "'prompt=hi (there': expected a text with special char"),
+        ("generate", "gamma=[1", "'gamma=[1': expected [ to be closed"),
+        ("generate", "prompt=a, b", "'prompt=a, b': expected a text with commas in quotes, or a"),
+        ("generate", "drafter=null", "drafter=null: expected a name, as in GROUP=NAME"),
+        ("generate", "=3", "=3: expected a name"),
+        ("nonsense", "gamma=3", "command='nonsense': there are: audit, "),
+        ("doctor", "gamma=3", "command='doctor': expected one with settings"),
+    ],
+)
+def test_a_word_that_is_no_setting_is_one_line(command: str, word: str, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        outrider.compose(command, [word])
+    assert str(caught.value).startswith(line) and "hydra" not in str(caught.value)

@@ -20,6 +20,7 @@ from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
+from outrider.decoding.handed_over import encoded
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 from outrider.plugins.registry import installed
@@ -65,7 +66,7 @@ def _generate_one(
         target,
         build(settings.drafter),
         verifier,
-        target.encode(prompt_text(settings.prompt), chat=settings.chat),
+        encoded(target, prompt_text(settings.prompt), chat=settings.chat),
         policy=build(settings.policy),
         constraint=_constraint(settings),
         **options,
@@ -102,7 +103,7 @@ def _generate_batch(
     """
     prompts, verifier = settings.prompt, build(settings.verifier)
     target, drafter = build(settings.target), build(settings.drafter)
-    encoded = [target.encode(prompt, chat=settings.chat) for prompt in prompts]
+    ids = [encoded(target, prompt, chat=settings.chat) for prompt in prompts]
     prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
     constraint = _constraint(settings)
     generations, fault = [Generation() for _ in prompts], None
@@ -118,7 +119,7 @@ def _generate_batch(
             target,
             drafter,
             verifier,
-            encoded,
+            ids,
             policies=[build(settings.policy) for _ in prompts],
             constraints=None if constraint is None else [constraint] * len(prompts),
             **options,
