@@ -5,6 +5,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterable
+from numbers import Integral
 from types import FrameType
 
 
@@ -49,6 +50,11 @@ LONGEST = 300
 
 ANY_FAULT = (Exception, SystemExit)
 """What third-party code can raise; its `sys.exit` would end a command silently."""
+
+
+def is_fault(error: BaseException) -> bool:
+    """Returns whether third-party code has failed, by a panic of Rust too; Ctrl-C is no fault."""
+    return isinstance(error, ANY_FAULT) or type(error).__module__ == "pyo3_runtime"
 
 
 def described(error: BaseException, package: str = "") -> str:
@@ -136,8 +142,8 @@ def require_instance(field: str, value: object, role: type) -> None:
 
 
 def is_int(value: object) -> bool:
-    """Returns whether `value` is a whole number; True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Returns whether `value` is a whole number, numpy's too; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: object) -> bool:

@@ -10,12 +10,11 @@ from outrider.base.errors import (
     ConfigError,
     TargetError,
     described,
-    is_int,
-    require,
+    is_fault,
     shown,
 )
 
-BYTES = bytes | bytearray | memoryview
+TEXT = bytes | bytearray | memoryview | str
 
 MESSAGE = {"role", "content"}
 """What a message of a chat has at least."""
@@ -28,13 +27,24 @@ def ids_of(prompt: Any) -> list[int]:
     """
     with suppress(*ANY_FAULT):  # whatever an object's own methods raise
         ids: Any = prompt.get("input_ids") if isinstance(prompt, Mapping) else prompt
-        ids = ids.tolist() if hasattr(ids, "tolist") else ids
-        if isinstance(ids, list) and len(ids) == 1 and isinstance(ids[0], list):
-            ids = ids[0]
-        if isinstance(ids, Sequence) and not isinstance(ids, BYTES | str):
-            return [-1 if isinstance(token, bool) else operator.index(token) for token in ids]
+        ids = _plain(ids)
+        if isinstance(ids, list | tuple) and len(ids) == 1:
+            row = _plain(ids[0])
+            ids = row if isinstance(row, list | tuple) else ids
+        if isinstance(ids, Sequence) and not isinstance(prompt, TEXT):
+            return [_id(token) for token in ids]
     expected = "text, or the ids of one prompt, which are whole numbers"
     raise ConfigError(f"prompt={shown(prompt)}: expected {expected}")
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _id(value: Any) -> int:
+    if isinstance(value, bool):
+        raise TypeError
+    return operator.index(value)
 
 
 def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
@@ -46,7 +56,9 @@ def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
     name = f"tokenizer {type(tokenizer).__name__}"
     try:
         encoding = tokenizer(text, **options)
-    except ANY_FAULT as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         raise TargetError(f"{name} raised {described(error)}") from error
     try:
         return ids_of(encoding)
@@ -99,5 +111,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
 def check_ids(field: str, ids: Iterable[int], vocab_size: int) -> None:
     """Raises `ConfigError` for the first id that is not one of a vocabulary."""
     for token in ids:
-        valid = is_int(token) and 0 <= token < vocab_size
-        require(valid, field, token, f"ids below {vocab_size}")
+        with suppress(TypeError):
+            if 0 <= _id(token) < vocab_size:
+                continue
+        raise ConfigError(f"{field}={shown(token)}: expected ids below {vocab_size}")

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from outrider.base.errors import (
-    ANY_FAULT,
     USERS,
     DrafterError,
     OutriderError,
@@ -14,6 +13,7 @@ from outrider.base.errors import (
     RankEnded,
     TargetError,
     described,
+    is_fault,
     user_code,
 )
 from outrider.base.interruption import out_of_memory
@@ -97,7 +97,9 @@ def named_errors(drafter: Drafter | None = None) -> Iterator[None]:
         raise DrafterError(f"drafter {type(drafter).__name__} {error}") from error
     except (OutriderError, RankEnded):
         raise
-    except ANY_FAULT as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         found = culprit(error) or (None if drafter is None else ("drafter", path_of(type(drafter))))
         if found is None or out_of_memory(error):
             raise

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.base.errors import ANY_FAULT, TargetError, described
+from outrider.base.errors import ANY_FAULT, TargetError, described, is_fault
 from outrider.base.pretrained import Tokenizer
 
 LONGEST = 512
@@ -125,7 +125,9 @@ def text_of(tokenizer: Any, ids: Sequence[int], *, skip_special_tokens: bool) ->
     name = f"tokenizer {type(tokenizer).__name__}"
     try:
         text: object = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
-    except ANY_FAULT as error:
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         known = [token for token in ids if _is_token(tokenizer, token)]
         if len(known) < len(ids):
             return text_of(tokenizer, known, skip_special_tokens=skip_special_tokens)

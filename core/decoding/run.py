@@ -1,11 +1,12 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import DrafterError, require, require_instance
+from outrider.base.errors import ANY_FAULT, DrafterError, require, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -181,7 +182,9 @@ def _opened(drafter: Drafter) -> Drafter:
 
 def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
     """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
-    is_list = isinstance(ids, Collection) and not isinstance(ids, str | bytes)
-    is_list = is_list and getattr(ids, "ndim", 1) == 1  # of a tensor or an array
-    require(is_list, "stop_token_ids", ids, "a list of ids")
-    check_ids("stop_token_ids", ids, vocab_size)
+    listed = None
+    if isinstance(ids, Collection) and not isinstance(ids, str | bytes):
+        with suppress(*ANY_FAULT):  # a tensor of no dimension, say
+            listed = list(ids) if getattr(ids, "ndim", 1) == 1 else None
+    require(listed is not None, "stop_token_ids", ids, "a list of ids")
+    check_ids("stop_token_ids", listed or (), vocab_size)

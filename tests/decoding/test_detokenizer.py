@@ -136,9 +136,13 @@ def decoding(result: Any, longest: int = 0) -> Any:
     return Mine()
 
 
+PANIC = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})("out of bounds")
+"""What a tokenizer of Rust raises, as a decoder that strips the end of an empty text does."""
+
+
 @pytest.mark.parametrize("longest", [0, 2])
 @pytest.mark.parametrize("stops", [(), ("z",)])
-@pytest.mark.parametrize("result", [None, b"abc", ["a"], KeyError("a"), SystemExit(0)])
+@pytest.mark.parametrize("result", [None, b"abc", ["a"], KeyError("a"), SystemExit(0), PANIC])
 def test_a_tokenizer_that_can_not_decode_its_tokens_is_one_line(
     result: Any, stops: tuple[str, ...], longest: int
 ) -> None:

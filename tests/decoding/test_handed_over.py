@@ -1,12 +1,24 @@
 """Parts that are written wrongly are refused in one line, where they hand something over."""
 
+from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from outrider import ConfigError, Draft, Drafter, DrafterError, Verdict, Verifier, decode, generate
+from outrider import (
+    ConfigError,
+    Draft,
+    Drafter,
+    DrafterError,
+    Sampling,
+    Verdict,
+    Verifier,
+    decode,
+    generate,
+)
 from outrider.base.errors import PluginError
 from outrider.contract.composition import ask
 from outrider.drafters.none import NoDraft
@@ -138,11 +150,47 @@ def test_ids_of_other_libraries_are_taken_in_a_verdict() -> None:
     assert round.tokens[1:] == (3,) and type(round.tokens[1]) is int
 
 
+class Raising(Sequence[int]):
+    """A list that can't be read."""
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, place: Any) -> Any:
+        raise KeyError(place)
+
+
+RAISING = Raising()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("stops", RAISING), ("gamma", RAISING), ("stop_token_ids", RAISING)]
+)
+def test_options_that_can_not_be_read_are_refused(option: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"^{option}=.*: expected a"):
+        generate(TARGET, [0], **{option: value})
+
+
+def drawn(whole: Any, number: Any, stops: Any) -> list[int]:
+    """Returns the ids of a text whose settings are numbers of given types."""
+    sampling = Sampling(temperature=number(1), top_k=whole(2), seed=whole(3))
+    drafter: Any = {"drafter": "bigram", "order": whole(2)}
+    options = {"gamma": whole(2), "number": whole(1), "draft_timeout": whole(9)}
+    return generate(TARGET, [0], drafter, sampling=sampling, stop_token_ids=stops, **options).tokens
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    expected = drawn(int, float, [5])
+    for stops in (torch.tensor([5]), np.array([5]), {np.int64(5)}):
+        assert drawn(np.int64, np.float64, stops) == expected
+
+
 @pytest.mark.parametrize(
     "prompt",
     [
         torch.tensor([[0, 1]]), torch.tensor([0, 1]), np.array([0, 1]), (0, 1), [[0, 1]],
-        {"input_ids": torch.tensor([[0, 1]])}, [np.int32(0), torch.tensor(1)],
+        {"input_ids": torch.tensor([[0, 1]])}, [np.int32(0), torch.tensor(1)], ((0, 1),),
+        [torch.tensor([0, 1])], np.array([0, 1], dtype=object), range(2), deque([0, 1]),
     ],
 )  # fmt: skip
 def test_ids_are_taken_as_people_have_them(prompt: Any) -> None:
@@ -151,7 +199,20 @@ def test_ids_are_taken_as_people_have_them(prompt: Any) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    [[0.5, 1.0], b"hi", None, 5, ["hi"], [[0], [1]], torch.tensor([0.5]), [{"role": "user"}], {}],
+    [
+        *(
+            [0.5, 1.0],
+            b"hi",
+            None,
+            5,
+            ["hi"],
+            [[0], [1]],
+            torch.tensor([0.5]),
+            [{"role": "user"}],
+            {},
+        ),
+        *([True], np.array([True]), torch.tensor([[0], [1]]), [[[0]]], {0}, iter([0]), RAISING),
+    ],
 )
 def test_prompts_that_are_neither_text_nor_ids_are_refused(prompt: Any) -> None:
     with pytest.raises(ConfigError, match=r"^prompt=.*: expected text, or the ids of one prompt"):
