@@ -84,6 +84,11 @@ def bench(config: Bench) -> None:
         text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
+        target_itself = [
+            name
+            for name in drafting_entrants(runs)
+            if workers[name].ask({"ask": "is_target"})["is_target"]
+        ]
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
         for name, worker in workers.items():
             if worker is not reference and name not in together:
@@ -110,6 +115,7 @@ def bench(config: Bench) -> None:
         weight_bytes=weight_bytes,
         bandwidth=bandwidth,
         drafting=drafting,
+        target_itself=target_itself,
     )
     what = f"{len(prompts)} prompts, gamma {config.gamma}"
     _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)

@@ -90,6 +90,7 @@ def start(settings: dict[str, Any]) -> Answer:
         "texts": partial(
             batch_speed, target, drafter, {name: config[name] for name in ("gamma", "budget")}
         ),
+        "is_target": lambda question: {"is_target": drafter.is_target},
         "weights": lambda question: {"bytes": _weight_bytes(target)},
     }
     return lambda question: answers[question["ask"]](question)

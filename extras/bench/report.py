@@ -10,6 +10,7 @@ from outrider.base.terminal import plain
 from outrider.extras.bench.curves import Curve
 from outrider.extras.bench.drafting import DraftCost
 from outrider.extras.bench.measure import Difference, Run, speed
+from outrider.lab.runs.table import ITSELF
 from outrider.lab.statistics.intervals import Interval
 
 PHASES = ("draft", "score", "verify", "rest")
@@ -25,6 +26,7 @@ class BenchResult:
     weight_bytes: of the weights that a pass of the target reads.
     bandwidth: the bytes per second that the machine reads from memory.
     drafting: what a draft costs.
+    target_itself: the entrants whose drafter is the target in weights that lose nothing.
     """
 
     runs: Sequence[Run]
@@ -36,6 +38,7 @@ class BenchResult:
     weight_bytes: int
     bandwidth: float
     drafting: Mapping[str, DraftCost]
+    target_itself: Sequence[str]
 
     def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the result as plain values, for `bench.json`."""
@@ -47,6 +50,7 @@ class BenchResult:
             ],
             "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
             "drafting": {name: cost.plain() for name, cost in self.drafting.items()},
+            "target_itself": self.target_itself,
             "start_seconds": self.start_seconds,
             "peak_bytes": self.peak_bytes,
             "differences": [difference.plain() for difference in self.differences],
@@ -97,6 +101,8 @@ def bench_lines(result: BenchResult) -> list[str]:
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"
         for (name, rival), ratio in result.ratios.items()
     ]
+    if result.target_itself:
+        lines.append(f"{', '.join(result.target_itself)}: {ITSELF}")
     lines.append(_agreement(result.differences, result.runs))
     lines.append(
         f"roofline: {bandwidth / 1e9:.1f} GB/s over {weights / 1e6:.0f} MB of weights is"

@@ -46,6 +46,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     for name, value in facts["tokens_per_second"].items():
         assert ended["figures"][f"{name}/tokens_per_second"] == value
     assert ended["figures"]["outrider plain/times transformers plain"] > 0
+    assert facts["target_itself"] == []
     phases = facts["phases"]["outrider PromptLookup"]
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
     assert "a draft, beside the time that reading its matrices takes" in out

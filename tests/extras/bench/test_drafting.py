@@ -11,6 +11,7 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.mlp_speculator import MLPSpeculator
 from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.extras.bench import ours
 from outrider.extras.bench.drafting import (
     DraftCost,
     count_draft_bytes,
@@ -20,6 +21,8 @@ from outrider.extras.bench.drafting import (
 )
 from outrider.extras.bench.measure import Run
 from outrider.extras.bench.ours import counted
+from outrider.extras.bench.report import BenchResult, bench_lines
+from outrider.lab.runs.table import ITSELF
 from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 
 
@@ -64,6 +67,17 @@ def test_a_drafter_without_matrices_has_no_roofline() -> None:
         ["outrider lookup", "20", "0.1%", "-", "-", "-"],
         ["outrider eagle", "3000", "20.0%", "20.0", "2000", "1.50"],
     ]
+
+
+def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PromptLookup, "is_target", True)
+    parts = {"target": tiny_target(5), "drafter": PromptLookup(), "verifier": None}
+    monkeypatch.setattr(ours, "build", parts.get)
+    settings = {name: name for name in (*parts, "gamma", "budget")}
+    answer = ours.start(settings)({"ask": "is_target"})
+    assert answer == {"is_target": True}
+    result = BenchResult([], {}, {}, {}, [], {}, 1, 1.0, {}, target_itself=["outrider lookup"])
+    assert bench_lines(result)[0] == f"outrider lookup: {ITSELF}"
 
 
 def test_a_worker_is_asked_about_each_prompt() -> None:
