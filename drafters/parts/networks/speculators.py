@@ -171,8 +171,9 @@ def read_tensors(folder: Path, target: Target) -> tuple[Path, dict[str, Tensor],
     size = target.vocab_size
     file, tensors = checkpoint.find_tensors(folder)
     shifts, kept = tensors.pop("d2t", None), tensors.pop("t2d", None)
-    ids = None if shifts is None else torch.arange(len(shifts)) + shifts.long()
-    if ids is not None:
+    ids = None
+    if shifts is not None:
+        ids = torch.arange(len(shifts)) + shifts.long()
         is_valid = bool((ids >= 0).all() and (ids < size).all()) and len(ids.unique()) == len(ids)
         is_same = kept is None or torch.equal(kept.nonzero()[:, 0], ids.sort().values)
         expected = "shifts to ids of the target, those of t2d"
