@@ -89,7 +89,9 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 """The parts that the kit checks: role, file, name and options. A few of each role come first."""
 
-STAND_FOR_ALL = ("token", "multi_step", "gumbel", "bigram", "confidence")
+STAND_FOR_ALL = (
+    *("token", "multi_step", "gumbel", "bigram", "lookahead_decoding", "confidence", "bandit"),
+)
 """The names of parts that are checked for faults in the contract and the loop, which touch all."""
 FILES = (
     *("core/contract", "core/decoding", "extras/policies", "verifiers"),

@@ -54,6 +54,43 @@ class Cascade(Towards):
             text=(0.5, 0.3, 0.2),
             settings={"deferral": "chow", "margin": 0.1},
         ),
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.35, 0.33, 0.32),
+            text=(0.35, 0.33, 0.32),
+            settings={"deferral": "diff", "margin": 0.2, "budget": 1},
+        ),
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.35, 0.33, 0.32),
+            settings={"deferral": "diff", "margin": 0.1, "budget": 1},
+        ),
+        # Here the two are .14 apart.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.36, 0.4, 0.24),
+            text=(0.36, 0.4, 0.24),
+            settings={"deferral": "opt", "margin": 1, "budget": 1},
+        ),
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.36, 0.4, 0.24),
+            settings={"deferral": "opt", "margin": 0.5, "budget": 1},
+        ),
+        # The third token is not good enough: what q gives it is drawn from p.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.2, 0.3, 0.5),
+            text=(0.45, 0.45, 0.1),
+            settings={"deferral": "token", "margin": 0.5, "budget": 1},
+        ),
+        # The budget takes the text two thirds of the way from p to q.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2),
+            q=(0.2, 0.3, 0.5),
+            text=(0.3, 0.3, 0.4),
+            settings={"deferral": "chow", "margin": 1, "budget": 0.2},
+        ),
     )
 
     @checked("verifier")

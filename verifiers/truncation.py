@@ -38,6 +38,8 @@ class Truncation(Verifier):
         VerifierExample(
             p=(0.6, 0.3, 0.06, 0.04), q=(0.25,) * 4, accepted=0.5, text=(2 / 3, 1 / 3, 0.0, 0.0)
         ),
+        # No token is above the threshold of .5: both are the likeliest.
+        VerifierExample(p=(0.5, 0.5), q=(0.5, 0.5), settings={"epsilon": 1, "delta": 1}),
     )
 
     lossless = False

@@ -39,6 +39,10 @@ class Typical(Verifier):
             accepted=1.0,
             text=(0.04, *(0.08,) * 12),
         ),
+        # All are typical: the likeliest of two siblings is taken.
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(1 / 3,) * 3, siblings=2, accepted=1.0, text=(5 / 9, 3 / 9, 1 / 9)
+        ),
     )
 
     takes: frozenset[str] = frozenset(KINDS)

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 
 from outrider.base.errors import DrafterError
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import Chance, SampledChance, token_at
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
@@ -70,10 +70,20 @@ def all_drawn() -> None:
         sheet = Sheet(sampling=SAMPLED, chance=SampledChance.seeded(0), vocab_size=3, gamma=1)
         with suppress(DrafterError):
             raise AssertionError(f"the pen draws {Pen(sheet).draw(logits)} from {logits.tolist()}")
+    long = Sampling(temperature=1.0).exact(LOGITS[-1])
+    ends = long.cumsum(0)
+    for token, (end, width) in enumerate(zip(ends.tolist(), long.tolist(), strict=True)):
+        found = token_at(long, end - width / 2)
+        assert found == token, f"a number within the share of token {token} draws {found}"
     for written, declared in itertools.product(KINDS, KINDS):
         is_right = all(violation(draft, declared) is None for draft in _drafts(written))
         expected = declared in KINDS[written]
         assert is_right == expected, f"a draft of kind {written} may be declared as {declared}"
+    equal, other = torch.ones(3) / 3, torch.eye(3)[1]
+    for last in (None, other):
+        probs = (equal, equal, equal, last)
+        paths = Draft((0, 0, 1, 1), (-1, -1, 0, 1), probs, (), (0, 0, 2, 3))
+        assert violation(paths, "paths"), "equal paths may go on with different distributions"
 
 
 def _drafts(kind: str) -> list[Draft]:

@@ -106,6 +106,8 @@ def text_distribution(
     """Returns the same as `target_distribution`, from conditionals that may be known already."""
 
     def after(text: Text) -> Float[Tensor, "vocab"]:
+        if ceiling.lossless:  # whatever it states
+            return sampling.probs(conditionals.after(text))
         shown = conditionals.shown(text, ceiling)
         return ceiling.ceiling(Scores(conditionals.after(text)[None], sampling, shown=shown))[0]
 

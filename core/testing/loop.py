@@ -153,6 +153,7 @@ def _assert_recorded(target: TabularTarget, rounds: list[Round]) -> None:
         }
         for name, (said, expected) in facts.items():
             assert said == expected, f"a round says {name}={said}: expected {expected} ({round})"
+    assert any(round.draft for round in rounds) or len(ids) < len(PROMPT) + 2, "nothing is drafted"
     assert [round.stop is None for round in rounds] == [True] * (len(rounds) - 1) + [False]
 
 

@@ -114,19 +114,25 @@ def check_several_rounds_and_trees(make: Make) -> None:
 
 
 def check_the_second_text_of_a_seed(make: Make) -> None:
-    """The same holds for a second text with the seed of the first, whose rounds it has seen."""
+    """The same holds for a second text with the seed of the first, whose rounds it has seen, in
+    this run or in one before.
+    """
     target = TabularTarget(2)
-    exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
     drafter = ChainDrafter(target, "drawn")
     setup = Setup(target, drafter, Token(), [0, 1], gamma=2, sampling=SAMPLED)
 
-    def play(chance: Chance) -> tuple[int, ...]:
+    def play(chance: Chance, *, length: int, before: int) -> tuple[int, ...]:
         seed, policy = Seed(chance), _MadeUpTimes(make)
-        loop_text(setup, 3, SeededChance(seed, "text"), policy=policy)
-        return loop_text(setup, 3, SeededChance(seed, "text"), policy=policy)
+        loop_text(setup, length, SeededChance(seed, "text"), policy=policy)
+        if before:  # a run whose book begins anew, with what was learned
+            policy.texts.clear()
+            policy.texts_before = before
+        return loop_text(setup, length, SeededChance(seed, "text"), policy=policy)
 
-    if make().learns:
-        assert_equal(distribution_of(play), exact, "the second text of a seed")
+    for length, before in ((3, 0), (2, 1)) if make().learns else ():
+        exact = target_distribution(target, [0, 1], length, SAMPLED, Token())
+        probs = distribution_of(partial(play, length=length, before=before))
+        assert_equal(probs, exact, "the second text of a seed")
 
 
 def check_many_rounds(make: Make) -> None:

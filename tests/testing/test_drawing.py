@@ -7,6 +7,7 @@ import pytest
 
 from outrider.contract import sheet
 from outrider.contract.sampling import Sampling
+from outrider.decoding import kinds
 from outrider.testing import drawing, kit
 from outrider.testing.drawing import check_drafts_are_drawn_as_they_are_recorded, plainly_sampled
 
@@ -56,6 +57,13 @@ FAULTS: dict[str, tuple[Any, str, Callable[[Any], Any], str]] = {
         lambda _: lambda *given: given[0],
         "the pen draws",
     ),
+    "tokens past the first 256 are never drawn": (
+        drawing,
+        "token_at",
+        lambda right: lambda probs, share: right(probs[:256], share),
+        "within the share of token",
+    ),
+    "unequal paths are taken": (kinds, "_unequal_paths", lambda _: lambda *_: None, "equal paths"),
     "every draft is of its kind": (
         drawing,
         "violation",

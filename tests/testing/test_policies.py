@@ -126,3 +126,12 @@ def test_a_policy_that_learned_from_a_seed_does_not_bias_the_next_text(
     monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
     policies.check_the_second_text_of_a_seed(KnowsItsSeed)
     policies.check_the_second_text_of_a_seed(partial(Bandit, explore=0.1, c=0.1))
+
+
+def test_a_loop_that_forgets_earlier_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
+    monkeypatch.setattr(
+        policies._MadeUpTimes, "texts_before", property(lambda _: 0, lambda *_: None), False
+    )
+    with pytest.raises(AssertionError, match="second text"):
+        policies.check_the_second_text_of_a_seed(KnowsItsSeed)
