@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import TargetError, described, is_int
 from outrider.base.pretrained import Model, Tokenizer
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
@@ -19,6 +20,10 @@ Defaults = Literal["apply", "ignore"]
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "guidance_scale": (1.0,),
     "watermarking_config": (),
+    "num_beams": (1,),
+    "penalty_alpha": (0,),
+    "dola_layers": (),
+    "max_time": (),
     "sequence_bias": ([], {}),
     "encoder_repetition_penalty": (1.0,),
     "repetition_penalty": (1.0,),
@@ -39,8 +44,14 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 NEED_END = {"min_length", "min_new_tokens", "exponential_decay_length_penalty"}
 """Defaults that change nothing for a model without an end token."""
 
-LEFT_OUT = {"guidance_scale", "watermarking_config"}
-"""Defaults that take other passes than a text's own, or chance of their own."""
+LEFT_OUT = {
+    *("guidance_scale", "watermarking_config", "num_beams", "penalty_alpha", "dola_layers"),
+    "max_time",
+}
+"""Defaults that take other passes than a text's own, chance of their own, or a clock."""
+
+LEAST = {"min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"}
+"""Defaults that change nothing below 1, as -1 in some files."""
 
 
 def own_defaults(generation_config: Any) -> dict[str, Any]:
@@ -54,8 +65,12 @@ def own_defaults(generation_config: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in values.items()
-        if value is not None and value not in NEUTRAL[name]
+        if value is not None and value not in NEUTRAL[name] and not _is_below(name, value)
     }
+
+
+def _is_below(name: str, value: Any) -> bool:
+    return name in LEAST and is_int(value) and value < 1
 
 
 @final
@@ -139,7 +154,13 @@ class OwnDefaults:
                 tokens, len(ids), device
             ),
         }
-        made = [make[name](value) for name, value in self.in_force.items() if name in make]
+        made = []
+        for name, value in self.in_force.items():
+            try:
+                made.append(make[name](value) if name in make else None)
+            except Exception as error:
+                line = f"default of the model {name}={value!r:.60} raised {described(error)}"
+                raise TargetError(line) from error
         return hf.LogitsProcessorList(one for one in made if one is not None)
 
 

@@ -9,7 +9,7 @@ import torch
 from transformers import GenerationConfig
 
 import outrider
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.drafters.early_exit import EarlyExit
@@ -114,8 +114,11 @@ def test_a_text_is_measured_with_the_defaults(llama: Any, words: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("guidance_scale", 2.0), ("repetition_penalty", 1.1), ("stop_strings", ["."])],
-)
+    [
+        ("guidance_scale", 2.0), ("repetition_penalty", 1.1), ("stop_strings", ["."]),
+        ("num_beams", 4), ("max_time", 5.0),
+    ],
+)  # fmt: skip
 def test_a_default_that_is_not_in_force_is_named(
     llama: Any, words: Any, capsys: Any, name: str, value: Any
 ) -> None:
@@ -126,8 +129,22 @@ def test_a_default_that_is_not_in_force_is_named(
     assert f"defaults of the model not in force: {name}={value!r}" in line
     TransformersTarget(model, words)
     line = " ".join(capsys.readouterr().err.split())
-    where = "not in force" if name == "guidance_scale" else "in force"
+    is_in_force = name in ("repetition_penalty", "stop_strings")
+    where = "in force" if is_in_force else "not in force"
     assert line == f"defaults of the model {where}: {name}={value!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("repetition_penalty", "x"),
+        ("exponential_decay_length_penalty", (2,)),
+    ],
+)
+def test_a_default_that_is_none_is_one_line(llama: Any, name: str, value: Any) -> None:
+    target = TransformersTarget(_model(llama, {"eos_token_id": 1, name: value}))
+    with pytest.raises(TargetError, match=f"^default of the model {name}=.* raised "):
+        outrider.generate(target, PROMPTS[0])
 
 
 def test_stop_strings_need_a_tokenizer(llama: Any, capsys: Any) -> None:
@@ -137,6 +154,7 @@ def test_stop_strings_need_a_tokenizer(llama: Any, capsys: Any) -> None:
 
 def test_neutral_defaults_are_not_named(llama: Any, words: Any, capsys: Any) -> None:
     assert own_defaults(None) == own_defaults(GenerationConfig()) == {}
+    assert own_defaults(GenerationConfig(no_repeat_ngram_size=-1, min_length=-1)) == {}
     TransformersTarget(llama(), words)
     assert "in force" not in capsys.readouterr().err
 
