@@ -169,7 +169,8 @@ class _Text:
         return Choice(text, tuple(tokens), tuple(self.logprobs[:count]), tuple(self.tops[:count]))
 
     def round(self) -> list[int]:
-        self.drafted = drafted = []
+        drafted: list[int] = []
+        self.drafted = drafted
         qs: list[np.ndarray] = []
         for _ in range(GAMMA):
             qs.append(self.q(drafted))

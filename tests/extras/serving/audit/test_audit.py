@@ -64,7 +64,7 @@ class Changed(Client):
 def test_a_suspicion_that_nothing_confirms_is_no_verdict() -> None:
     unlikely: list[int] = []
     for _ in range(12):
-        unlikely.append(int(TARGET.logits([*PROMPTS[0].prompt, *unlikely]).argmin()))  # type: ignore[misc]
+        unlikely.append(int(TARGET.logits([*PROMPTS[0].prompt, *unlikely]).argmin()))
     for limit, line in ((11, "and not confirmed: temperature 1, alone"), (60, "and the control")):
         odd = iter([{"tokens": tuple(unlikely), "logprobs": None, "likeliest": ()}])
         client = Changed(lambda choice, odd=odd: replace(choice, **next(odd, {})))
