@@ -174,7 +174,9 @@ class FeatureRows:
         return after
 
     def _logits(self, states: Float[Tensor, "texts 1 w"]) -> Float[Tensor, "texts vocab"]:
-        return self._network.vocabulary.spread(self._rule(self._network.logits(states[:, 0])))
+        products = self._network.logits(states[:, 0])
+        logits: Tensor = self._network.vocabulary.spread(self._rule(products))
+        return logits
 
 
 def _begins(text: Tokens, part: Tokens) -> bool:
