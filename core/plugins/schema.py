@@ -49,7 +49,7 @@ def typed_field(name: str, hint: Any, default: Any) -> tuple[str, Any, Any]:
         if is_dataclass(typed[1]) or (type(None) in options and is_mapping):
             raise OmegaConfBaseException
         OmegaConf.structured(make_dataclass("Probe", [typed]))
-    except OmegaConfBaseException:
+    except (OmegaConfBaseException, NameError):  # one inside it that is imported for checkers only
         return (name, Any, typed[2])
     return typed
 

@@ -25,10 +25,16 @@ class Netted(NoDraft):
         self.net = net
 
 
+class Quoted(NoDraft):
+    def __init__(self, sizes: list["Unknown"]) -> None:  # type: ignore[name-defined]
+        self.sizes = sizes
+
+
 @pytest.fixture
 def netted(monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = Entry("drafter", "netted", Netted, "nets", "outrider-nets")
-    monkeypatch.setattr(installed(), "entries", [*installed().entries, mine])
+    parts = {"netted": Netted, "quoted": Quoted}
+    mine = [Entry("drafter", name, it, "nets", "outrider-nets") for name, it in parts.items()]
+    monkeypatch.setattr(installed(), "entries", [*installed().entries, *mine])
 
 
 @pytest.mark.usefixtures("netted")
@@ -112,3 +118,9 @@ def test_a_word_that_is_no_setting_is_one_line(command: str, word: str, line: st
     with pytest.raises(ConfigError) as caught:
         outrider.compose(command, [word])
     assert str(caught.value).startswith(line) and "hydra" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("netted")
+def test_a_name_inside_an_annotation_that_is_nowhere_counts_as_none() -> None:
+    config = outrider.compose("generate", ["drafter=quoted", "drafter.sizes=[3]"])
+    assert outrider.build(config.drafter).sizes == [3]
