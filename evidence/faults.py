@@ -159,7 +159,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         "core/contract/chance.py",
         "SampledChance.named",
         "all parts share one generator",
-        lambda _: partial(_pick, 0),
+        lambda _: lambda self, name: self,
     ),
     (
         "core/contract/chance.py",
@@ -195,7 +195,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         "core/contract/constraint.py",
         "Guide.steered",
         "drafts are not steered",
-        lambda _: partial(_pick, 1),
+        lambda _: lambda self, logits: logits,
     ),
     (
         "core/contract/constraint.py",
