@@ -24,10 +24,12 @@ def text_of(path: str) -> str:
     """
     file = Path(path).expanduser()
     with file.open("rb") as start:
-        opened = gzip.open if start.read(2) == b"\x1f\x8b" else open
+        is_packed = start.read(2) == b"\x1f\x8b"
     try:
-        with opened(file, "rt", encoding="utf-8-sig") as content:
-            return str(content.read())
+        if is_packed:
+            with gzip.open(file, "rt", encoding="utf-8-sig") as content:
+                return content.read()
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

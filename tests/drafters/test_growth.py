@@ -113,9 +113,9 @@ def test_twice_the_drafts_of_a_text_take_about_twice_the_work(name: str, text: s
         target = EDITED if drafter.needs else TARGET
         source = Tokens(tokens) if drafter.needs else None
         drafter.bind(target)
-        settings = {"gamma": 4, "sampling": Sampling()}
+        draft = partial(write_draft, drafter, target, gamma=4, sampling=Sampling())
         contexts = [Context(Tokens(tokens[:end]), source) for end in range(size, 2 * size, 5)]
-        return lambda: [write_draft(drafter, target, each, **settings) for each in contexts]
+        return lambda: [draft(each) for each in contexts]
 
     drafts(10)()
     assert growth(drafts, 100) < 2.6

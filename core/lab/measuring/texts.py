@@ -131,9 +131,9 @@ def _read(path: Path | None) -> list[int]:
     if path is None or not path.is_file():
         return []
     try:
-        tokens = json_in(path)
+        tokens: list[int] = json_in(path)
     except ValueError:
-        tokens = None
+        tokens = []
     is_text = isinstance(tokens, list) and all(type(token) is int for token in tokens)
     return tokens if is_text else []  # the file is damaged; the text is written again
 
