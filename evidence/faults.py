@@ -159,7 +159,7 @@ OTHERS: tuple[tuple[str, str, str, Callable[[Any], Any]], ...] = (
         "core/contract/chance.py",
         "SampledChance.named",
         "all parts share one generator",
-        lambda _: lambda self, name: self,
+        lambda _: lambda self, name: type(self)(self._key),
     ),
     (
         "core/contract/chance.py",
