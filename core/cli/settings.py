@@ -6,7 +6,7 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, OneOf, Seconds, Within
+from outrider.base.bounds import Count, OneOf, Seconds, Within
 
 Part = Any
 """The config of a part, which `outrider.plugins.config.build` makes the part of."""
@@ -43,19 +43,6 @@ class Decoding:
     budget: Count | None
     max_new_tokens: Count
     chat: bool
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Generate(Decoding):
-    drafter: Part
-    constraint: Part = None
-    prompt: Any
-    draft_timeout: Seconds | None
-    stop: list[str]
-    stop_token_ids: list[Annotated[int, AtLeast(0)]]
-    logprobs: Annotated[int, AtLeast(0)] | None
-    penalties: dict[str, Any]
 
 
 @final

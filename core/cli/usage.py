@@ -83,8 +83,15 @@ class Settings:
 
 
 def usage() -> str:
-    """Returns what the console script can do: the first steps, and every registered command."""
-    commands = installed().commands.values()
+    """Returns what the console script can do: the first steps, and every registered command.
+
+    Those of the first steps come first, in their order.
+    """
+
+    def place(command: Command) -> int:
+        return FIRST_STEPS.find(f"outrider {command.name} ") % len(FIRST_STEPS)
+
+    commands = sorted(installed().commands.values(), key=place)
     width = max(len(command.name) for command in commands)
     lines = (f"  {command.name:{width}}  {command.help}" for command in commands)
     return FIRST_STEPS.format(commands="\n".join(lines))

@@ -8,9 +8,6 @@ from pathlib import Path
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
-COMMANDS = "outrider.cli.commands"
-SETTINGS = "outrider.cli.settings"
-
 
 @cache
 def builtin_modules() -> tuple[str, ...]:
@@ -38,23 +35,14 @@ def register_targets(register: Register) -> None:
 
 @hookimpl
 def register_commands(register: RegisterCommand) -> None:
-    generate = Command(
-        "generate",
-        "write a text",
-        f"{COMMANDS}.generate:generate",
-        json=True,
-        ranks=True,
-        settings=f"{SETTINGS}:Generate",
-    )
     compare = Command(
         "compare",
         "drafters side by side",
-        f"{COMMANDS}.compare:compare",
+        "outrider.cli.commands.compare:compare",
         json=True,
         ranks=True,
-        settings=f"{SETTINGS}:Compare",
+        settings="outrider.cli.settings:Compare",
         check="outrider.cli.variant_configs:check_job",
     )
-    register(generate)
     register(compare)
-    register(replace(compare, name="demo", help="the same, ready to run", ranks=False))
+    register(replace(compare, name="demo", help="a comparison, ready to run", ranks=False))

@@ -247,7 +247,7 @@ def test_the_text_survives_when_a_drafter_fails(
 @pytest.mark.usefixtures("with_fails")
 def test_a_part_that_exits_while_being_made_is_a_fault(run: Any) -> None:
     err = run.refused("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
-    assert "test_main.Fails: SystemExit: 0 (" in err
+    assert "drafter: Fails raised SystemExit: 0 (" in err
 
 
 @pytest.mark.usefixtures("with_fails")
@@ -310,7 +310,7 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(
     pieces = ("\x1b[2J\r\b\t", "[/x]")
     round = replace(outcome(1, 1), origins=("accepted", "bonus"), pieces=pieces, stop="eos")
     monkeypatch.setattr(
-        "outrider.cli.commands.generate.decode", lambda *_, **options: iter([round])
+        "outrider.extras.generation.command.decode", lambda *_, **options: iter([round])
     )
     monkeypatch.setattr("outrider.targets.tabular.TabularTarget.tokenizer", object())
     out = run.done("generate", *TABULAR)

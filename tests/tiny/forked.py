@@ -20,7 +20,7 @@ CONTEXT.set_forkserver_preload(
         "tiny.forked",
         "outrider.extras.bench.ours",
         "outrider.cli.commands.compare",
-        "outrider.cli.commands.generate",
+        "outrider.extras.generation.command",
         "outrider.extras.training.command",
         "outrider.plugins.config",
         "outrider.targets.builtin",

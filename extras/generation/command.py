@@ -14,13 +14,13 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
-from outrider.cli.settings import Generate
 from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
 from outrider.decoding.handed_over import encoded
+from outrider.extras.generation.settings import Generate
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 from outrider.plugins.registry import installed

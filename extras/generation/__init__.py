@@ -1,0 +1,1 @@
+"""One text, or several, on the command line; start with `command`."""
