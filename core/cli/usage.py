@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import ENOENT
 from importlib.resources import files
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import yaml  # that of OmegaConf, which is slow to import
 
+from outrider.base.errors import ConfigError
 from outrider.plugins.command import Command
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES
@@ -122,13 +123,19 @@ def command_help(command: Command) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+@final
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line, as those of other commands."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
 def argument_parser(
     command: str, description: str, epilog: str | None = None
 ) -> argparse.ArgumentParser:
     """Returns the parser of a command that takes no config."""
-    parser = argparse.ArgumentParser(
-        prog=f"outrider {command}", description=description, epilog=epilog
-    )
+    parser = _Parser(prog=f"outrider {command}", description=description, epilog=epilog)
     # Only for the help: the console script removes the flags first.
     parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
     if command_entry(command).source.json:

@@ -133,6 +133,10 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("check", "drafter=eagle"),
             "tiny target of their own: for trained networks set path=untr",
         ),
+        (("report", "runs", "--format", "latx"), "argument --format: invalid choice: 'latx'"),
+        (("report", "runs", "--fromat=csv"), "unrecognized arguments: --fromat=csv; see outrider"),
+        (("view", "--port", "many"), "argument --port: "),
+        (("new-plugin",), "the following arguments are required: "),
         (("check", "drafter=bigrm"), "drafter='bigrm': did you mean 'bigram' or"),
         (("generate", *TABULAR, "hydra.run.dir=/dev/null/x"), "/dev/null/x: Not a directory"),
         (
