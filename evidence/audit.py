@@ -23,6 +23,9 @@ from outrider.targets.tabular import TabularTarget
 TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
 PROMPTS = [Request((1, 2), 24), Request((3,), 24)]
 
+FIRST = 100
+"""The first seed: the plan of an audit was chosen with smaller ones in view."""
+
 
 def audited(fault: str | None, requests: int, seed: int) -> Result:
     engine = FaultyEngine(TARGET, fault, seed)
@@ -39,7 +42,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.workers) as pool:
         for fault in FAULTS:
             audit = partial(audited, fault, options.requests)
-            results = list(pool.map(audit, range(options.seeds)))
+            results = list(pool.map(audit, range(FIRST, FIRST + options.seeds)))
             found = sum(result.verdict == "broken" for result in results)
             most = max(result.requests for result in results)
             print(f"{fault:36} found {found} of {len(results)}, within {most} requests", flush=True)
