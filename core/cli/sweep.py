@@ -44,5 +44,6 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
         jobs = BasicSweeper.split_arguments(overrides, None)[0]
         require(bool(jobs), "--multirun", " ".join(settings), "at least one value of each setting")
-        for job in jobs if check is not None else ():
-            check(read_settings(command.settings_class, compose(command.name, job)))
+        if check is not None:
+            for job in jobs:
+                check(read_settings(command.settings_class, compose(command.name, job)))

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import Any, final
 
+CONFIG_DIR = ("--config-dir", "-cd")
+"""Flags of Hydra that name a folder of config files."""
+
 
 @final
 @dataclass(frozen=True, slots=True)

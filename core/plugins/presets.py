@@ -9,12 +9,12 @@ from pathlib import Path
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
+from outrider.plugins.command import CONFIG_DIR
 from outrider.plugins.registry import builtin, installed
 
 FIRST = ("pkg://hydra.conf", "pkg://outrider.conf")
 """What is searched before any other folder."""
 
-CONFIG_DIR = ("--config-dir", "-cd")
 SEARCH_PATH = ("hydra.searchpath", "+hydra.searchpath", "++hydra.searchpath")
 
 

@@ -174,7 +174,7 @@ class StaticCache(PassCache):
         logits, states = run(
             pad(inputs.ids, (0, size - count)),
             self._buffers,
-            layer_masks(self._model, self._full_mask(inputs.mask, count, capacity)),
+            layer_masks(self._model, self.full_mask(inputs.mask, count, capacity)),
             positions,
             tuple(sorted(inputs.states)),
         )
@@ -185,7 +185,7 @@ class StaticCache(PassCache):
             {number: state[:, :count].clone() for number, state in states.items()},
         )
 
-    def _full_mask(
+    def full_mask(
         self, mask: Float[Tensor, "1 1 count kv_length"] | None, count: int, capacity: int
     ) -> Float[Tensor, "1 1 size capacity"]:
         """Returns `mask` extended to the padded size and whole buffers; the rest is a chain's."""

@@ -37,7 +37,7 @@ def ways() -> Iterator[tuple[str, tuple[str, ...]]]:
     one, unless it runs alone.
     """
     for way, find in (("bubblewrap", _bubblewrap), ("namespaces", _namespaces), ("alone", alone)):
-        if (command := tuple(find())) and _works(command):
+        if (command := tuple(find())) and works(command):
             yield way, command
 
 
@@ -64,7 +64,7 @@ def _bubblewrap() -> list[str]:
     return [*command, "--ro-bind", str(RUNNER), runner, *alone(interpreter, runner)]
 
 
-def _works(command: Sequence[str]) -> bool:
+def works(command: Sequence[str]) -> bool:
     """Returns whether a command runs a job to its end, and in time."""
     job = b'{"code": "", "limits": [], "pipe": 1, "token": "done"}'
     try:

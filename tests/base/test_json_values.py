@@ -18,7 +18,9 @@ from outrider.base.json_values import json_in, json_of
         (b"9" * 5000, "Exceeds the limit"),
     ],
 )
-def test_what_is_no_json_is_one_kind_of_error(tmp_path: Path, content: bytes, reason: str) -> None:
+def test_content_that_is_no_json_is_one_kind_of_error(
+    tmp_path: Path, content: bytes, reason: str
+) -> None:
     (tmp_path / "file").write_bytes(content)
     for read in (lambda: json_of(content), lambda: json_in(tmp_path / "file")):
         with pytest.raises(JSONDecodeError, match=reason):

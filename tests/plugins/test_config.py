@@ -43,7 +43,7 @@ def test_the_signature_is_the_config() -> None:
         "dtype": "auto",
         "device": "auto",
         "optimize": "auto",
-        "quantize": None,
+        "quantize": "auto",
         "device_map": None,
         "quantization_config": None,
         "attn_implementation": None,

@@ -147,7 +147,7 @@ class DFlashConfig:
             layers = [layer + 1 for layer in both.get("target_layer_ids") or ()]
         require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
         for name, least in (("mask_token_id", 0), ("block_size", 2)):
-            value = both.get(name)
+            value: Any = both.get(name)
             expected = f"a whole number of at least {least} in config.json"
             require(is_int(value) and value >= least, f"{folder}: {name}", value, expected)
         windows = _windows(folder, decoder, both)

@@ -134,14 +134,14 @@ def test_a_text_outgrows_its_buffers(pair: Any, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_long_prompt_is_read_in_parts(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows, known = [], StaticCache._full_mask
+    rows, known = [], StaticCache.full_mask
 
     def full_mask(*arguments: Any) -> torch.Tensor:
         mask = known(*arguments)
         rows.append(mask.shape[2])
         return mask
 
-    monkeypatch.setattr(StaticCache, "_full_mask", full_mask)
+    monkeypatch.setattr(StaticCache, "full_mask", full_mask)
     prompt = [3, 4, 5, 9] * 65  # the last part is no size of its own
     right, logits = (target.open(prompt).score(Draft()) for target in pair)
     torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)

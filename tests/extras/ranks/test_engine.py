@@ -142,8 +142,8 @@ def test_a_loaded_model_can_not_be_spread(llama: Any) -> None:
     ("command", "line"),
     [
         (("generate", "prompt=hi"), "target.tensor_parallel=False: expected true, torchrun has"),
-        (("bench", "target.tensor_parallel=true"), "only generate and compare can"),
-        (("train", "target.tensor_parallel=true"), "only generate and compare can"),
+        (("bench", "target.tensor_parallel=true"), "only compare and generate can"),
+        (("train", "target.tensor_parallel=true"), "only compare and generate can"),
         (("generate", "prompt=hi", "--multirun", "gamma=1,2"), "expected a single run where"),
     ],
 )

@@ -156,4 +156,4 @@ def test_a_way_that_hangs_or_is_no_program_is_passed_over(
     (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(confinement, "SECONDS", 0.5)
-    assert confinement._works([str(tmp_path / "bwrap")]) is False
+    assert confinement.works([str(tmp_path / "bwrap")]) is False

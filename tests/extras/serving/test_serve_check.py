@@ -110,7 +110,7 @@ def test_a_server_that_does_not_start(checked: Any) -> None:
     assert "vLLM did not start: ValueError: too little memory" in err
 
 
-def test_what_is_known_of_a_drafter_is_kept_if_the_next_server_fails(
+def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
     checked: Any, tmp_path: Path
 ) -> None:
     status, _, err = checked("drafters=[prompt_lookup,bigram]", start="no memory", drafter="bigram")
