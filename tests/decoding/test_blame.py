@@ -161,7 +161,8 @@ def test_errors_of_a_property_name_the_part_and_the_users_line(
     for name in names:
         line = rf"^{role} Mine raised ParserError: .*\({re.escape(__file__)}:\d+\)$"
         part = METHODS[role][0]()
-        part.__class__ = type("Mine", (type(part),), {name: property(fails)})
+        mine = type("Mine", (type(part),), {name: property(fails)})
+        object.__setattr__(part, "__class__", mine)
         with pytest.raises(OutriderError, match=line):
             played(role, part, alone)
 

@@ -19,7 +19,7 @@ def afresh() -> Iterator[None]:
     loop.all_as_written.cache_clear()
 
 
-def test_rounds_are_what_was_written_and_every_part_is_told_so() -> None:
+def test_the_loop_passes_its_check_which_every_part_has() -> None:
     check_rounds_are_what_was_written(None)
     assert check_rounds_are_what_was_written in kit.checks_of(Constraint)
 

@@ -32,7 +32,7 @@ def test_every_kind_has_a_strategy_and_a_runner() -> None:
 @pytest.mark.parametrize(
     ("kind", "patched", "replaced", "reason"),
     [
-        ("objects", "outrider.decoding.handed_over._is_id", lambda value: True, "Boolean"),
+        ("objects", "outrider.decoding.run.check_stop_ids", lambda *_: None, "TypeError"),
         (
             "tokenizers",
             "outrider.decoding.detokenizer.Detokenizer.push",

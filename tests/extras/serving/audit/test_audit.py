@@ -97,7 +97,7 @@ def test_skipped_kinds_are_neither_asked_for_nor_judged() -> None:
         Auditor(client, PROMPTS, skip=["temperature 1", *skip])
 
 
-def test_a_text_that_goes_on_after_its_end_is_told() -> None:
+def test_a_text_that_is_longer_than_its_end_is_told() -> None:
     expected = FromTarget(TARGET)
     expected.eos = {3}
     chosen = {"tokens": (1, 3, 2), "likeliest": (), "logprobs": None}
