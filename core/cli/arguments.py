@@ -11,8 +11,7 @@ from typing import Any
 from outrider.base.errors import ConfigError, nearest
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import Settings, read_settings
-from outrider.plugins.command import Command
-from outrider.plugins.command import CONFIG_DIR
+from outrider.plugins.command import CONFIG_DIR, Command
 
 FLAGS_WITH_VALUE = (
     "--config-dir", "-cd", "--cfg", "-c", "--package", "-p", "--experimental-rerun",
