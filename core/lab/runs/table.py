@@ -78,8 +78,9 @@ def table(
     column = next(column for column in result.columns if column.header == "drafter")
     words = " ".join(map(str, column.cells)).split()
     if len(words) > result.row_count and not fits(result, whole=True):
-        # What a drafter has for itself makes its name long, but no word of it.
-        column.no_wrap, column.width = False, max(map(len, words))
+        # What a drafter has for itself makes its name long, but no word of it. Rich counts one
+        # column of padding where padding collapses, but the first column has two.
+        column.no_wrap, column.width = False, max(map(len, words)) + 1
     return result
 
 

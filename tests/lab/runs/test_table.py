@@ -62,6 +62,8 @@ def test_marked_rows_are_not_cut(
     marked = replace(row, drafter="prompt_lookup", rates=shown, doubts=("the clock is wrong",))
     rows = [marked, replace(marked, drafter="bigram", lossless=False)]
     assert "…" not in printed(table({"": rows}, "a title"), width)
+    own = replace(marked, drafter="token_recycling (candidates, budget 16)")
+    assert "…" not in printed(table({"": [*rows, own]}, "a title"), width)
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
