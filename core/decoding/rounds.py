@@ -74,7 +74,7 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
         # the target alone, so a drafter that knew it could not change the text.
-        chance=text.chance if run.verifier.coupled else text.drafter_chance,
+        chance=text.chance if run.verifier.coupled else text.unknown(text.drafter_chance),
         vocab_size=run.target.vocab_size,
         gamma=depth,
         budget=run.nodes,
@@ -130,7 +130,8 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
         if text.constraint is not None:
             logits = constrained(text.constraint, text.ids, draft, logits)
         scores = Scores(logits, run.sampling, len(text.ids), shown)
-        verdict = run.verifier.verify(draft, scores, text.chance)
+        chance = text.chance if run.verifier.coupled else text.unknown(text.chance)
+        verdict = run.verifier.verify(draft, scores, chance)
     finally:
         check()  # only now, since a rule has to wait for the device anyway
     verdict = checked_verdict(run.verifier, verdict, draft, run.target.vocab_size)

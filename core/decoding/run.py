@@ -74,6 +74,7 @@ class ActiveText:
 
     drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
         are independent of each other, so a drafter can't know what will be accepted.
+    earlier: how many texts the drafter remembered when this one began.
     ids: the prompt and the text so far; the list grows with each round.
     prompt_length: how many of them come before the answer.
     source: the encoder's input, None for a decoder-only target.
@@ -87,6 +88,7 @@ class ActiveText:
     policy: Policy
     drafter_chance: Chance
     chance: Chance
+    earlier: int
     constraint: Constraint | None
     ids: list[int]
     prompt_length: int
@@ -100,6 +102,14 @@ class ActiveText:
         """Returns what the drafter may look at now."""
         tokens, features = Tokens(self.ids, len(self.ids)), self.session.features()
         return Context(tokens, self.source, features, self.prompt_length)
+
+    def unknown(self, chance: Chance) -> Chance:
+        """Returns a chance, or one of this round alone if the drafter remembers more texts by now.
+
+        These may have been written with the same chance.
+        """
+        count = self.drafter.remembered
+        return chance if count == self.earlier else chance.named(f"after/{count}/{len(self.ids)}")
 
 
 def begin_text(  # noqa: PLR0913  all that belongs to one text
@@ -133,6 +143,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         policy=policy,
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
+        earlier=drafter.remembered,
         constraint=_combined(run.target.constraint(ids, source, limit), asked),
         ids=ids,
         prompt_length=len(ids),

@@ -1,7 +1,7 @@
 """The loop: what is emitted, counted and refused, at every kind of ending."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -34,7 +34,10 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.exact import assert_equal, distribution_of, target_distribution
+from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.table_drafters import TreeDrafter
+from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
@@ -341,6 +344,38 @@ def test_a_memory_of_a_text_with_the_same_seed_tells_nothing_about_its_coins() -
     for token, p in enumerate(target.logits([0]).softmax(-1).tolist()):
         low, high = binom.interval(1 - 1e-9, count, p)
         assert low <= counts[token] <= high
+
+
+class Echo(Parrot):
+    """Writes the token that the latest text in memory has at this position."""
+
+    def remember(self, context: Context) -> None:
+        self.texts[:] = context.tokens[:]
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.open and len(self.texts) > len(context.tokens):
+            pen.write(self.texts[len(context.tokens)])
+
+
+def test_a_text_that_another_one_overtakes_learns_nothing_of_its_coins() -> None:
+    """Both have one seed, and the second is remembered while the first is being written."""
+    target = TabularTarget(2)
+
+    def play(chance: Chance) -> tuple[int, ...]:
+        drafter, seed = Echo(), Seed(chance)
+
+        def begun() -> Iterator[Round]:
+            own = SeededChance(seed, "text")
+            return decode(target, drafter, Token(), [0, 1], gamma=1, sampling=SAMPLED,
+                          chance=own, max_new_tokens=3)  # fmt: skip
+
+        overtaken = begun()
+        first = next(overtaken)
+        list(begun())
+        return (*first.tokens, *tokens_of(overtaken))
+
+    exact = target_distribution(target, [0, 1], 3, SAMPLED, Token())
+    assert_equal(distribution_of(play), exact)
 
 
 def test_the_texts_of_a_batch_are_remembered_in_order_when_all_have_ended() -> None:
