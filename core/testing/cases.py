@@ -49,8 +49,9 @@ RAGGED: tuple[Shape, ...] = (
     {(): 2, (0,): 1, (0, 0): 2},
     {(): 2, (1,): 2, (1, 0): 1},
     {(): 1, (0,): 3},
+    {(): 2, (0,): 1, (0,) * 2: 1, (0,) * 3: 1, (0,) * 4: 2},
 )
-"""Trees with branches of several lengths, up to three tokens deep."""
+"""Trees with branches of several lengths, up to five tokens deep."""
 
 
 @final
@@ -81,7 +82,7 @@ class Case:
             self.prompt,
             gamma=self.gamma,
             sampling=self.sampling,
-            budget=self.budget,
+            budget=max(self.budget, self.gamma),
         )
 
     def distribution(self, verifier: Verifier) -> Distribution:
@@ -142,8 +143,9 @@ def _chains() -> Iterator[Case]:
             yield Case(f"{name} draft", target, drafter, gamma, sampling)
         yield Case(f"{name} draft", target, drafter, 3)
     small = TabularTarget(2)
-    for name, gamma in (("drawn", 6), ("mixed", 9)):
+    for name, gamma in (("drawn", 6), ("mixed", 9), ("short", 8), ("written", 8)):
         yield Case(f"{name} draft of {gamma} tokens", small, ChainDrafter(small, name), gamma)
+    yield Case("mixed draft of 6 tokens", target, ChainDrafter(target, "mixed"), 6)
     for vocab in (5, 7):
         target = TabularTarget(vocab)
         yield Case(f"drawn draft of {vocab} tokens", target, ChainDrafter(target, "drawn"), 1)
@@ -180,7 +182,9 @@ def _trees(kind: str) -> Iterator[Case]:
     for shape in RAGGED:
         if kind == "deterministic" or max(shape.values()) <= vocab:
             other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
-            yield Case(f"ragged {kind} tree", other, TreeDrafter(other, kind, shape=shape), 3)
+            depth = 1 + max(map(len, shape))
+            drafter = TreeDrafter(other, kind, shape=shape)
+            yield Case(f"ragged {kind} tree", other, drafter, depth, budget=7)
 
 
 def _binary(kind: str, target: TabularTarget) -> Iterator[Case]:

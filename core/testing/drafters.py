@@ -118,7 +118,8 @@ def check_depends_only_on_context(make: Make) -> None:
 
 def check_goes_back_to_a_shorter_text(make: Make) -> None:
     """A drafter that has drafted after a text drafts as a new one after the same text without its
-    last tokens.
+    last tokens, with others in their place, and with others before these; another text that it
+    opened changes nothing.
 
     (After fewer texts for a drafter that needs a model.)
     """
@@ -127,18 +128,25 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
     for length in range(4, 34) if cheap else range(4, 10, 2):
         phrase = generator.choices(range(VOCAB_SIZE), k=3)
         text = [*phrase, *generator.choices(range(VOCAB_SIZE), k=length), *phrase, *phrase]
-        for dropped in (1, 2, 5):
+        for dropped in (1, 2, 5, 12) if cheap else (2,):
             used, target = opened(make)
+            other = used.open()
             draft_after(used, target, text, 4)
-            new = make()
-            new.bind(target)
+            last = [(token + 1) % VOCAB_SIZE for token in text[-dropped:][:2]]
+            first = [(token + 1) % VOCAB_SIZE for token in text[:-4]]
             shorter = text[:-dropped]
-            expected = draft_after(new.open(), target, shorter, 4)
-            draft = draft_after(used, target, shorter, 4)
-            assert same_draft(draft, expected), (
-                f"after {text} and then {shorter} it wrote {draft.tokens}, a new one"
-                f" {expected.tokens}: something was left over from the longer text"
-            )
+            edited = [*first, *[*shorter, *last][-4:]]
+            for tokens in (shorter, [*shorter, *last], edited, edited[::-1]):
+                if other is not used:
+                    draft_after(other, target, text[::-1], 4)
+                new = make()
+                new.bind(target)
+                expected = draft_after(new.open(), target, tokens, 4)
+                draft = draft_after(used, target, tokens, 4)
+                assert same_draft(draft, expected), (
+                    f"after {text} and then {tokens} it wrote {draft.tokens}, a new one"
+                    f" {expected.tokens}: something was left over from an earlier text"
+                )
 
 
 def check_follows_what_was_accepted(make: Make) -> None:
@@ -211,9 +219,10 @@ def check_batched_drafts_equal_single_ones(make: Make) -> None:
     """Drafts written in one batch equal those that each context gets alone."""
     text = [0, 1, 2, 0, 1, 3, 0, 2]
     prefixes = [text[:length] for length in range(3, len(text) + 1)]
-    for texts, gamma in ((prefixes, 1), (list(PROMPTS), 4)):
+    others = [tokens[::-1] for tokens in prefixes]  # as long as those of the batch before
+    drafter, target = opened(make)
+    for texts, gamma in ((prefixes, 1), (others, 1), (list(PROMPTS), 4)):
         for sampling in (SAMPLED, Sampling()):
-            drafter, target = opened(make)
             contexts = [context_after(drafter, target, tokens) for tokens in texts]
             drafts = write_drafts(drafter, target, contexts, gamma=gamma, sampling=sampling)
             for seed, (tokens, draft) in enumerate(zip(texts, drafts, strict=True)):

@@ -87,6 +87,10 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
             probs = output_distribution(setup, make_policy=partial(copy.deepcopy, policy))
             exact = target_distribution(target, [0, 2], 3, SAMPLED, rule)
             assert_equal(probs, exact, f"after {past}, {kind} draft")
+    small = TabularTarget(2)
+    deep = Setup(small, ChainDrafter(small, "drawn"), Token(), [0, 1], gamma=8, sampling=SAMPLED)
+    exact = target_distribution(small, [0, 1], 9, SAMPLED, Token())
+    assert_equal(output_distribution(deep, make), exact, "a draft of up to eight tokens")
 
 
 def check_several_rounds_and_trees(make: Make) -> None:

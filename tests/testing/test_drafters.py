@@ -115,6 +115,51 @@ class OneBehind(Drafter):
             pen.write(token)
 
 
+class KeyedByLength(Drafter):
+    """Keeps what it computed for a text until one of another length comes."""
+
+    length = 0
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if len(context.tokens) != self.length:
+            self.length, self.logits = len(context.tokens), NEXT_LOGITS(context.tokens)
+        while pen.open:
+            pen.draw(self.logits)
+
+
+class SharesItsCache(Drafter):
+    """Its texts know how much of one cache is valid, each by itself."""
+
+    def __init__(self) -> None:
+        self.known, self.cache = Tokens([]), list[Tensor]()
+
+    def open(self) -> Self:
+        return copy.copy(self)
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        del self.cache[self.known.shared(context.tokens) :]
+        self.known = Tokens(context.tokens[:])
+        while len(self.cache) < len(self.known):
+            self.cache.append(NEXT_LOGITS(self.known[: len(self.cache) + 1]))
+        while pen.open:
+            pen.draw(self.cache[-1])
+
+
+class KeyedByRowOfTheBatch(Honest):
+    """Keeps the first token for each row of a batch until a text of another length comes."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[int, int], Tensor] = {}
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        for row, (context, pen) in enumerate(pairs):
+            if len(pairs) > 1 and pen.open:
+                key, logits = (row, len(context.tokens)), NEXT_LOGITS(context.tokens)
+                pen.draw(self.rows.setdefault(key, logits))
+            else:
+                self.propose(context, pen)
+
+
 class NeverSeesTheBonus(Honest):
     """Takes its draft for the text if all of it was accepted, without the token after it."""
 
@@ -636,7 +681,10 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (GlobalRandomness, drafters.check_draws_only_from_chance),
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
-    (OneBehind, drafters.check_goes_back_to_a_shorter_text),
+    *(
+        (culprit, drafters.check_goes_back_to_a_shorter_text)
+        for culprit in (OneBehind, KeyedByLength, SharesItsCache)
+    ),
     (NeverSeesTheBonus, drafters.check_follows_what_was_accepted),
     (LeaksTheFifthToken, drafters.check_follows_what_was_accepted),
     (KeepsOldStates, drafters.check_depends_only_on_context),
@@ -653,6 +701,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LooksAtItsGuess, drafter_distributions.check_tokens_follow_recorded_distributions),
     (KnowsTheSampler, drafter_distributions.check_sampled_texts_have_the_targets_distribution),
     (SharesOneUniform, drafter_distributions.check_tokens_follow_recorded_distributions),
+    (KeyedByRowOfTheBatch, drafters.check_batched_drafts_equal_single_ones),
     (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
     (ForgetsHowDeepItIs, drafter_distributions.check_is_autoregressive_if_it_says_so),
     (LiesAboutTemperature, drafter_distributions.check_output_distribution_is_the_targets),

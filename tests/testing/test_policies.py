@@ -44,6 +44,19 @@ class DropsADrawnToken(Policy):
         return False
 
 
+class SharpensTheFifthToken(Policy):
+    """Computes in place on the distribution that the fifth token was drawn from."""
+
+    def depth(self, gamma: int) -> int:
+        return gamma
+
+    def more(self, draft: Draft) -> bool:
+        probs = draft.probs[-1]
+        if len(draft) == 5 and probs is not None:
+            probs.square_().div_(probs.sum())
+        return True
+
+
 class TiresOfTrees(DropsADrawnToken):
     """Takes back the last sibling; it leaves chains alone."""
 
@@ -94,6 +107,7 @@ CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TooDeep, policies.check_depth_is_within_gamma),
     (Moody, policies.check_the_same_rounds_give_the_same_answers),
     (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
+    (SharpensTheFifthToken, policies.check_output_distribution_is_the_targets),
     (TiresOfTrees, policies.check_several_rounds_and_trees),
     (LearnsToCheat, policies.check_several_rounds_and_trees),
     (KnowsItsSeed, policies.check_the_second_text_of_a_seed),

@@ -208,6 +208,25 @@ class AcceptsLongDrafts(Token):  # type: ignore[misc]
         return Verdict(path, chance.categorical(scores.after(path[-1])))
 
 
+class AcceptsTheSeventhToken(Mutant):
+    """Flips no coin for a token that follows six accepted ones."""
+
+    def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
+        coins = super().coins(ratios, chance)
+        return [coin or at == 6 for at, coin in enumerate(coins)]
+
+
+class AcceptsBelowFourNodes(Traversal):  # type: ignore[misc]
+    """Accepts the first child of the fourth node of a path, in trees alone."""
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        verdict = super().verify(draft, scores, chance)
+        below = draft.children(verdict.accepted[-1]) if len(verdict.accepted) == 4 else ()
+        if draft.is_chain or not below:
+            return verdict
+        return Verdict((*verdict.accepted, below[0]), chance.categorical(scores.after(below[0])))
+
+
 class TakesOutTheLastSiblingAlone(Traversal):  # type: ignore[misc]
     """Of several siblings that are rejected, takes only the last out of q."""
 
@@ -335,6 +354,8 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
             SwappedSiblings,
             OverlyLenient,
             AcceptsLongDrafts,
+            AcceptsTheSeventhToken,
+            AcceptsBelowFourNodes,
             TakesOutTheLastSiblingAlone,
             KSeqOfTwo,
             MultiPathBlockOfTwo,
