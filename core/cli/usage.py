@@ -84,10 +84,7 @@ class Settings:
 
 
 def usage() -> str:
-    """Returns what the console script can do: the first steps, and every registered command.
-
-    Those of the first steps come first, in their order.
-    """
+    """Returns what the console script can do: first steps, and all commands, theirs first."""
 
     def place(command: Command) -> int:
         return FIRST_STEPS.find(f"outrider {command.name} ") % len(FIRST_STEPS)

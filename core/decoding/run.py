@@ -104,10 +104,7 @@ class ActiveText:
         return Context(tokens, self.source, features, self.prompt_length)
 
     def unknown(self, chance: Chance) -> Chance:
-        """Returns a chance, or one of this round alone if the drafter remembers more texts by now.
-
-        These may have been written with the same chance.
-        """
+        """Returns a chance, or one of this round alone if later texts of it are in memory."""
         count = self.drafter.remembered
         return chance if count == self.earlier else chance.named(f"after/{count}/{len(self.ids)}")
 

@@ -182,9 +182,8 @@ def _trees(kind: str) -> Iterator[Case]:
     for shape in RAGGED:
         if kind == "deterministic" or max(shape.values()) <= vocab:
             other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
-            depth = 1 + max(map(len, shape))
-            drafter = TreeDrafter(other, kind, shape=shape)
-            yield Case(f"ragged {kind} tree", other, drafter, depth, budget=7)
+            tree, depth = TreeDrafter(other, kind, shape=shape), 1 + max(map(len, shape))
+            yield Case(f"ragged {kind} tree", other, tree, depth, budget=7)
 
 
 def _binary(kind: str, target: TabularTarget) -> Iterator[Case]:

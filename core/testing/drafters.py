@@ -2,8 +2,9 @@
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 
@@ -13,6 +14,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
+from outrider.contract.target import Target
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafter_distributions, drafter_histories
@@ -105,15 +107,21 @@ def check_depends_only_on_context(make: Make) -> None:
         [3],
     )
     for tokens in history:
-        new = make()
-        new.bind(target)
-        expected = draft_after(new.open(), target, tokens, 4)
+        expected = _draft_of_new(make, target, tokens, 4)
         for drafter, name in ((used.open(), "one that it opened"), (used, "it")):
             draft = draft_after(drafter, target, tokens, 4)
             assert same_draft(draft, expected), (
                 f"after {tokens} {name} wrote {draft.tokens}, a new one {expected.tokens}:"
                 " something was left over from an earlier text"
             )
+
+
+def _draft_of_new(
+    make: Make, target: Target, prompt: Sequence[int], gamma: int, **options: Any
+) -> Draft:
+    new = make()
+    new.bind(target)
+    return draft_after(new.open(), target, prompt, gamma, **options)
 
 
 def check_goes_back_to_a_shorter_text(make: Make) -> None:
@@ -132,16 +140,14 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
             used, target = opened(make)
             other = used.open()
             draft_after(used, target, text, 4)
-            last = [(token + 1) % VOCAB_SIZE for token in text[-dropped:][:2]]
-            first = [(token + 1) % VOCAB_SIZE for token in text[:-4]]
+            moved = [(token + 1) % VOCAB_SIZE for token in text]
             shorter = text[:-dropped]
-            edited = [*first, *[*shorter, *last][-4:]]
-            for tokens in (shorter, [*shorter, *last], edited, edited[::-1]):
+            other_end = [*shorter, *moved[-dropped:][:2]]
+            edited = [*moved[:-4], *other_end[-4:]]
+            for tokens in (shorter, other_end, edited, edited[::-1]):
                 if other is not used:
                     draft_after(other, target, text[::-1], 4)
-                new = make()
-                new.bind(target)
-                expected = draft_after(new.open(), target, tokens, 4)
+                expected = _draft_of_new(make, target, tokens, 4)
                 draft = draft_after(used, target, tokens, 4)
                 assert same_draft(draft, expected), (
                     f"after {text} and then {tokens} it wrote {draft.tokens}, a new one"
@@ -160,9 +166,7 @@ def check_follows_what_was_accepted(make: Make) -> None:
     text = list[int]()
     for gamma, share in itertools.product((6, 1, 3) if cheap else (6,), (1, 1, 0, 1, 0.5)):
         draft = draft_after(used, target, PROMPTS[0], gamma, text=text, seed=len(text))
-        new = make()
-        new.bind(target)
-        alone = draft_after(new.open(), target, PROMPTS[0], gamma, text=text, seed=len(text))
+        alone = _draft_of_new(make, target, PROMPTS[0], gamma, text=text, seed=len(text))
         assert same_draft(draft, alone), (
             f"after {[*PROMPTS[0], *text]} it wrote {draft.tokens}, a new one {alone.tokens}:"
             " something was left over from its earlier drafts"

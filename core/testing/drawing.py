@@ -44,12 +44,7 @@ KINDS = {
     "chain": {"chain", "paths", "iid", "distinct"},
 }
 """By what a drafter writes, the kinds that it may declare."""
-NO_LOGITS = (
-    torch.zeros(4),
-    torch.tensor([0.0, math.nan, 1.0]),
-    torch.tensor([0.0, math.inf, 1.0]),
-    torch.full((3,), -math.inf),
-)
+NO_LOGITS = torch.zeros(4), *torch.tensor([[0, math.nan, 1], [0, math.inf, 1], [-math.inf] * 3])
 """What describes no distribution of three tokens."""
 
 

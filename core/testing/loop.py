@@ -24,9 +24,8 @@ from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 
 PROMPT = (0, 1)
-LENGTH = 3
-LISTED = 2
-"""How many of the likeliest tokens are listed with each log-probability."""
+LENGTH, LISTED = 3, 2
+"""Of a text, and of the likeliest tokens that are listed with each log-probability."""
 
 
 @final
