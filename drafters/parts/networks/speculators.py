@@ -174,9 +174,8 @@ def read_tensors(folder: Path, target: Target) -> tuple[Path, dict[str, Tensor],
     ids = None
     if shifts is not None:
         ids = torch.arange(len(shifts)) + shifts.long()
-        is_valid = bool((ids >= 0).all() and (ids < size).all()) and len(set(ids.tolist())) == len(
-            ids
-        )
+        distinct = {*ids.tolist()}
+        is_valid = len(distinct) == len(ids) and distinct <= {*range(size)}
         is_same = kept is None or torch.equal(kept.nonzero()[:, 0], ids.sort().values)
         expected = "shifts to ids of the target, those of t2d"
         require(is_valid and is_same, f"{file}: d2t", shifts[:3].tolist(), expected)
