@@ -11,7 +11,6 @@ from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError, TargetError
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
@@ -19,6 +18,7 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, drafting_model
 from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
+from outrider.drafters.parts.together import ModelChains
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
@@ -26,11 +26,12 @@ from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.windows import context_window
-from outrider.targets.self_test import self_test
+from outrider.targets.self_test import SelfTest, self_test
+from outrider.targets.transformers import TransformersTarget
 
 
 @final
-class SmallLM(Drafter):
+class SmallLM(ModelChains):
     """Drafts with a small language model (2211.17192, section 2).
 
     If the target has an encoder, the model has to have one too; it reads the source once.
@@ -112,11 +113,17 @@ class SmallLM(Drafter):
             self.models: Sequence[Any] = self._other.models
             self._target = target
             return
-        self._model = self._model_for(target)
-        self._branches = self._model_setting is None or self._prove()
-        self._text = CachedText(self._model, target.vocab_size)
-        self._window = context_window(self._model)
-        self.models = (self._model,)
+        self.chain_model = self._model_for(target)
+        if self._model_setting is not None:
+            tested = self._proved()
+        elif isinstance(target, TransformersTarget):
+            tested = target.tested
+        else:
+            tested = SelfTest(batches="it was not tested")
+        self._branches, self._batches = not tested.trees, not tested.batches
+        self._text = CachedText(self.chain_model, target.vocab_size)
+        self._window = context_window(self.chain_model)
+        self.models = (self.chain_model,)
         self._target = target
 
     def _model_for(self, target: Target) -> Model:
@@ -138,26 +145,30 @@ class SmallLM(Drafter):
         drafting: Model = model
         return drafting
 
-    def _prove(self) -> bool:
-        """Returns whether the model, which is not the target's, reads several texts in one pass.
+    def _proved(self) -> SelfTest:
+        """Returns what holds for the model, which is not the target's.
 
         Raises:
             ConfigError: its drafts would not depend on the text alone, or can't be trees.
         """
         try:
-            tested = self_test(self._model, decoder_start(self._model))
+            tested = self_test(self.chain_model, decoder_start(self.chain_model))
         except TargetError as error:
             raise ConfigError(f"drafter small_lm: {error}") from None
         if self.trees and tested.trees:
-            name = type(self._model).__name__
+            name = type(self.chain_model).__name__
             raise ConfigError(
                 f"drafter.tree={self._tree!r}: {name} writes only chains, since {tested.trees}"
             )
-        return not tested.trees
+        return tested
 
     def reach(self, length: int) -> int | None:
         """Returns how many tokens the model can draft after a text, None if there is no limit."""
         return None if self._window is None else max(0, self._window + 1 - length)
+
+    @property
+    def chains_together(self) -> bool:
+        return self._other is None and not self.trees and self._batches
 
     def open(self) -> Self:
         text = copy.copy(self)

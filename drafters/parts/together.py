@@ -1,16 +1,32 @@
-"""Together: a drafter of which one drafts for several texts at once."""
+"""Drafters that a batch may run once for all of its texts, in place of once for each."""
 
 from abc import abstractmethod
 
+from outrider.base.pretrained import Model
 from outrider.contract.drafter import Drafter
 
 
 class Together(Drafter):
-    """A drafter that a batch may open once for all of its texts, in place of once for each."""
+    """A drafter of which one drafts for several texts."""
 
     @abstractmethod
     def open_together(self) -> Drafter | None:
-        """Returns the drafter of several texts, as `open` does of one; None if there is none.
+        """Returns the drafter of several texts, as `open` does of one; None if there is none."""
 
-        Its `propose_batch` is given a pair for each text in progress: one of each, if any is.
-        """
+
+class ModelChains(Drafter):
+    """A drafter whose chains are what a language model goes on with.
+
+    chain_model: the model, once the drafter is bound.
+    """
+
+    chain_model: Model
+
+    @property
+    @abstractmethod
+    def chains_together(self) -> bool:
+        """Returns whether it drafts chains, and the model reads texts of a batch as it does one."""
+
+    @abstractmethod
+    def reach(self, length: int) -> int | None:
+        """Returns how many tokens it can draft after a text, None if there is no limit."""

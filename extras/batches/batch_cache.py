@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.pretrained import Model
@@ -46,8 +46,11 @@ class BatchCache(ABC):
         pending: Sequence[Sequence[int]],
         drafts: Sequence[Draft],
         states: Collection[int],
+        last: Int[Tensor, "texts"] | None = None,
     ) -> list[Pass]:
         """Appends each sequence's pending tokens and draft, and returns the passes of each.
+
+        last: what replaces the last token of each, where only the device knows it.
 
         They hold the states of these tokens, and the logits of the last len(draft) + 1.
         """

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.pretrained import Model
@@ -51,10 +51,14 @@ class PaddedBatch(BatchCache):
         pending: Sequence[Sequence[int]],
         drafts: Sequence[Draft],
         states: Collection[int],
+        last: Int[Tensor, "texts"] | None = None,
     ) -> list[Pass]:
         self._move_to_front(numbers)
         new = self._rows.append(numbers, pending, drafts)
-        inputs = self._padded(sorted(new, key=lambda part: part.row), states)
+        order = sorted(range(len(new)), key=lambda index: new[index].row)
+        inputs = self._padded([new[index] for index in order], states)
+        if last is not None:
+            inputs.ids[:, -1] = last[placed(order, last.device)]
         result = run_pass(self.model, self._rows.cache, inputs)
         end = inputs.ids.shape[1]
         return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]

@@ -9,7 +9,8 @@ from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import now
 from outrider.decoding.rounds import Proposal, blank_sheet, call_drafter, proposal, propose
 from outrider.decoding.run import ActiveText, Run
-from outrider.drafters.parts.together import Together
+from outrider.drafters.parts.together import ModelChains, Together
+from outrider.extras.batches.model_rows import ModelRows
 
 
 @final
@@ -40,7 +41,19 @@ class Proposing:
     def _shared(self, texts: Mapping[int, ActiveText]) -> Drafter | None:
         """Returns the drafter of all texts; None until there are several, and if there is none."""
         own = next(iter(texts.values())).drafter
-        if self._drafter is None and len(texts) > 1 and isinstance(own, Together):
+        if self._drafter is None and len(texts) > 1:
             with named_errors(own):
-                self._drafter = own.open_together()
+                self._drafter = drafter_of_several(own, self._run.target.vocab_size)
         return self._drafter
+
+
+def drafter_of_several(own: Drafter, vocab_size: int) -> Drafter | None:
+    """Returns one that drafts for several texts at once, as a drafter does for one, if there is.
+
+    Its `propose_batch` is given a pair for each text in progress: one of each, if any is.
+    """
+    if isinstance(own, Together):
+        return own.open_together()
+    if isinstance(own, ModelChains) and own.chains_together:
+        return ModelRows(own, vocab_size)
+    return None

@@ -82,6 +82,16 @@ class TogetherSession(Session):
             self._states[name].append(states[number])
 
 
+def new_batch(model: Model, sequences: int, capacity: int) -> BatchCache:
+    """Returns an empty cache for a batch, as the model's engine has it.
+
+    capacity: how many tokens of each sequence to make room for at first.
+    """
+    engine = engine_of(model)
+    own = engine.new_batch(model, sequences, capacity) if isinstance(engine, BatchEngine) else None
+    return own or PaddedBatch(model, sequences, capacity)
+
+
 def open_sessions(
     model: Model, prompts: Sequence[Sequence[int]], needs: frozenset[str], capacity: int = 0
 ) -> list[TogetherSession]:
@@ -89,11 +99,7 @@ def open_sessions(
 
     capacity: how many tokens of each text to make room for at first, if not only for the prompts.
     """
-    count, capacity = len(prompts), max([capacity, *map(len, prompts)])
-    group, engine = None, engine_of(model)
-    if isinstance(engine, BatchEngine):
-        group = engine.new_batch(model, count, capacity)
-    group = group or PaddedBatch(model, count, capacity)
+    group = new_batch(model, len(prompts), max([capacity, *map(len, prompts)]))
     return [TogetherSession(group, number, prompt, needs) for number, prompt in enumerate(prompts)]
 
 

@@ -5,7 +5,7 @@ from itertools import accumulate
 from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.pretrained import Model
@@ -99,7 +99,9 @@ class PackedBatch(BatchCache):
         pending: Sequence[Sequence[int]],
         drafts: Sequence[Draft],
         states: Collection[int],
+        last: Int[Tensor, "texts"] | None = None,
     ) -> list[Pass]:
+        assert last is None, "a processor's tokens are known to the host"
         new = self._rows.append(numbers, pending, drafts)
         waiting, self._waiting = self._waiting, []
         missing = sum(map(len, waiting))

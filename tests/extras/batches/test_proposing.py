@@ -1,4 +1,4 @@
-"""A feature network that drafts for several texts writes for each what it writes for it alone."""
+"""A network that drafts for several texts writes for each what it writes for it alone."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,22 +8,36 @@ import pytest
 import torch
 from tiny.drafters import bound
 from tiny.pens import new_pen
+from transformers import LlamaForCausalLM
 
 from outrider import Context, Draft, Drafter, Sampling, decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.drafters.eagle import Eagle, EagleNetwork
 from outrider.drafters.eagle3 import Eagle3, Eagle3Network
 from outrider.drafters.mtp import Mtp, MtpNetwork
-from outrider.drafters.parts.networks.features import FeatureDrafter
+from outrider.drafters.small_lm import SmallLM
+from outrider.extras.batches.proposing import drafter_of_several
+from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after
 from outrider.verifiers.token import Token
 
-FAMILIES: dict[str, Callable[[], FeatureDrafter[Any]]] = {
-    "eagle": partial(Eagle, "untrained"),
-    "eagle3": partial(Eagle3, "untrained"),
-    "mtp": partial(Mtp, "untrained"),
+FAMILIES: dict[str, Callable[[Any], Drafter]] = {
+    "eagle": lambda _: Eagle("untrained"),
+    "eagle3": lambda _: Eagle3("untrained"),
+    "mtp": lambda _: Mtp("untrained"),
+    "small_lm": lambda llama: SmallLM(llama(1, max_position_embeddings=24)),
+    "small_lm packed": lambda llama: SmallLM(packed(llama(1, max_position_embeddings=24))),
+    "first layers": lambda _: SmallLM(layers=1),
 }
+NETWORKS: dict[str, type[Any]] = {
+    "eagle": EagleNetwork,
+    "eagle3": Eagle3Network,
+    "mtp": MtpNetwork,
+    "small_lm": LlamaForCausalLM,
+}
+"""By name of a drafter, the class that runs its passes."""
+
 SAMPLED = Sampling(temperature=1.0)
 LONG = [3, 4, 5] * 7
 ROUNDS: list[list[tuple[list[int], int]]] = [
@@ -36,6 +50,11 @@ ROUNDS: list[list[tuple[list[int], int]]] = [
     [([9], 2), ([3, 4, 5, 6, 7, 8, 3, 3, 4], 2), ([3, 4, 5, 6], 2)],  # the first is not read yet
 ]
 """By round, the texts in progress, and the most tokens of their drafts."""
+
+
+def packed(model: Any) -> Any:
+    use_engine(model, "packed")
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +76,10 @@ def drafts(
 @pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_several_texts_get_the_drafts_that_each_gets_alone(
-    name: str, sampling: Sampling, target: TransformersTarget
+    name: str, sampling: Sampling, target: TransformersTarget, llama: Any
 ) -> None:
-    drafter = bound(FAMILIES[name](), target)
-    together = drafter.open_together()
+    drafter = bound(FAMILIES[name](llama), target)
+    together = drafter_of_several(drafter, target.vocab_size)
     assert together is not None
     for texts in ROUNDS:
         contexts = [context_after(drafter, target, text) for text, _ in texts]
@@ -76,29 +95,24 @@ def test_several_texts_get_the_drafts_that_each_gets_alone(
             torch.testing.assert_close(found[number].logits, right.logits, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("name", "network", "sampling"),
-    [
-        ("eagle", EagleNetwork, Sampling()),
-        ("eagle3", Eagle3Network, SAMPLED),
-        ("mtp", MtpNetwork, SAMPLED),
-    ],
-)
+@pytest.mark.parametrize("sampling", [Sampling(), SAMPLED], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("name", list(NETWORKS))
 def test_a_batch_takes_the_passes_of_its_longest_text(
     name: str,
-    network: type[Any],
     sampling: Sampling,
     target: TransformersTarget,
+    llama: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     prompts = [[3, 4, 5, 3, 4], [7, 8] * 9, [12, 3, 4], [5, 6, 7, 8]]
     options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12, "sampling": sampling}
-    drafter, passes = FAMILIES[name](), list[int]()
+    drafter, passes, network = FAMILIES[name](llama), list[int](), NETWORKS[name]
     forward = network.forward
 
-    def counted(self: Any, states: Any, *rest: Any) -> Any:
-        passes.append(len(states))
-        return forward(self, states, *rest)
+    def counted(self: Any, *inputs: Any, **named: Any) -> Any:
+        if self is not target.model:
+            passes.append(len(inputs[0] if inputs else named["input_ids"]))
+        return forward(self, *inputs, **named)
 
     monkeypatch.setattr(network, "forward", counted)
     monkeypatch.setattr(target, "eos", frozenset())
@@ -120,6 +134,7 @@ def test_a_batch_takes_the_passes_of_its_longest_text(
     assert max(passes) == len(prompts)
 
 
-def test_trees_are_drafted_text_by_text(target: TransformersTarget) -> None:
-    drafter = bound(Eagle("untrained", tree="top:2x2"), target)
-    assert drafter.open_together() is None
+@pytest.mark.parametrize("make", [partial(Eagle, "untrained"), partial(SmallLM, layers=1)])
+def test_trees_are_drafted_text_by_text(make: Any, target: TransformersTarget) -> None:
+    drafter = bound(make(tree="top:2x2"), target)
+    assert drafter_of_several(drafter, target.vocab_size) is None

@@ -1,0 +1,130 @@
+"""ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen, draw_chains
+from outrider.drafters.parts.networks.cached_text import fit
+from outrider.drafters.parts.together import ModelChains
+from outrider.extras.batches.batch_cache import BatchCache
+from outrider.extras.batches.sessions import LONG, new_batch
+
+
+@final
+@dataclass(slots=True)
+class _Row:
+    """What the cache holds of a text.
+
+    text: as it was when it was last drafted for. read: the tokens in the cache: those of the text,
+        and what was drafted after it.
+    """
+
+    text: Tokens = field(default_factory=lambda: Tokens([]))
+    read: list[int] = field(default_factory=list)
+
+
+@final
+class ModelRows(Drafter):
+    """Drafts as another drafter does, for any texts at once; each is found by what it holds.
+
+    drafter: one whose chains a model writes. vocab_size: the width of all logits.
+    """
+
+    autoregressive = True
+
+    def __init__(self, drafter: ModelChains, vocab_size: int) -> None:
+        self._drafter, self._vocab_size = drafter, vocab_size
+        self._model = drafter.chain_model
+        table: Any = self._model.get_input_embeddings()
+        self._own_size = int(table.weight.shape[0])
+        self._cache: BatchCache | None = None
+        self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.propose_batch([(context, pen)])
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        for context, pen in pairs:
+            if (reach := self._drafter.reach(len(context.tokens))) is not None:
+                pen.limit(reach)
+        if not any(pen.open for _, pen in pairs):
+            return
+        texts = [context.tokens for context, _ in pairs]
+        cache, numbers = self._arranged(texts)
+        self._cache = None  # an interruption leaves it in an unknown state
+        going = [row for row, (_, pen) in enumerate(pairs) if pen.open]
+        unread = {numbers[row]: self._unread(cache, numbers[row], texts[row]) for row in going}
+
+        def after(left: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
+            last = torch.cat(list(tokens)) if isinstance(tokens[0], Tensor) else None
+            ids = tokens if last is None else [0] * len(tokens)
+            drawn = {numbers[going[at]]: [token] for at, token in zip(left, ids, strict=True)}
+            return self._feed(cache, drawn, last)
+
+        draw_chains([pairs[row][1] for row in going], self._feed(cache, unread), after)
+        for row in going:
+            pen = pairs[row][1]
+            self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
+        self._cache = cache
+
+    def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
+        """Returns the cache, and the number of each text there: a new one if it is not known."""
+        if self._cache is None:
+            self._rows = {number: _Row() for number in range(len(texts))}
+            return new_batch(self._model, len(texts), max(map(len, texts))), list(self._rows)
+        left, found = dict(self._rows), dict[int, int]()
+        for index, text in enumerate(texts):
+            known = (number for number, row in left.items() if _begins(text, row.text))
+            if (number := next(known, None)) is not None:
+                found[index] = number
+                del left[number]
+        for index in range(len(texts)):
+            if index not in found:
+                found[index] = self._cache.join(found.values())
+        self._rows = {number: self._rows.get(number, _Row()) for number in found.values()}
+        return self._cache, [found[index] for index in range(len(texts))]
+
+    def _unread(self, cache: BatchCache, number: int, text: Tokens) -> list[int]:
+        """Returns the tokens of a text that are not in the cache, which drops all others."""
+        row = self._rows[number]
+        # The last one is always read again, since the cache holds no logits.
+        shared = min(Tokens(row.read).shared(text), len(text) - 1)
+        cache.retain_rows(number, len(row.read) - shared, ())
+        new, row.text, row.read = text[shared:], text, text[:]
+        if not shared and len(new) > LONG:
+            cache.read(number, self._known(new[:-1]), ())
+            new = new[-1:]
+        return new
+
+    def _feed(
+        self,
+        cache: BatchCache,
+        new: Mapping[int, Sequence[int]],
+        last: Int[Tensor, "texts"] | None = None,
+    ) -> list[Float[Tensor, "vocab"]]:
+        """Returns the logits after the new tokens of each text.
+
+        last: the last token of each, where only the device knows it.
+        """
+        if last is not None:
+            last = torch.where(last < self._own_size, last, 0)
+        tokens = [self._known(ids) for ids in new.values()]
+        passes = cache.feed(list(new), tokens, [Draft()] * len(new), (), last)
+        return [fit(result.logits[0], self._vocab_size)[0] for result in passes]
+
+    def _known(self, tokens: Sequence[int]) -> list[int]:
+        """Returns tokens as the model reads them: 0 for an id beyond its vocabulary."""
+        return [token if token < self._own_size else 0 for token in tokens]
+
+
+def _begins(text: Tokens, part: Tokens) -> bool:
+    """Returns whether a text begins with another, which is not empty."""
+    return 0 < len(part) == part.shared(text)
