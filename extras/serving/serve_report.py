@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.terminal import plain
@@ -34,10 +35,10 @@ def table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Tabl
 
     texts: how many there are of each drafter.
     """
-    shown = Table(title=title)
-    shown.add_column("")
+    shown = Table(title=title, box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
+    shown.add_column("", overflow="fold", min_width=14)
     for heading in ("", "drafts", "drafted", "accepted", "rate", "alike", "mixed", "ties"):
-        shown.add_column(heading, justify="right")
+        shown.add_column(heading, justify="right", no_wrap=True)
     for name, comparison in comparisons.items():
         differing = (comparison.differences, comparison.beside_sampled)
         alike = [f"{texts - len(found)} of {texts}" for found in differing]
