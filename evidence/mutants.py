@@ -33,7 +33,7 @@ NEEDED = ("torch", "transformers", "tokenizers", "scipy.optimize", "hydra", "ric
 """Modules that are imported once, before any process is forked."""
 SECONDS = {"kit": 180, "tests": 300}
 """The most processor time of a mutant; one that takes longer is killed, and so found."""
-NOT_JUDGED = "not judged"
+NOT_JUDGED, NOT_BUILT = "not judged", "not built"
 VERIFIERS = (
     *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
     *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
@@ -169,42 +169,39 @@ def tests_of(mutant: Judged) -> list[str]:
 
 
 def kit(mutant: Judged | None) -> str:
-    """Returns the part and the check that find a mutant, "" if none does."""
+    """Returns the part and the check that find a mutant, "" if none does.
+
+    A part that can't be made, so that no check is played, is told apart: `NOT_BUILT`.
+    """
     parts = relevant(mutant) if mutant else [(role, *rest) for role, _, *rest in PARTS]
     for role, name, options in parts:
+        where = NOT_BUILT
         try:
-            _play(role, name, options)
+            part, checks = built(role, name, options)
+            for check in checks:
+                where = f"{name}: {check.__name__}"
+                if (why := check(part)) and role == "target":  # which has to offer all of it
+                    return f"{where}: refused: {why}"
         except BaseException as error:  # noqa: BLE001  any fault counts
-            traceback = error.__traceback__
-            where = "making it" if traceback is None else _check_in(traceback)
-            return f"{name}: {where}: {' '.join(str(error).split())[:150]}"
+            return f"{where}: {' '.join(str(error).split())[:150]}"
     return ""
 
 
-def _play(role: str, name: str, options: dict[str, Any]) -> None:
-    """Raises an error if a check of a part fails; a target has to offer all that is checked."""
+def built(role: str, name: str, options: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Returns what makes a part, and its checks."""
     testing = importlib.import_module("outrider.testing")
     if role != "target":
         make = importlib.import_module("outrider.plugins.registry").make
         part = partial(make, role, name, **options)
-        for check in testing.checks_of(part):
-            check(part)
-        return
+        return part, list(testing.checks_of(part))
     target = importlib.import_module("outrider.testing.tiny_targets").tiny_target(**options)
-    reasons = [f"{row.name}: {row.reason}" for row in target.tested.properties() if row.reason]
-    reasons += [
-        why for check in testing.checks_of(lambda: target) if (why := check(lambda: target))
-    ]
-    if reasons:
-        raise AssertionError(f"refused: {reasons[0]}")
+    return lambda: target, [check_the_self_test, *testing.checks_of(lambda: target)]
 
 
-def _check_in(traceback: Any) -> str:
-    names = []
-    while traceback is not None:
-        names.append(traceback.tb_frame.f_code.co_name)
-        traceback = traceback.tb_next
-    return next((name for name in names if name.startswith("check_")), names[-1])
+def check_the_self_test(make: Any) -> str:
+    """Returns what the self-test of a target says that it does not offer, "" for nothing."""
+    rows = make().tested.properties()
+    return next((f"{row.name}: {row.reason}" for row in rows if row.reason), "")
 
 
 def tests(mutant: Judged | None) -> str:
@@ -295,6 +292,7 @@ def judge(
                 waiting.insert(0, ("tests", mutant, ""))
                 continue
             by = "not run" if finding.startswith(NOT_JUDGED) else stage if finding else ""
+            by = NOT_BUILT if finding.startswith(NOT_BUILT) else by
             line = {"mutant": mutant.key, "by": by, "says": finding}
             file.write(json.dumps(line) + "\n")
             file.flush()
@@ -314,7 +312,7 @@ def _ended(running: dict[int, Any]) -> Iterator[None]:
 
 def report(every: Sequence[Judged], lines: dict[str, dict[str, str]]) -> bool:
     """Prints the table and what survives; returns whether all named faults are found."""
-    columns = ("kit", "tests", "none", "equivalent", "not run")
+    columns = ("kit", "tests", "none", "equivalent", NOT_BUILT, "not run")
     rows, survivors = dict[str, Counter[str]](), list[Judged]()
     for fault in every:
         line = lines.get(fault.key)
@@ -322,7 +320,7 @@ def report(every: Sequence[Judged], lines: dict[str, dict[str, str]]) -> bool:
         why = fault.equivalent if isinstance(fault, Fault) else NO_LAW.get(fault.key, "")
         if by == "none" and why:
             by = "equivalent"
-        elif by == "none":
+        elif by == "none" or (by == NOT_BUILT and isinstance(fault, Fault)):
             survivors.append(fault)
         kind = "named faults" if isinstance(fault, Fault) else "generated mutants"
         for row in (fault.file, kind, "total"):

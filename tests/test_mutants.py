@@ -74,10 +74,27 @@ def test_the_report_counts_faults_by_finder(capsys: pytest.CaptureFixture[str]) 
     one, two, three = (Fault("a.py", "f", name, lambda right: right) for name in "xyz")
     four = Fault("b.py", "f", "x", lambda right: right, "the same by rounding")
     five = Mutant("b.py", "f", "swap", 0)
-    found = ((one, "kit"), (two, "tests"), (three, ""), (four, ""), (five, ""))
+    six = Mutant("b.py", "f", "drop", 0)
+    found = ((one, "kit"), (two, "tests"), (three, ""), (four, ""), (five, ""), (six, "not built"))
     lines = {fault.key: {"by": by} for fault, by in found}
-    assert not mutants.report([one, two, three, four], lines)
+    assert not mutants.report([one, two, three, four, six], lines)
     printed = capsys.readouterr().out
     assert "Of 3 that may differ, the kit finds 1 (33%), kit and tests 2 (67%)." in printed
     assert "survives: a.py:f z" in printed
-    assert mutants.report([one, four, five], lines)
+    assert mutants.report([one, four, five, six], lines)
+    assert not mutants.report([one], {one.key: {"by": "not built"}})
+
+
+@pytest.mark.parametrize("role", ["verifier", "target"])
+def test_a_part_that_can_not_be_made_is_not_found_by_a_check(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unknown = {"no_such": 1}
+    monkeypatch.setattr(mutants, "relevant", lambda _: [(role, "token", unknown)])
+    assert mutants.kit(Mutant("a.py", "f", "swap", 0)).startswith(mutants.NOT_BUILT)
+
+    def check_it(make: object) -> None:
+        raise AssertionError("is wrong")
+
+    monkeypatch.setattr(mutants, "built", lambda *_: (int, [check_it]))
+    assert mutants.kit(Mutant("a.py", "f", "swap", 0)) == "token: check_it: is wrong"

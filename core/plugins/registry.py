@@ -153,9 +153,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     Raises:
         ConfigError: there is no part or setting of that name.
     """
-    if isinstance(part, Mapping) and role in part:
-        settings = {name: value for name, value in part.items() if name != role}
-        return make(role, part[role], **{**settings, **arguments})
+    if isinstance(part, Mapping) and role in (settings := _settings(role, part)):
+        return make(role, settings.pop(role), **settings | arguments)
     if not isinstance(part, str):
         if isinstance(part, ROLES[role].kind or ()):
             return part
@@ -178,6 +177,14 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         if out_of_memory(error):
             raise
         raise ConfigError(f"{role} {part} raised {described(error)}") from error
+
+
+def _settings(role: str, part: Mapping[Any, Any]) -> dict[str, Any]:
+    """Returns the name and the settings of a part that is handed over as a mapping."""
+    try:
+        return {str(name): value for name, value in part.items()}
+    except ANY_FAULT as error:
+        raise ConfigError(f"{role}: a mapping raised {described(error)}") from error
 
 
 def _check_names(entry: Entry, arguments: Mapping[str, Any]) -> None:

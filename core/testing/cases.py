@@ -1,7 +1,7 @@
 """Cases: drafts of many shapes that a rule is run on, enumerated once for all rules."""
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from typing import final
@@ -49,9 +49,10 @@ RAGGED: tuple[Shape, ...] = (
     {(): 2, (0,): 1, (0, 0): 2},
     {(): 2, (1,): 2, (1, 0): 1},
     {(): 1, (0,): 3},
-    {(): 2, (0,): 1, (0,) * 2: 1, (0,) * 3: 1, (0,) * 4: 2},
 )
-"""Trees with branches of several lengths, up to five tokens deep."""
+"""Trees with branches of several lengths."""
+DEPTHS = (5, 7, 9)
+"""How deep drafts are of which only the last tokens are drawn."""
 
 
 @final
@@ -86,11 +87,11 @@ class Case:
         )
 
     def distribution(self, verifier: Verifier) -> Distribution:
-        """Returns the distribution of the next gamma + 1 tokens."""
+        """Returns the distribution of the next tokens, as far as a round may go on."""
         setup = self.setup(verifier)
         if verifier.coupled:
-            return output_distribution(setup)
-        return round_distribution(setup, self._copies(), self._conditionals)
+            return output_distribution(setup, whole=False)
+        return round_distribution(setup, self._copies(), self._conditionals, False)
 
     @cached_property
     def _drafts(self) -> list[tuple[float, Draft]]:
@@ -107,32 +108,23 @@ class Case:
             yield p, replace(draft, probs=probs)
 
 
-def cases(verifier: Verifier) -> Iterator[Case]:
-    """Yields cases of every kind of draft that a rule takes."""
-    return _taken(verifier, _cases)
+def cases(verifier: Verifier, *, thorough: bool = False) -> Iterator[Case]:
+    """Yields cases of every kind of draft that a rule takes.
 
-
-def thorough_cases(verifier: Verifier) -> Iterator[Case]:
-    """Yields larger cases: their enumeration may take minutes."""
-    return _taken(verifier, _thorough_cases)
-
-
-def _taken(verifier: Verifier, of_kind: Callable[[str], tuple[Case, ...]]) -> Iterator[Case]:
+    thorough: larger ones, whose enumeration may take minutes.
+    """
     # The noise that coupled races share is enumerated by its volumes: dear for many tokens.
     most = 3 if verifier.coupled else 7
     for kind in ("chain", *TREES):
         if kind in verifier.takes:
-            yield from (case for case in of_kind(kind) if case.target.vocab_size <= most)
+            yield from (case for case in _cases(kind, thorough) if case.target.vocab_size <= most)
 
 
 @cache
-def _cases(kind: str) -> tuple[Case, ...]:
-    return tuple(_chains() if kind == "chain" else _trees(kind))
-
-
-@cache
-def _thorough_cases(kind: str) -> tuple[Case, ...]:
-    return tuple(_long_chains() if kind == "chain" else _large_trees(kind))
+def _cases(kind: str, thorough: bool) -> tuple[Case, ...]:
+    if kind == "chain":
+        return tuple(_long_chains() if thorough else _chains())
+    return tuple(_large_trees(kind) if thorough else _trees(kind))
 
 
 def _chains() -> Iterator[Case]:
@@ -143,9 +135,10 @@ def _chains() -> Iterator[Case]:
             yield Case(f"{name} draft", target, drafter, gamma, sampling)
         yield Case(f"{name} draft", target, drafter, 3)
     small = TabularTarget(2)
-    for name, gamma in (("drawn", 6), ("mixed", 9), ("short", 8), ("written", 8)):
+    for name, gamma in (("drawn", 6), ("short", 8)):
         yield Case(f"{name} draft of {gamma} tokens", small, ChainDrafter(small, name), gamma)
-    yield Case("mixed draft of 6 tokens", target, ChainDrafter(target, "mixed"), 6)
+    for gamma, sampling in itertools.product(DEPTHS, SETTINGS[:2]):
+        yield Case("late draft", target, ChainDrafter(target, "late"), gamma, sampling)
     for vocab in (5, 7):
         target = TabularTarget(vocab)
         yield Case(f"drawn draft of {vocab} tokens", target, ChainDrafter(target, "drawn"), 1)
@@ -177,13 +170,17 @@ def _trees(kind: str) -> Iterator[Case]:
         for paths, gamma in ((2, 3), (3, 2)):
             drafter = TreeDrafter(small, kind, shape={(): paths})
             yield Case(f"{paths} paths of 2 tokens", small, drafter, gamma)
-        return
-    vocab = VOCAB if kind == "distinct" else 2  # of two tokens, the second one is no choice
-    for shape in RAGGED:
-        if kind == "deterministic" or max(shape.values()) <= vocab:
-            other = TabularTarget(max(VOCAB, vocab) if kind == "deterministic" else vocab)
+    other = TabularTarget(2) if kind == "iid" else target  # of two distinct, one is no choice
+    for shape in RAGGED if kind != "paths" else ():
+        if max(shape.values()) <= other.vocab_size:
             tree, depth = TreeDrafter(other, kind, shape=shape), 1 + max(map(len, shape))
             yield Case(f"ragged {kind} tree", other, tree, depth, budget=7)
+    depths = DEPTHS[:1] if kind == "paths" else DEPTHS[1:]  # each path doubles the verdicts
+    for depth, sampling in itertools.product(depths, SETTINGS[:2]):
+        branches = 0 if kind == "paths" else depth - 1
+        shape = {(0,) * above: 1 + (above == branches) for above in range(depth)}
+        tree = TreeDrafter(target, kind, shape=shape, late=True)
+        yield Case(f"late {kind} tree", target, tree, depth, sampling, budget=2 * depth)
 
 
 def _binary(kind: str, target: TabularTarget) -> Iterator[Case]:

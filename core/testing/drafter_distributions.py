@@ -1,6 +1,7 @@
 """Checks of a drafter's distributions: those it records, and those of the texts it leads to."""
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -25,7 +26,6 @@ from outrider.testing.exact import (
     possible_drafts,
     round_distribution,
     target_distribution,
-    text_distribution,
 )
 from outrider.testing.sampled import assert_samples
 from outrider.testing.tiny_targets import (
@@ -50,28 +50,24 @@ LENGTHS = (1, 2, 3, 4, 5, 6, 8, 11, 15, 20, 30)
 TEXTS = 200
 """How many texts are sampled."""
 NARROW = Sampling(temperature=0.7, top_k=2)
+DEPTHS = (6, 8, 10)
+"""How many tokens drafts have of which only the last draws are taken in every way."""
 
 
 def check_tokens_follow_recorded_distributions(make: Make) -> None:
     """Tokens follow the distributions recorded for them, whatever was drawn before.
 
     All outcomes of all draws are taken, so this is exact: among the drafts that begin alike, the
-    next token has the distribution that is recorded for it.
+    next token has the distribution that is recorded for it. Of drafts of six to ten tokens only
+    the last draws are; no such draft may be likelier than it records.
     """
     drafter, target = opened(make)
-    wide = 3 if drafter.trees else None
-    deep = 5 if drafter.trees else None  # both of two siblings have children
-    cases = (
-        *((prompt, SAMPLED, 2, wide) for prompt in (*PROMPTS, *PAIRS)),
-        *((prompt, NARROW, 4, deep) for prompt in PROMPTS),
-    )
-    for prompt, sampling, gamma, budget in cases:
-        # The first draft reads the prompt, so that all others are written in the same way.
-        draft_after(drafter, target, prompt, 1)
-        setup = Setup(
-            target, drafter, Token(), prompt, gamma=gamma, sampling=sampling, budget=budget
-        )
-        _assert_recorded(possible_drafts(setup), prompt)
+    for prompt in (*PROMPTS, *PAIRS):
+        _assert_honest((drafter, target), prompt, 2, 3, SAMPLED)
+    for prompt in PROMPTS:  # both of two siblings have children
+        _assert_honest((drafter, target), prompt, 4, 5, NARROW)
+    for depth in DEPTHS:
+        _assert_honest((drafter, target), PROMPTS[0], depth, depth, SAMPLED)
 
 
 def check_long_contexts(make: Make) -> None:
@@ -91,7 +87,7 @@ def check_every_length(make: Make) -> None:
 def _check_contexts(make: Make, lengths: Iterable[int], gamma: int) -> None:
     drafter, target = opened(make)
     for length in lengths:
-        _assert_honest(drafter, target, repetitive(length, VOCAB_SIZE), gamma)
+        _assert_honest((drafter, target), repetitive(length, VOCAB_SIZE), gamma, 2, SAMPLED)
 
 
 def check_other_vocabularies(make: Make) -> str | None:
@@ -116,7 +112,7 @@ def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str 
             return reason
         drafter, target = opened(make, vocab_size)
         for length in range(2, 2 + contexts):
-            _assert_honest(drafter, target, repetitive(length, vocab_size), 1)
+            _assert_honest((drafter, target), repetitive(length, vocab_size), 1, 2, SAMPLED)
         rule: Verifier = Traversal() if drafter.trees else Token()
         prompt = [vocab_size - 1, 0]
         setup = Setup(target, drafter, rule, prompt, gamma=1, sampling=SAMPLED, budget=2)
@@ -144,12 +140,19 @@ def repetitive(length: int, vocab_size: int) -> list[int]:
     return [text[position % len(text)] for position in range(length)]
 
 
-def _assert_honest(drafter: Drafter, target: Target, prompt: list[int], gamma: int) -> None:
+def _assert_honest(
+    parts: tuple[Drafter, Target], prompt: list[int], gamma: int, budget: int, sampling: Sampling
+) -> None:
+    drafter, target = parts
     # The first draft reads the prompt, so that all others are written in the same way.
     draft_after(drafter, target, prompt, 1)
-    budget = 2 if drafter.trees else None
-    setup = Setup(target, drafter, Token(), prompt, gamma=gamma, sampling=SAMPLED, budget=budget)
-    _assert_recorded(possible_drafts(setup), prompt)
+    nodes = budget if drafter.trees else None
+    setup = Setup(target, drafter, Token(), prompt, gamma=gamma, sampling=sampling, budget=nodes)
+    if gamma in DEPTHS:
+        some = itertools.islice(possible_drafts(setup, begun=gamma - 1), 40)
+        _assert_no_likelier(some, prompt)
+    else:
+        _assert_recorded(possible_drafts(setup), prompt)
 
 
 def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
@@ -188,6 +191,21 @@ def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[i
             )
 
 
+def _assert_no_likelier(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[int]) -> None:
+    """Raises AssertionError if a draft is likelier than its distributions; see `_assert_recorded`.
+
+    outcomes: some drafts with their probabilities.
+    """
+    drawn: dict[Any, float] = defaultdict(float)
+    for p, draft in outcomes:
+        pairs = zip(draft.tokens, draft.probs, strict=True)
+        recorded = math.prod(float(probs[token]) for token, probs in pairs if probs is not None)
+        drawn[draft.tokens, draft.parents, recorded] += p
+    for (tokens, _, recorded), p in drawn.items():
+        rates = f"with probability {p:.2e}: it records {recorded:.2e}"
+        assert p <= recorded * (1 + 1e-6), f"after {list(prompt)} it draws {list(tokens)} {rates}"
+
+
 def check_is_autoregressive_if_it_says_so(make: Make) -> None:
     """An `autoregressive` drafter gives a token the same distribution at every depth of a draft."""
     drafter, target = opened(make)
@@ -217,12 +235,13 @@ def check_output_distribution_is_the_targets(make: Make) -> None:
     for sampling in (SAMPLED, NARROW):
         setup = Setup(target, drafter, rules[0], [0, 2], gamma=2, sampling=sampling, budget=budget)
         # All of these rules are lossless, so one target distribution serves them all.
-        of_round = text_distribution(conditionals, 3, sampling, rules[0])
-        of_loop = text_distribution(after_one, 2, sampling, rules[0])
+        of_round = conditionals.distribution(3, sampling, rules[0])
+        of_loop = after_one.distribution(2, sampling, rules[0])
         drafts = list(possible_drafts(setup))
         for verifier in rules:
             setup = replace(setup, verifier=verifier)
-            assert_equal(round_distribution(setup, drafts, conditionals), of_round)
+            probs = round_distribution(setup, drafts, conditionals, True)
+            assert_equal(probs, of_round)
         # How the text grows between rounds is the same for all of them, so the last one plays.
         assert_equal(loop_distribution(replace(setup, prompt=[1], gamma=1), 2), of_loop)
 

@@ -15,6 +15,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
+from outrider.contract.verifier import Verdict
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import drafter_distributions, drafter_histories
@@ -177,14 +178,16 @@ def check_follows_what_was_accepted(make: Make) -> None:
 
 
 def check_leaves_the_context_alone(make: Make) -> None:
-    """Drafting changes neither the tokens nor the source nor the features of the context."""
+    """Drafting and observing change neither tokens nor source nor features of the context."""
     drafter, target = opened(make)
     for prompt in PROMPTS:
         original = context_after(drafter, target, prompt)
         ids, source, features = original.tokens[:], list(original.source or ()), original.features
         before = {name: rows.clone() for name, rows in features.items()}
         context = replace(original, tokens=Tokens(ids), source=original.source and Tokens(source))
-        write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        draft = write_draft(drafter, target, context, gamma=4, sampling=SAMPLED)
+        logits = torch.zeros(1 + len(draft), target.vocab_size)
+        drafter.observe(context, draft, logits, Verdict((), 0))
         assert ids == original.tokens, f"changed the context from {original.tokens[:]} to {ids}"
         assert source == list(original.source or ()), f"changed the source to {source}"
         for name, rows in before.items():

@@ -56,15 +56,17 @@ class EnumeratedChance(Chance):
     [(0.125, 2), (0.375, 1), (0.125, 1), (0.375, 0)]
     """
 
-    def __init__(self, decisions: list[_Decision]) -> None:
-        self._decisions = decisions
+    def __init__(self, decisions: list[_Decision], begun: int = 0) -> None:
+        self._decisions, self._begun = decisions, begun
         self._depth = 0  # how many of them this replay has met
         self._noise: dict[int, Region] = {}  # by position, the noise that fits the races so far
         self.probability: float = 1.0
 
     @classmethod
-    def outcomes(cls, play: Callable[[Chance], T]) -> Iterator[tuple[float, T]]:
+    def outcomes(cls, play: Callable[[Chance], T], begun: int = 0) -> Iterator[tuple[float, T]]:
         """Yields (probability, result) of `play` for each combination of its decisions.
+
+        begun: how many decisions are taken in one way alone, so that the later ones are seen.
 
         Raises:
             RuntimeError: a replay of `play` made different decisions than before, because it has
@@ -72,14 +74,14 @@ class EnumeratedChance(Chance):
         """
         decisions: list[_Decision] = []
         while True:
-            chance = cls(decisions)
+            chance = cls(decisions, begun)
             result = play(chance)
             if chance._depth != len(decisions):
                 raise RuntimeError(f"a replay made fewer decisions than before: {REASON}")
             yield chance.probability, result
-            while decisions and decisions[-1].taken == len(decisions[-1].values) - 1:
+            while len(decisions) > begun and decisions[-1].taken == len(decisions[-1].values) - 1:
                 decisions.pop()
-            if not decisions:
+            if len(decisions) <= begun:
                 return
             decisions[-1].taken += 1
 
@@ -97,7 +99,9 @@ class EnumeratedChance(Chance):
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:
         if self._depth == len(self._decisions):
-            self._decisions.append(_Decision.between(values, probs))
+            decision = _Decision.between(values, probs)
+            decision.taken = self._depth % len(decision.values) if self._depth < self._begun else 0
+            self._decisions.append(decision)
         decision = self._decisions[self._depth]
         if decision.arguments != (values, probs):
             replayed = _Decision.between(values, probs)

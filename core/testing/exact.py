@@ -72,6 +72,27 @@ class Conditionals:
             self._rows |= {text[:length]: row for length, row in enumerate(rows)}
         return self._rows[text]
 
+    def allowed(self, text: Text, sampling: Sampling, rule: Verifier) -> list[float]:
+        """Returns the highest probabilities that a rule allows the token after `text`."""
+        logits = self.after(text)
+        if rule.lossless:  # whatever it states
+            probs = sampling.probs(logits)
+        else:
+            probs = rule.ceiling(Scores(logits[None], sampling, shown=self.shown(text, rule)))[0]
+        row: list[float] = probs.tolist()
+        return row
+
+    def distribution(self, length: int, sampling: Sampling, rule: Verifier) -> Distribution:
+        """Returns what `target_distribution` does."""
+        products: Distribution = {(): 1.0}
+        for _ in range(length):
+            products = {
+                (*text, token): weight * p
+                for text, weight in products.items()
+                for token, p in enumerate(self.allowed(text, sampling, rule))
+            }
+        return products
+
     def shown(self, text: Text, verifier: Verifier) -> Context | None:
         """Returns the context after the prompt and `text`, if it is shown to a rule."""
         if verifier.lossless:
@@ -97,31 +118,18 @@ def target_distribution(
 
     ceiling: the rule.
     """
-    return text_distribution(Conditionals(target, prompt), length, sampling, ceiling)
-
-
-def text_distribution(
-    conditionals: Conditionals, length: int, sampling: Sampling, ceiling: Verifier
-) -> Distribution:
-    """Returns the same as `target_distribution`, from conditionals that may be known already."""
-
-    def after(text: Text) -> Float[Tensor, "vocab"]:
-        if ceiling.lossless:  # whatever it states
-            return sampling.probs(conditionals.after(text))
-        shown = conditionals.shown(text, ceiling)
-        return ceiling.ceiling(Scores(conditionals.after(text)[None], sampling, shown=shown))[0]
-
-    return _continued(length, after)
+    return Conditionals(target, prompt).distribution(length, sampling, ceiling)
 
 
 def possible_drafts(
-    setup: Setup, make_policy: Callable[[], Policy] = Fixed
+    setup: Setup, make_policy: Callable[[], Policy] = Fixed, begun: int = 0
 ) -> Iterator[tuple[float, Draft]]:
     """Yields every draft that can follow the prompt, with its probability.
 
     make_policy: makes the policy, a new one for each outcome, with all that it has learned.
+    begun: how many tokens are drawn in one way alone.
     """
-    return EnumeratedChance.outcomes(_writer(setup, make_policy))
+    return EnumeratedChance.outcomes(_writer(setup, make_policy), begun)
 
 
 def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance], Draft]:
@@ -146,14 +154,18 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
     return write
 
 
-def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed) -> Distribution:
+def output_distribution(
+    setup: Setup, make_policy: Callable[[], Policy] = Fixed, *, whole: bool = True
+) -> Distribution:
     """Returns the distribution of the next gamma + 1 tokens: one round, filled up by the target.
 
     make_policy: as for `possible_drafts`.
+    whole: fill up every text. Otherwise, a text ends where no round goes on with it, so that a
+        draft may be deep: all that follows is the target's own.
     """
     conditionals = Conditionals(setup.target, setup.prompt)
     if not setup.verifier.coupled:
-        return round_distribution(setup, possible_drafts(setup, make_policy), conditionals)
+        return round_distribution(setup, possible_drafts(setup, make_policy), conditionals, whole)
     write = _writer(setup, make_policy)
 
     def play(chance: Chance) -> tuple[int, ...]:  # the verdict shares its noise with the draft
@@ -161,17 +173,18 @@ def output_distribution(setup: Setup, make_policy: Callable[[], Policy] = Fixed)
         scores = conditionals.scores(draft, setup.sampling, setup.verifier)
         return _block(setup.verifier, draft, scores, chance)
 
-    return _filled_up(setup, distribution_of(play), conditionals)
+    return _filled_up(setup, distribution_of(play), conditionals, whole)
 
 
 def round_distribution(
-    setup: Setup, drafts: Iterable[tuple[float, Draft]], conditionals: Conditionals
+    setup: Setup, drafts: Iterable[tuple[float, Draft]], conditionals: Conditionals, whole: bool
 ) -> Distribution:
     """Returns the output distribution of a setup whose possible drafts are known.
 
     A verdict depends on the draft alone, so the same drafts serve every rule that is not coupled.
 
     conditionals: those of the setup's target after its prompt.
+    whole: as for `output_distribution`.
     """
     blocks: Distribution = defaultdict(float)
     for p_draft, draft in drafts:
@@ -179,7 +192,7 @@ def round_distribution(
         verify = partial(_block, setup.verifier, draft, scores)
         for p_verdict, block in EnumeratedChance.outcomes(verify):
             blocks[block] += p_draft * p_verdict
-    return _filled_up(setup, blocks, conditionals)
+    return _filled_up(setup, blocks, conditionals, whole)
 
 
 def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
@@ -198,16 +211,18 @@ def assert_is_path(verdict: Verdict, draft: Draft) -> None:
         last = node
 
 
-def _filled_up(setup: Setup, blocks: Distribution, conditionals: Conditionals) -> Distribution:
-    """Returns the distribution of gamma + 1 tokens, given that of the tokens of a round."""
-    probs: Distribution = defaultdict(float)
-    for block, probability in blocks.items():
-
-        def after(text: Text, block: Text = block) -> Float[Tensor, "vocab"]:
-            return setup.sampling.probs(conditionals.after((*block, *text)))
-
-        for text, p in _continued(setup.gamma + 1 - len(block), after).items():
-            probs[(*block, *text)] += probability * p
+def _filled_up(
+    setup: Setup, blocks: Distribution, conditionals: Conditionals, whole: bool
+) -> Distribution:
+    """Returns the distribution of texts, given that of the tokens of a round."""
+    begun = {block[:known] for block in blocks for known in range(len(block))}
+    probs = defaultdict(float, blocks)
+    for length in range(setup.gamma + 1):
+        for text in [text for text in probs if len(text) == length and (whole or text in begun)]:
+            p = probs.pop(text)
+            row = setup.sampling.probs(conditionals.after(text)).tolist()
+            for token, share in enumerate(row):
+                probs[*text, token] += p * share
     return probs
 
 
@@ -273,18 +288,3 @@ def assert_equal(probs: Distribution, exact: Distribution, case: str = "") -> No
         f"text {worst} comes out with probability {probs.get(worst, 0):.6f}: the target's is"
         f" {exact[worst]:.6f} (off by {error:.1e}{case and f', {case}'})"
     )
-
-
-def _continued(length: int, probs: Callable[[Text], Float[Tensor, "vocab"]]) -> Distribution:
-    """Returns the product of conditionals for each text of `length` tokens.
-
-    probs: returns the conditional after a text.
-    """
-    products: Distribution = {(): 1.0}
-    for _ in range(length):
-        products = {
-            (*text, token): weight * p
-            for text, weight in products.items()
-            for token, p in enumerate(probs(text).tolist())
-        }
-    return products

@@ -26,7 +26,8 @@ class ChainDrafter(Drafter):
     "drawn": every token is drawn from q. "written": the likeliest token of q is written.
     "mixed": drawn and written in turn. "exact": drawn from p itself. "disjoint": drawn from a q
     without mass on half of the tokens. "silent": nothing. "short": drawn, but ended after a token 0
-    (which is legitimate, since that token was submitted).
+    (which is legitimate, since that token was submitted). "late": the last two are drawn, and those
+    before them the target's likeliest, so that there are few drafts however deep they are.
 
     tied: round the logits to whole numbers, so that many of them are equal.
     """
@@ -34,7 +35,7 @@ class ChainDrafter(Drafter):
     def __init__(
         self, target: TabularTarget, kind: str, seed: int = 7, *, tied: bool = False
     ) -> None:
-        self._kind = kind
+        self._kind, self._of_target = kind, target.logits
         self._logits = _table(target, seed, tied).logits
         if kind == "exact":
             self._logits = target.logits
@@ -46,7 +47,9 @@ class ChainDrafter(Drafter):
             if self._kind == "disjoint":
                 logits = logits.clone()
                 logits[len(tokens) % 2 :: 2] = float("-inf")
-            if self._kind == "written" or (self._kind == "mixed" and len(tokens) % 2):
+            if self._kind == "late" and len(pen) < pen.gamma - 2:
+                tokens.append(pen.write(int(self._of_target(tokens).argmax())))
+            elif self._kind == "written" or (self._kind == "mixed" and len(tokens) % 2):
                 tokens.append(pen.write(int(logits.argmax())))
             else:
                 tokens.append(pen.draw(logits))
@@ -62,6 +65,7 @@ class TreeDrafter(Drafter):
     shape: of the tree. Defaults to two siblings after each node; "paths" only branch at the root.
     tied: round the logits to whole numbers, so that many of them are equal.
     table: draft from this one in place of a random one.
+    late: write the target's likeliest token where there is one child.
     """
 
     def __init__(
@@ -73,10 +77,12 @@ class TreeDrafter(Drafter):
         shape: Shape | None = None,
         tied: bool = False,
         table: TabularTarget | None = None,
+        late: bool = False,
     ) -> None:
         self.kind = kind
-        self._shape = shape
+        self._late, self._shape = late, shape
         self._logits = (table or _table(target, seed, tied)).logits
+        self._of_one = target.logits if late else self._logits
 
     def propose(self, context: Context, pen: Pen) -> None:
         layer: list[tuple[int, tuple[int, ...]]] = [(ROOT, ())]
@@ -89,7 +95,8 @@ class TreeDrafter(Drafter):
                 width = self._width(path)
                 if pen.room < width:
                     return
-                children = self._children(self._logits(texts[parent]), width, pen, parent)
+                logits = (self._of_one if width == 1 else self._logits)(texts[parent])
+                children = self._children(logits, width, pen, parent)
                 for rank, node in enumerate(children):
                     texts[node] = [*texts[parent], pen.token(node)]
                     layer.append((node, (*path, rank)))
@@ -102,7 +109,7 @@ class TreeDrafter(Drafter):
     def _children(self, logits: torch.Tensor, width: int, pen: Pen, parent: int) -> Sequence[int]:
         if not width:
             return ()
-        if self.kind != "deterministic":
+        if self.kind != "deterministic" and not (self._late and width == 1):
             return pen.branch(logits, width, replacement=self.kind != "distinct", after=parent)
         first = pen.last + 1
         for token in logits.topk(min(width, len(logits))).indices.tolist():

@@ -79,6 +79,8 @@ def bench(config: Bench) -> None:
         participants = entrants(settings, model, _dtype(config), settings["drafters"], rounded)
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
+        for line in reference.said.splitlines():
+            remarks().print(plain(line), soft_wrap=True)
         texts = _encode_prompts(config, prompts, reference)
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         text_differences = differences(runs, texts, reference)

@@ -64,6 +64,7 @@ class Worker:
             self.close()
             raise
         self.start_seconds: float = time.perf_counter() - began
+        self.said: str = log.read_text(errors="replace")  # while it started
         self._signal(signal.SIGSTOP)
 
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:

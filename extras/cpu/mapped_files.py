@@ -17,7 +17,7 @@ def mapped_files() -> list[tuple[int, int]]:
 
 def trim() -> None:
     """Gives back what was freed, which the C library keeps for later; only where it is glibc."""
-    if give_back := getattr(ctypes.CDLL(None), "malloc_trim", None):
+    if give_back := getattr(ctypes.pythonapi, "malloc_trim", None):  # Windows has no CDLL(None)
         give_back(ctypes.c_size_t(0))
 
 

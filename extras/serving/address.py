@@ -4,15 +4,13 @@ import json
 import time
 from collections.abc import Mapping
 from http.client import HTTPException
+from ipaddress import ip_address
 from typing import Any, final
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from outrider.base.errors import LONGEST, OutriderError
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
-"""The names of this machine, whose prompts no proxy gets to see."""
 
 FAILED = 500
 """From this status on a server says that it failed; below, that it refuses a request."""
@@ -46,7 +44,7 @@ class Address:
     ) -> None:
         self._url, self._patience, self._hint = url, patience, hint
         try:
-            past_proxies = [ProxyHandler({})] if urlsplit(url).hostname in LOOPBACK else []
+            past_proxies = [ProxyHandler({})] if is_here(urlsplit(url).hostname or "") else []
         except ValueError as error:
             raise EngineError(self._line("", f"{error}: expected a server")) from error
         self._opener = build_opener(*past_proxies)
@@ -89,3 +87,13 @@ class Address:
         words = " ".join(detail.split())
         words = words if len(words) <= LONGEST else f"{words[:LONGEST]}..."
         return f"{self._url}{path}: {words}{self._hint}"
+
+
+def is_here(host: str) -> bool:
+    """Returns whether a name or number is this machine's, whose prompts no proxy gets to see."""
+    try:
+        number = ip_address(host)
+    except ValueError:
+        return host.rstrip(".") == "localhost"
+    number = getattr(number, "ipv4_mapped", None) or number
+    return number.is_loopback or number.is_unspecified

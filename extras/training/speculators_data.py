@@ -116,7 +116,7 @@ def read_frequencies(path: Path, size: int) -> Tensor:
         ConfigError: the file is damaged, or does not hold counts by token.
     """
     try:
-        found = torch.load(path, weights_only=True)
+        found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises errors of many kinds
         line = " ".join(str(error).split())[:200]
         raise ConfigError(f"{path}: expected the counts of tokens ({line})") from error

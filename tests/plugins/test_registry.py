@@ -232,6 +232,17 @@ def test_an_unknown_name_offers_the_nearest() -> None:
         registry().find("drafter", "promt")
 
 
+def test_a_mapping_that_can_not_be_read_is_one_line() -> None:
+    class Broken(dict[str, Any]):
+        def items(self) -> Any:
+            raise KeyError("gone")
+
+    with pytest.raises(ConfigError, match=r"^drafter: a mapping raised KeyError: 'gone'"):
+        registries.make("drafter", Broken(drafter="none"))
+    with pytest.raises(ConfigError, match="drafter none: 1: there are: none"):
+        registries.make("drafter", {"drafter": "none", 1: 2})
+
+
 def test_a_place_is_imported_and_checked_when_it_is_used() -> None:
     parts = registry(registered("mine", "outrider.drafters.none:NoDraft")).of("drafter")
     assert parts["mine"].product is NoDraft

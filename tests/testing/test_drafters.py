@@ -211,6 +211,19 @@ class SpoilsTheStates(Drafter):
             states.zero_()
 
 
+class SpoilsTheCache(Drafter):
+    """Writes into the target's cache when a round is over, and not before."""
+
+    needs = frozenset({"cache"})
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        pass
+
+    def observe(self, context: Context, draft: Draft, logits: Tensor, verdict: Verdict) -> None:
+        for rows in context.features.values():
+            rows.zero_()
+
+
 class CountsItsCalls(Drafter):
     def __init__(self) -> None:
         self.calls = 0
@@ -294,6 +307,16 @@ class LiesInLongTexts(LiesAboutTemperature):
 
 class LiesInVeryLongTexts(LiesInLongTexts):
     least = 12
+
+
+class LiesFromTheNinthTokenOn(LiesAboutTemperature):
+    """Writes eight honest tokens, and lies about those after them."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        text = context.tokens[:]
+        while pen.open and len(pen) < 8:
+            text.append(pen.draw(NEXT_LOGITS(text)))
+        super().propose(Context(Tokens(text)), pen)
 
 
 class LiesAtFiveTokens(Drafter):
@@ -689,12 +712,14 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (LeaksTheFifthToken, drafters.check_follows_what_was_accepted),
     (KeepsOldStates, drafters.check_depends_only_on_context),
     (SpoilsTheStates, drafters.check_leaves_the_context_alone),
+    (SpoilsTheCache, drafters.check_leaves_the_context_alone),
     (Vandal, drafters.check_leaves_the_context_alone),
     (RollsDice, drafters.check_is_deterministic_when_greedy),
     (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
     (LiesAboutTemperature, drafter_distributions.check_tokens_follow_recorded_distributions),
     (DropsTheUnlikely, drafter_distributions.check_tokens_follow_recorded_distributions),
     (LiesInLongTexts, drafter_distributions.check_tokens_follow_recorded_distributions),
+    (LiesFromTheNinthTokenOn, drafter_distributions.check_tokens_follow_recorded_distributions),
     (LiesInLongTexts, drafter_distributions.check_long_contexts),
     (LiesInVeryLongTexts, drafter_distributions.check_long_contexts),
     (LiesAtFiveTokens, drafter_distributions.check_other_vocabularies),

@@ -46,3 +46,25 @@ def test_probabilities_add_up_to_one() -> None:
 def test_a_play_with_randomness_of_its_own_is_detected() -> None:
     with pytest.raises(RuntimeError, match="replay"):
         list(EnumeratedChance.outcomes(lambda chance: chance.coins(torch.rand(2))))
+
+
+def test_a_text_that_ends_early_is_as_likely_as_all_that_go_on_with_it() -> None:
+    target = TabularTarget(3)
+    for kind in ("written", "short", "late"):
+        drafter = ChainDrafter(target, kind)
+        setup = Setup(target, drafter, Token(), [1], gamma=3, sampling=SAMPLED)
+        whole, short = output_distribution(setup), output_distribution(setup, whole=False)
+        assert len(short) < len(whole) == 3**4
+        for text, p in short.items():
+            longer = (q for other, q in whole.items() if other[: len(text)] == text)
+            assert p == pytest.approx(sum(longer), abs=1e-15)
+
+
+def test_the_first_decisions_may_be_taken_in_one_way_alone() -> None:
+    coins = torch.tensor([0.5, 0.25, 0.1], dtype=torch.float64)
+    outcomes = list(EnumeratedChance.outcomes(lambda chance: chance.coins(coins), begun=2))
+    assert outcomes == [
+        (0.5 * 0.75 * 0.1, [True, False, True]),
+        (0.5 * 0.75 * 0.9, [True, False, False]),
+    ]
+    assert len(list(EnumeratedChance.outcomes(lambda chance: chance.coins(coins), begun=4))) == 1

@@ -1,6 +1,7 @@
 """`outrider bench` on a tiny model: all texts agree, and the figures are there."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,20 @@ from outrider.extras.cpu.panel_layout import WIDTH
 TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
 
 
+def set_default(folder: Path, **values: Any) -> None:
+    """Sets defaults of the model in a folder."""
+    path = folder / "generation_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
 @pytest.mark.usefixtures("forked_workers")
 def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     texts = ["the cat sat on the cat sat on", "one two one two"]
     prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in texts))
-    out = run.done(
+    folder = Path(shutil.copytree(folder, tmp_path / "model"))
+    set_default(folder, no_repeat_ngram_size=6)
+    status, out, err = run(
         "bench",
         "target=transformers",
         f"target.model={folder}",
@@ -29,6 +38,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
         f"reports=[{{report: json_lines, path: {tmp_path / 'log.jsonl'}}}]",
         *TINY,
     )
+    assert status == 0 and "defaults of the model in force: no_repeat_ngram_size=6" in err
     begun, *texts_logged, ended = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
     assert begun["settings"]["repeats"] == "2" and len(texts_logged) == ended["step"] == 20
     assert "all 10 texts agree" in out

@@ -1,6 +1,8 @@
 """Packed weights: the same products, the same tensors, no second copy."""
 
+import ctypes
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import nn
 from torch.nn.functional import linear, silu
 
 from outrider.extras.cpu import packed_matrix as panels
+from outrider.extras.cpu.mapped_files import trim
 from outrider.extras.cpu.packed_linear import PackedLinear, can_pack, merged, pack, product, rounded
 
 SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
@@ -103,3 +106,9 @@ def resident(path: Path) -> int:
             sizes = (field for field in lines if field.startswith("Rss:"))
             total += int(next(sizes).split()[1])
     return total
+
+
+def test_memory_is_trimmed_only_where_the_c_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: name.encode())  # Windows takes no None
+    monkeypatch.setattr(ctypes, "pythonapi", SimpleNamespace())
+    trim()

@@ -4,10 +4,11 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from urllib.parse import urlsplit
 
 import pytest
 
-from outrider.extras.serving.address import Address, EngineError, Refusal
+from outrider.extras.serving.address import Address, EngineError, Refusal, is_here
 
 Serve = Callable[..., Address]
 
@@ -53,6 +54,18 @@ def test_engines_on_this_machine_are_asked_past_proxies(
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
     monkeypatch.setenv("no_proxy", "")
     assert serve(reply("200 OK", "{}")).text("/models") == "{}"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://LOCALHOST.:1", True), ("http://127.0.0.2:1", True), ("http://0.0.0.0:1", True),
+        ("http://[::1]:1", True), ("http://[::ffff:127.0.0.1]:1", True), ("http://[::]", True),
+        ("http://127.0.0.1.example.org", False), ("http://10.0.0.1", False), ("http://", False),
+    ],
+)  # fmt: skip
+def test_a_machine_has_many_names_for_itself(url: str, expected: bool) -> None:
+    assert is_here(urlsplit(url).hostname or "") == expected
 
 
 def test_bytes_that_are_no_characters_are_read(serve: Serve) -> None:

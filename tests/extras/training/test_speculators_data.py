@@ -83,6 +83,16 @@ def test_a_drafter_learns_the_same_from_it(folder: Path, data: Path, console: An
         torch.testing.assert_close(loss, right, rtol=1e-2, atol=1e-3)  # half precision, and float32
 
 
+def test_counts_of_a_gpu_are_told_from_a_damaged_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
+    torch.save({2: torch.tensor(3)}, tmp_path / "token_freq.pt")
+    monkeypatch.undo()
+    with pytest.raises(ConfigError, match="expected counts by token, below 31"):
+        read_frequencies(tmp_path / "token_freq.pt", 31)
+
+
 def test_frequencies_in_the_rows_choose_the_vocabulary(
     run: Any, model: list[str], data: Path, tmp_path: Path
 ) -> None:
