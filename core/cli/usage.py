@@ -153,7 +153,7 @@ def read_settings(command: str) -> Settings:
                 name: None if "$" in str(option) else option for name, option in item.items()
             }
         elif item != "_self_" and not item.endswith("_schema"):
-            included = read_settings(item)
+            included = read_settings(item.strip("/").removesuffix("@_here_"))
             groups |= included.groups
             values |= included.values
             comments |= included.comments
