@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import pandas
 from matplotlib import pyplot
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
@@ -67,9 +68,12 @@ def outputs(source: str, names: dict[str, Any], number: int) -> list[Output]:
             {"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())}
         )
     if value is not None:
-        data = {"text/plain": lines(repr(value))}
-        if hasattr(value, "_repr_html_"):
-            data["text/html"] = lines(value._repr_html_())
+        if isinstance(value, pandas.DataFrame):
+            data = {"text/plain": lines(value.to_string())}
+        elif hasattr(value, "_repr_html_"):
+            data = {"text/html": lines(value._repr_html_())}
+        else:
+            data = {"text/plain": lines(repr(value))}
         results.append(
             {
                 "output_type": "execute_result",
