@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from tiny.checkpoints import change
 from tiny.drafters import bound
 from tiny.parts import held
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
@@ -68,35 +68,9 @@ def test_an_eagle_drafts_with_read_weights(published: Any) -> None:
     assert all(round.draft for round in rounds[1:-1])
 
 
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        ({"fc.bias": None}, r"tensor fc\.bias is missing"),
-        (
-            {"layers.0.mlp.up_proj.weight": torch.zeros(3, 3)},
-            r"tensor mlp\.up_proj\.weight is \[3, 3\]: expected \[32, 16\]",
-        ),
-        (
-            {"layers.1.mlp.up_proj.weight": torch.zeros(1)},
-            r"layers\.1\.mlp\.up_proj\.weight has no",
-        ),
-    ],
-)
-def test_tensors_that_do_not_fit(published: Any, change: dict[str, Any], line: str) -> None:
-    target, folder, _, _, tensors = published
-    changed = {name: rows for name, rows in (tensors | change).items() if rows is not None}
-    (folder / "pytorch_model.bin").unlink()
-    save_file({name: rows.clone() for name, rows in changed.items()}, folder / "model.safetensors")
-    with pytest.raises(ConfigError, match=line):
-        Eagle(str(folder)).bind(target)
-
-
 def test_a_fusion_without_bias(published: Any) -> None:
-    target, folder, _, _, tensors = published
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"bias": False}))
-    del tensors["fc.bias"]
-    torch.save(tensors, folder / "pytorch_model.bin")
+    target, folder, *_ = published
+    change(folder, {"bias": False}, {"fc.bias": None})
     assert EagleNetwork.read_checkpoint(folder, target).fc.bias is None
 
 
@@ -111,29 +85,27 @@ def test_positions_are_the_targets_only_in_a_config_without_sizes(
     assert EagleNetwork.read_checkpoint(folder, target).self_attn.config.rope_theta == 500.0
 
 
-@pytest.mark.parametrize("name", ["hidden_size", "vocab_size"])
-def test_sizes_that_do_not_fit(published: Any, name: str) -> None:
-    target, folder, *_ = published
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {name: 8}))
-    with pytest.raises(ConfigError, match=f"its {name} is 8, the target's"):
-        Eagle(str(folder)).bind(target)
+UP = "mlp.up_proj.weight"
 
 
 @pytest.mark.parametrize(
-    ("changes", "line"),
+    ("entries", "tensors", "line"),
     [
-        ({"biass": False}, r"biass=False: expected no such entry .*mean 'bias'"),
-        ({"hidden_act": "gelu"}, "hidden_act='gelu': expected 'silu'"),
-        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type='dynamic'"),
+        ({"hidden_size": 8}, {}, "its hidden_size is 8, the target's"),
+        ({"vocab_size": 8}, {}, "its vocab_size is 8, the target's"),
+        ({"biass": False}, {}, r"biass=False: expected no such entry .*mean 'bias'"),
+        ({"hidden_act": "gelu"}, {}, "hidden_act='gelu': expected 'silu'"),
+        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, {}, "rope_type='dynamic'"),
+        ({}, {"fc.bias": None}, r"tensor fc\.bias is missing"),
+        ({}, {f"layers.0.{UP}": torch.zeros(3, 3)}, rf"{UP} is \[3, 3\]: expected \[32, 16\]"),
+        ({}, {f"layers.1.{UP}": torch.zeros(1)}, rf"layers\.1\.{UP} has no"),
     ],
 )
-def test_entries_of_other_networks_are_refused(changes: Any, line: str, published: Any) -> None:
+def test_other_networks_are_refused(entries: Any, tensors: Any, line: str, published: Any) -> None:
     target, folder, *_ = published
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    change(folder, entries, tensors)
     with pytest.raises(ConfigError, match=line):
-        EagleNetwork.read_checkpoint(folder, target)
+        Eagle(str(folder)).bind(target)
 
 
 def test_a_missing_folder_is_refused(llama: Any) -> None:

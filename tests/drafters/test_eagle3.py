@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tiny.checkpoints import change, write
 from torch import nn
 from transformers import Qwen3Config
 from transformers.models.llama.modeling_llama import (
@@ -66,15 +67,11 @@ def published(deep_llama: Any, tmp_path: Path) -> Any:
         "norm.weight": torch.rand(16),
     }
     tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
-    folder = tmp_path / "EAGLE3-tiny"
-    folder.mkdir()
     keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
     config = {name: getattr(model.config, name) for name in keys}
     config |= {"vocab_size": 31, "draft_vocab_size": 12}
     config |= {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 3]}}  # their outputs
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file({name: tensor.detach().clone() for name, tensor in tensors.items()},
-              folder / "model.safetensors")  # fmt: skip
+    folder = Path(write(tmp_path / "EAGLE3-tiny", config, tensors))
     return TransformersTarget(model), folder, layer, fc, tensors
 
 
@@ -139,8 +136,6 @@ def test_speculators_files_are_read_too(published: Any) -> None:
     target, folder, _, _, tensors = published
     right = Eagle3Network.read_checkpoint(folder, target).state_dict()
     renamed = {name.replace("midlayer.", "layers.0."): tensor for name, tensor in tensors.items()}
-    save_file({name: tensor.detach().clone() for name, tensor in renamed.items()},
-              folder / "model.safetensors")  # fmt: skip
     config = json.loads((folder / "config.json").read_text())
     del config["eagle_config"], config["draft_vocab_size"]
     nested = {
@@ -150,27 +145,16 @@ def test_speculators_files_are_read_too(published: Any) -> None:
         "eagle_aux_hidden_state_layer_ids": [1, 2, 4],
         "norm_before_residual": False,
     }
-    (folder / "config.json").write_text(json.dumps(nested))
+    write(folder, nested, renamed)
     again = Eagle3Network.read_checkpoint(folder, target).state_dict()
     assert all(torch.equal(again[name], tensor) for name, tensor in right.items())
 
 
 def test_layers_that_the_target_lacks_are_refused(published: Any) -> None:
     target, folder, *_ = published
-    config = json.loads((folder / "config.json").read_text())
-    config["eagle_config"] = {"eagle_aux_hidden_state_layer_ids": [0, 1, 8]}
-    (folder / "config.json").write_text(json.dumps(config))
+    change(folder, {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 8]}})
     with pytest.raises(ConfigError, match=r"Eagle3 needs hidden_states\.9"):
         decode(target, Eagle3(str(folder)), Token(), [3, 4])
-
-
-def change(folder: Path, changes: dict[str, Any], extra: dict[str, Any] | None = None) -> None:
-    """Changes entries of a checkpoint's config, and adds tensors to it."""
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
-    tensors = find_tensors(folder)[1] | (extra or {})
-    save_file({name: tensor.detach().clone() for name, tensor in tensors.items()},
-              folder / "model.safetensors")  # fmt: skip
 
 
 def normed(x: Any, weight: Any) -> Any:
@@ -284,22 +268,13 @@ def test_weights_may_be_in_several_files(published: Any) -> None:
         ({"speculators_model_type": "eagle3"}, "names no norm_before_residual: expected true or"),
         ({"speculators_model_type": "dspark"}, "speculators_model_type='dspark': expected 'eagle3"),
         ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "rope_type='dynamic'"),
-        (
-            {"rope_parameters": {"full_attention": {"rope_theta": 5.0}}},
-            r"rope_parameters=\['full_a",
-        ),
+        ({"rope_parameters": {"full_attention": {"rope_theta": 5.0}}}, "rope_parameters=.'full_a"),
         ({"eagle_config": {"rope_theta": 5.0}}, "rope_theta=5.0: expected no such entry"),
-        (
-            {"transformer_layer_config": {"vocab_size": 31}},
-            "intermediate_size=32: expected no such",
-        ),
+        ({"transformer_layer_config": {"vocab_size": 31}}, "intermediate_size=32: expected no su"),
         ({"model_type": "granite"}, "model_type='granite': expected llama or qwen3"),
         ({"target_hidden_size": 8}, "target_hidden_size=8: expected 16"),
         ({"draft_vocab_size": 11}, "draft_vocab_size=11: expected 12, the size of"),
-        (
-            {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
-            r"expected \(1, 2, 4\), as the others say",
-        ),
+        ({"eagle_aux_hidden_state_layer_ids": [1, 2, 3]}, r"expected \(1, 2, 4\), as the others"),
     ],
 )
 def test_other_networks_are_refused(changes: Any, line: str, published: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.checkpoints import change
 from tiny.drafters import bound, tokens_of
 from tiny.models import build, entries
 from tiny.parts import held
@@ -191,7 +192,7 @@ def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "settings", "line"),
+    ("entries", "settings", "line"),
     [
         ({"exit_layer": None}, {}, r"exit_layer=None: expected how many of the target's layers"),
         ({}, {"layers": 1}, r"drafter\.layers=1: expected 2, as below the adapter"),
@@ -201,11 +202,10 @@ def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
     ],
 )
 def test_other_adapters_are_refused(
-    change: dict[str, Any], settings: dict[str, Any], line: str, published: Any
+    entries: dict[str, Any], settings: dict[str, Any], line: str, published: Any
 ) -> None:
     target, folder, _ = published
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | change))
+    change(folder, entries)
     with pytest.raises(ConfigError, match=line):
         written(target, EarlyExit(path=str(folder), **settings))
 

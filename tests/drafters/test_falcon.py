@@ -1,12 +1,11 @@
 """Falcon: conformance, blocks that equal a pass over everything, round trip, training."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from tiny.checkpoints import change
 from tiny.drafters import bound
 
 from outrider import ConfigError, Sampling
@@ -78,14 +77,10 @@ def test_a_round_trip(target: Any, tmp_path: Path) -> None:
 
 def test_a_tensor_that_does_not_fit_is_named(target: Any, tmp_path: Path) -> None:
     FalconNetwork.untrained(target, Vocabulary(31)).save_checkpoint(tmp_path, target)
-    tensors = load_file(tmp_path / "model.safetensors")
-    rest = {name: rows for name, rows in tensors.items() if name != "lstm.bias_hh_l1"}
-    save_file(rest, tmp_path / "model.safetensors")
+    change(tmp_path, {}, {"lstm.bias_hh_l1": None})
     with pytest.raises(ConfigError, match=r"tensor lstm\.bias_hh_l1 is missing"):
         Falcon(str(tmp_path)).bind(target)
-    config = json.loads((tmp_path / "config.json").read_text())
-    del config["block"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    change(tmp_path, {"block": None})
     with pytest.raises(ConfigError, match=r"block=None in config\.json: expected a whole"):
         Falcon(str(tmp_path)).bind(target)
     with pytest.raises(ConfigError, match=r"drafter\.block=0: expected a whole number"):

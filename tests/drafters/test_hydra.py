@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.checkpoints import change
 from tiny.drafters import bound
 from tiny.parts import held
 from torch.nn.functional import linear, silu
@@ -79,7 +80,7 @@ def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("entries", "line"),
     [
         ({"hydra_head_arch": "prefix-mlp"}, "hydra_head_arch='prefix-mlp': expected 'mlp'"),
         ({"grounded_heads": False}, "grounded_heads=False: expected True"),
@@ -89,8 +90,8 @@ def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
         ({"hydra_num_heads": 4}, r"tensor hydra_mlp\.3\.0\.linear\.weight is missing"),
     ],
 )
-def test_other_heads_are_refused(change: dict[str, Any], line: str, published: Any) -> None:
+def test_other_heads_are_refused(entries: dict[str, Any], line: str, published: Any) -> None:
     target, folder, _ = published
-    (folder / "config.json").write_text(json.dumps(CONFIG | change))
+    change(folder, entries)
     with pytest.raises(ConfigError, match=line):
         Hydra(str(folder)).bind(target)

@@ -1,12 +1,11 @@
 """The MLP speculator: conformance, IBM's files, and stages that read the tokens drawn."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from tiny.checkpoints import change, write
 from torch.nn.functional import gelu
 
 from outrider import ConfigError, decode
@@ -27,12 +26,9 @@ def published(request: pytest.FixtureRequest, llama: Any, tmp_path: Path) -> Any
         tensors[f"speculator.ln.{stage}.weight"] = torch.randn(12, generator=generator)
         tensors[f"speculator.ln.{stage}.bias"] = torch.randn(12, generator=generator)
         tensors[f"speculator.head.{stage}.weight"] = torch.randn(31, 12, generator=generator)
-    folder = tmp_path / "accelerator"
-    folder.mkdir()
-    save_file(tensors, folder / "model.safetensors")
     config = {"n_predict": 2, "inner_dim": 12, "emb_dim": 16, "vocab_size": 31}
     config |= {"scale_input": request.param}
-    (folder / "config.json").write_text(json.dumps(config))
+    folder = Path(write(tmp_path / "accelerator", config, tensors))
     return TransformersTarget(llama()), folder, tensors, request.param
 
 
@@ -67,8 +63,7 @@ def test_drafts_are_no_longer_than_the_number_of_stages(published: Any) -> None:
 
 
 def test_a_stage_that_is_missing(published: Any) -> None:
-    target, folder, tensors, _ = published
-    del tensors["speculator.ln.1.bias"]
-    save_file(tensors, folder / "model.safetensors")
+    target, folder, *_ = published
+    change(folder, {}, {"speculator.ln.1.bias": None})
     with pytest.raises(ConfigError, match=r"tensor ln\.1\.bias is missing"):
         MLPSpeculator(str(folder)).bind(target)

@@ -1,12 +1,11 @@
 """P-EAGLE: conformance, the published layers, and the layout of the speculators library."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from tiny.checkpoints import write
 from tiny.parts import held
 from torch import nn
 from transformers import LlamaConfig, Qwen3Config
@@ -104,12 +103,6 @@ def entries(network: Any, **changes: Any) -> dict[str, Any]:
         "mask_token_id": MASK,
     }
     return config | changes
-
-
-def write(folder: Path, config: dict[str, Any], tensors: dict[str, Any]) -> str:
-    (folder / "config.json").write_text(json.dumps(config))
-    save_file(tensors, folder / "model.safetensors")
-    return str(folder)
 
 
 @pytest.mark.parametrize(("kind", "norm_first"), [("llama", True), ("qwen3", False)])

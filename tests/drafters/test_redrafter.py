@@ -1,12 +1,11 @@
 """ReDrafter: conformance, Apple's files, and a beam search as a tree."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from tiny.checkpoints import change, write
 from tiny.drafters import bound
 from tiny.parts import held
 from torch.nn.functional import linear, silu
@@ -38,9 +37,8 @@ def published(request: pytest.FixtureRequest, llama: Any, tmp_path: Path) -> Any
     if recurrent:
         tensors |= {"rnn_u.weight": noise(16, 16), "rnn_u.bias": noise(16)}
         tensors["rnn_w.weight"] = noise(16, 16)
-    save_file(tensors, tmp_path / "model.safetensors")
     config = {"hidden_size": 16, "vocab_size": 31, "exit_dim": inner, "num_draft_layers": 1}
-    (tmp_path / "config.json").write_text(json.dumps(config | {"rnn": recurrent}))
+    write(tmp_path, config | {"rnn": recurrent}, tensors)
     return TransformersTarget(llama()), tmp_path, tensors
 
 
@@ -100,9 +98,8 @@ def test_the_dynamic_tree_holds_the_beams_of_a_beam_search(published: Any) -> No
 
 
 @pytest.mark.parametrize("name", ["num_draft_layers", "exit_dim"])
-def test_a_config_without_a_size_is_refused(name: str, llama: Any, tmp_path: Path) -> None:
-    config = {"num_draft_layers": 1, "exit_dim": 12}
-    del config[name]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+def test_a_config_without_a_size_is_refused(name: str, published: Any) -> None:
+    target, folder, _ = published
+    change(folder, {name: None})
     with pytest.raises(ConfigError, match=f"{name}=None: expected a whole number"):
-        ReDrafter(str(tmp_path)).bind(TransformersTarget(llama()))
+        ReDrafter(str(folder)).bind(target)
