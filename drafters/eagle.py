@@ -60,8 +60,7 @@ class EagleNetwork(FeatureNetwork):
         self.self_attn: Attention = Attention(config)
         self.post_attention_layernorm: RMSNorm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.mlp: FeedForward = FeedForward(config)
-        self._words = words
-        self._embedding = weights.embedding(target).detach() if words is None else words
+        self._embed(target, words)
         self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
             target, vocabulary
         )
@@ -97,11 +96,7 @@ class EagleNetwork(FeatureNetwork):
             name if name.startswith("fc.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
-        config = {**weights.target_sizes(target)}
-        checkpoint.write_checkpoint(
-            folder, tensors | self.vocabulary.tensors(), config, torch.float16
-        )
+        self._write(folder, target, tensors)
 
 
 @final

@@ -63,8 +63,7 @@ class Eagle3Network(FeatureNetwork):
         self.layer: FusionLayer = FusionLayer(sizes, norm_first=norms.first, normed=norms.heads)
         self.norm: RMSNorm = RMSNorm(width, eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
-        self._words = words
-        self._embedding = weights.embedding(target).detach() if words is None else words
+        self._embed(target, words)
 
     def states(self, features: Sequence[State]) -> State:
         if self.config.norms.apart:
@@ -103,8 +102,7 @@ class Eagle3Network(FeatureNetwork):
         config = speculators.config("eagle3", target, decoder, len(self.vocabulary), tokens=4)
         config |= {speculators.LAYERS_KEY: list(self.config.layers), **self.config.norms.stored()}
         tensors = checkpoint.replace_prefixes(self.state_dict(), {"layer.": "layers.0."})
-        tensors |= speculators.vocabulary_tensors(self.vocabulary)
-        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
+        tensors |= {**speculators.vocabulary_tensors(self.vocabulary), **self._own_tables}
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 

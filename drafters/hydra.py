@@ -10,7 +10,6 @@ from torch.nn.functional import embedding, silu
 
 from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
@@ -71,7 +70,7 @@ class HydraNetwork(StagedNetwork):
         self.vocabulary = vocabulary
         self.stages: int | None = heads
         self._blocks = blocks
-        self._embedding = weights.embedding(target).detach()
+        self._embed(target)
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, width = self._shared_head.matrix.shape
@@ -113,15 +112,9 @@ class HydraNetwork(StagedNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the heads with the published names, in half precision."""
-        config = {
-            "hydra_num_heads": self.stages,
-            "hydra_num_layers": self._blocks,
-            "hydra_head_arch": "mlp",
-            "grounded_heads": True,
-            **weights.target_sizes(target),
-        }
-        tensors = self.state_dict() | self.vocabulary.tensors()
-        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+        sizes = {"hydra_num_heads": self.stages, "hydra_num_layers": self._blocks}
+        kind = {"hydra_head_arch": "mlp", "grounded_heads": True}
+        self._write(folder, target, self.state_dict(), **sizes, **kind)
 
 
 @final

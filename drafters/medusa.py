@@ -13,7 +13,6 @@ from outrider.base.errors import ConfigError
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.tensors import Known, State
@@ -133,15 +132,8 @@ class MedusaNetwork(TrainedNetwork):
         tensors = {
             name.removeprefix("heads."): tensor for name, tensor in self.state_dict().items()
         }
-        config = {
-            "medusa_num_heads": len(self.heads),
-            "medusa_num_layers": self._blocks,
-            "block": self._kind,
-            **weights.target_sizes(target),
-        }
-        checkpoint.write_checkpoint(
-            folder, tensors | self.vocabulary.tensors(), config, torch.float16
-        )
+        sizes = {"medusa_num_heads": len(self.heads), "medusa_num_layers": self._blocks}
+        self._write(folder, target, tensors, **sizes, block=self._kind)
 
 
 @final

@@ -71,7 +71,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
         super().__init__()
         self.vocabulary = vocabulary
         self.stages: int | None = stages
-        self._embedding = weights.embedding(target).detach()
+        self._embed(target)
         width = self._embedding.shape[1]
         inner = width if inner is None or borrowed else inner
         self.inner = inner
@@ -141,15 +141,8 @@ class MLPSpeculatorNetwork(StagedNetwork):
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the stages as IBM's checkpoints name them, in half precision."""
         tensors = {f"speculator.{name}": tensor for name, tensor in self.state_dict().items()}
-        config = {
-            "n_predict": self.stages,
-            "inner_dim": self.inner,
-            "scale_input": self.ln0 is not None,
-            **weights.target_sizes(target),
-        }
-        checkpoint.write_checkpoint(
-            folder, tensors | self.vocabulary.tensors(), config, torch.float16
-        )
+        sizes = {"n_predict": self.stages, "inner_dim": self.inner}
+        self._write(folder, target, tensors, **sizes, scale_input=self.ln0 is not None)
 
 
 @final

@@ -60,7 +60,7 @@ class MtpNetwork(FeatureNetwork):
             if parameter.ndim > 1:  # those of experts are not initialised
                 nn.init.normal_(parameter, std=0.02)
         self._rotation = [decoder.rotary_emb]  # in a list, so that it is no part of the network
-        self._embedding = weights.embedding(target).detach()
+        self._embed(target)
         self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
             target, vocabulary
         )
@@ -107,9 +107,7 @@ class MtpNetwork(FeatureNetwork):
         """Writes the network as DeepSeek-V3 names it, in half precision."""
         layers = int(target.model.config.get_text_config().num_hidden_layers)
         tensors = mtp_tensors.published(self.state_dict(), mtp_tensors.deepseek(layers))
-        tensors |= self.vocabulary.tensors()
-        sizes = weights.target_sizes(target)
-        checkpoint.write_checkpoint(folder, tensors, sizes, torch.float16)
+        self._write(folder, target, tensors)
 
 
 def _norm(decoder: Any, config: Any) -> nn.Module:

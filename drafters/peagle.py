@@ -59,8 +59,7 @@ class PEagleNetwork(TrainedNetwork):
         self.layers: Any = nn.ModuleList([first, *others])
         self.norm: RMSNorm = RMSNorm(width, config.sizes.rms_norm_eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
-        self._words = words
-        self._embedding = weights.embedding(target).detach() if words is None else words
+        self._embed(target, words)
 
     def states(self, features: Sequence[States], masks: int) -> States:
         """Returns the input states of some tokens, and of masks after them.
@@ -107,7 +106,7 @@ class PEagleNetwork(TrainedNetwork):
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
         tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
-        tensors |= {} if self._words is None else {weights.EMBEDDING: self._words}
+        tensors |= self._own_tables
         config = self.config.stored(target, len(self.vocabulary))
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 

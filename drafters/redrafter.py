@@ -11,7 +11,6 @@ from torch.nn.functional import embedding, silu
 from outrider.base.bounds import check
 from outrider.contract.target import Target
 from outrider.drafters.medusa import Residual
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
@@ -50,7 +49,7 @@ class ReDrafterNetwork(StagedNetwork):
         super().__init__()
         self.vocabulary = vocabulary
         self._blocks = blocks
-        self._embedding = weights.embedding(target).detach()
+        self._embed(target)
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, self._width = self._shared_head.matrix.shape
@@ -103,15 +102,9 @@ class ReDrafterNetwork(StagedNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the head as Apple names it, in half precision."""
-        config = {
-            "model_type": "recurrent_drafting_drafter",
-            BLOCKS: self._blocks,
-            "rnn": self._recurrent,
-            "exit_dim": self._inner,
-            **weights.target_sizes(target),
-        }
-        tensors = self.state_dict() | self.vocabulary.tensors()
-        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+        sizes = {BLOCKS: self._blocks, "exit_dim": self._inner, "rnn": self._recurrent}
+        kind = "recurrent_drafting_drafter"
+        self._write(folder, target, self.state_dict(), **sizes, model_type=kind)
 
 
 @final

@@ -4,7 +4,6 @@ import copy
 from pathlib import Path
 from typing import Self, final
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -100,10 +99,7 @@ class Adapter(TrainedNetwork):
             name if name.startswith("norm.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        config = {LAYERS_KEY: self.layers, **weights.target_sizes(target)}
-        checkpoint.write_checkpoint(
-            folder, tensors | self.vocabulary.tensors(), config, torch.float16
-        )
+        self._write(folder, target, tensors, **{LAYERS_KEY: self.layers})
 
 
 def exit_layer(folder: Path) -> int:

@@ -10,7 +10,6 @@ from torch.nn.functional import embedding
 
 from outrider.base.errors import ConfigError, is_int
 from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.layer import (
@@ -61,7 +60,7 @@ class FalconNetwork(TrainedNetwork):
         self.self_attn: Attention = Attention(config)
         self.post_attention_layernorm: RMSNorm = RMSNorm(width, eps)
         self.mlp: FeedForward = FeedForward(config)
-        self._embedding = weights.embedding(target).detach()
+        self._embed(target)
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = self._shared_head
 
@@ -104,6 +103,4 @@ class FalconNetwork(TrainedNetwork):
         return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
-        tensors = self.state_dict() | self.vocabulary.tensors()
-        config = {**weights.target_sizes(target), "block": self.block}
-        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
+        self._write(folder, target, self.state_dict(), block=self.block)

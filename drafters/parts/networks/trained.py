@@ -4,8 +4,10 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -33,6 +35,7 @@ class TrainedNetwork(nn.Module, ABC):
     family: ClassVar[str]
     vocabulary: Vocabulary
     borrowed_head: BorrowedHead | None = None
+    _own_tables: Mapping[str, Tensor] = MappingProxyType({})
 
     @classmethod
     @abstractmethod
@@ -46,6 +49,19 @@ class TrainedNetwork(nn.Module, ABC):
     @abstractmethod
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network into a folder, in half precision and its family's published layout."""
+
+    def _embed(self, target: Target, own: Float[Tensor, "vocab width"] | None = None) -> None:
+        """Takes embeddings: its own, which are saved with the network, or the target's."""
+        self._embedding = weights.embedding(target).detach() if own is None else own
+        self._own_tables = {} if own is None else {weights.EMBEDDING: own}
+
+    def _write(
+        self, folder: Path, target: Target, tensors: Mapping[str, Tensor], **entries: Any
+    ) -> None:
+        """Writes tensors by their published names, its tables and vocabulary, and a config."""
+        tables = {**self._own_tables, **self.vocabulary.tensors()}
+        config = {**entries, **weights.target_sizes(target)}
+        checkpoint.write_checkpoint(folder, {**tensors, **tables}, config, torch.float16)
 
     @classmethod
     def untrained(
