@@ -66,7 +66,6 @@ evidence: install
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/rules.py
 	$(BIN)/python evidence/coverage.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
-	$(BIN)/python evidence/same_drafter.py
 	$(BIN)/python evidence/memory.py
 	$(BIN)/python evidence/tokenizer_texts.py
 	$(BIN)/python evidence/greedy.py

@@ -105,17 +105,6 @@ def test_memory_stays_bounded() -> None:
     )
 
 
-def test_the_same_drafter_is_compared_with_itself(script: Any, folder: Path, data: Path) -> None:
-    """The script runs; the times that it measures are not tested."""
-    status, out, err = script(
-        *[EVIDENCE / "same_drafter.py", "--target", str(folder), "--prompts", str(data)],
-        *["--tokens", "6", "--repeats", "2"],
-    )
-    assert status in (0, 1), err
-    assert "third: " in out and "second / third: " in out
-    assert "spread " in out and "(at most 3%)" in out
-
-
 @pytest.mark.usefixtures("drawn_once")
 def test_all_drafters_are_put_in_one_table(
     script: Any, folder: Path, data: Path, tmp_path: Path

@@ -16,19 +16,6 @@ def test_a_chain() -> None:
     assert chain.distribution(1, PROBS).tolist() == [1, 0, 0]
 
 
-def test_a_tree() -> None:
-    tree = Draft((0, 1, 2, 0), (ROOT, ROOT, 1, 0), (None,) * 4)
-    assert tree.children(ROOT) == [0, 1]
-    assert tree.path(2) == (1, 2)
-    assert tree.path(ROOT) == ()
-
-
-def test_two_trees_side_by_side() -> None:
-    both = Draft((0, 1), (ROOT, 0), (None, None)).joined(Draft((2, 0), (ROOT, 0), (None, None)))
-    assert both.tokens == (0, 1, 2, 0)
-    assert both.parents == (ROOT, 0, ROOT, 2)
-
-
 def test_paths_share_their_first_tokens() -> None:
     tree, ends = Draft.of_paths([(4, 5), (4, 6), (), (4,), (4, 5)])
     assert tree.tokens == (4, 5, 6)

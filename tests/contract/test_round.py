@@ -53,15 +53,5 @@ def test_a_rate_of_nothing_is_none() -> None:
     assert plain.block_efficiency == 1
 
 
-def test_tokens_behind_a_rejection_pull_the_acceptance_rate_below_alpha() -> None:
-    """At alpha .8 and gamma 5 it is .538: what others print under that name is not alpha."""
-    alpha, gamma = 0.8, 5
-    rounds = [(alpha**n * (1 - alpha) if n < gamma else alpha**gamma, n) for n in range(gamma + 1)]
-    accepted = sum(p * n for p, n in rounds)
-    scale = 10**9
-    counts = Counts(scale, gamma * scale, 0, round(accepted * scale), 0)
-    assert counts.acceptance_rate == pytest.approx(0.538, abs=5e-4)
-
-
 def test_the_text_of_a_round_is_that_of_its_pieces(outcome: Any) -> None:
     assert replace(outcome(3, 1), pieces=("Name ", "three")).text == "Name three"

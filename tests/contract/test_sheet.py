@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import pytest
 import torch
 
-from outrider import DrafterError, SampledChance, Sampling
+from outrider import SampledChance, Sampling
 from outrider.contract.draft import ROOT
-from outrider.contract.sheet import Sheet, checked_logits
+from outrider.contract.sheet import Sheet
 
 
 def blank(more: Any = None) -> Sheet:
@@ -24,17 +23,3 @@ def test_the_sheet_keeps_the_tokens_of_one_call_together() -> None:
     assert draft.logits[0] is None
     assert draft.logits[1] is draft.logits[2] is logits
     assert [sheet.depth(node) for node in (ROOT, 0, 1, 2)] == [0, 1, 2, 2]
-
-
-def test_logits_describe_a_distribution_over_the_vocabulary() -> None:
-    logits = torch.tensor([0.0, float("-inf"), 1.0])
-    assert checked_logits(logits, 3) is logits
-    for wrong, line in (
-        (logits[:2], "gave logits of shape (2,): expected (3,)"),
-        (torch.full((3,), float("-inf")), "gave logits with NaN, infinity or no finite entry"),
-        (torch.tensor([0.0, float("nan"), 1.0]), "gave logits with NaN, infinity or no"),
-        (torch.tensor([0.0, float("inf"), 1.0]), "gave logits with NaN, infinity or no"),
-    ):
-        with pytest.raises(DrafterError) as caught:
-            checked_logits(wrong, 3)
-        assert str(caught.value).startswith(line)

@@ -2,14 +2,14 @@
 
 import math
 from collections import defaultdict
-from typing import Any, final
+from typing import final
 
 import pytest
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider import Draft, SampledChance, Sampling, Scores, Verdict, Verifier
+from outrider import Draft, Sampling, Scores, Verdict, Verifier
 from outrider.contract.chance import Chance
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
@@ -115,23 +115,3 @@ def test_every_draft_gets_the_verdicts_of_block(kind: str) -> None:
                 here[verdict] == pytest.approx(there[verdict], abs=1e-12)
                 for verdict in {*here, *there}
             )
-
-
-def test_hierarchical_accepts_as_much_as_block(accepted_tokens: Any) -> None:
-    for seed in range(3):
-        target = TabularTarget(3, 2, seed, sharpness=1.5)
-        drafter = ChainDrafter(target, "drawn", 1000 + seed)
-        here, there = (
-            accepted_tokens(rule, drafter, target, [0, 2], 2) for rule in (Recursion(), Block())
-        )
-        assert here == pytest.approx(there, abs=1e-12)
-
-
-def test_long_drafts_neither_overflow_nor_vanish() -> None:
-    target = TabularTarget(4, 2, 3, sharpness=30.0)
-    drafter = ChainDrafter(target, "drawn", 5)
-    draft = draft_after(drafter, target, [0, 2], 200)
-    scores = Scores(target.open([0, 2]).score(draft), SAMPLED)
-    for seed in range(20):
-        verdict = Recursion().verify(draft, scores, SampledChance.seeded(seed))
-        assert 0 <= verdict.next_token < 4

@@ -41,9 +41,7 @@ def test_acceptance_and_bound_on_random_distributions(lenience: float, residual:
         assert float(out.sum()) == pytest.approx(1, abs=1e-12)
 
 
-def test_lenience_one_is_the_token_rule_and_lossless() -> None:
-    p, q = torch.tensor([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3]], dtype=torch.float64)
-    torch.testing.assert_close(output_and_rate(Lenient(1.0), p, q)[0], p)
+def test_only_lenience_one_is_lossless() -> None:
     assert Lenient(1.0).lossless
     assert not Lenient(0.99).lossless
 
