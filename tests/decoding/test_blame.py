@@ -68,7 +68,7 @@ class Opens(TabularTarget):
 METHODS: dict[str, tuple[type[Any], tuple[str, ...]]] = {
     "policy": (Full, ("depth", "more", "observe", "reset")),
     "constraint": (Constraint, ("begin", "logits", "ends", "steering")),
-    "drafter": (Uniform, ("propose", "propose_batch", "open", "bind", "remember")),
+    "drafter": (Uniform, ("propose", "propose_batch", "open", "bind", "observe", "remember")),
     "verifier": (Nothing, ("verify",)),
     "target": (Opens, ("begin", "open", "encode", "computing")),
     "session": (Even, ("score", "commit", "features")),
@@ -80,7 +80,7 @@ UNASKED = {
     ("session", "commit"),
     ("session", "features"),
 }
-UNASKED |= {("drafter", "bind"), ("drafter", "remember")}
+UNASKED |= {("drafter", name) for name in ("bind", "observe", "remember")}
 """Methods whose answer nobody looks at, or may be anything."""
 WRONG: tuple[Any, ...] = (-1, 2.5, "x", [1], object(), torch.tensor([1, 2]), float("nan"))
 

@@ -1,7 +1,6 @@
 """One call from a prompt to its text."""
 
 import copy
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -91,15 +90,6 @@ def test_a_failure_hands_over_finished_texts() -> None:
     with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
         outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
-
-
-def test_several_prompts_at_once_are_those_that_each_is_alone(folder: Path) -> None:
-    prompts = ["the cat sat", "one two one two one"]
-    options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 12}
-    both = outrider.generate_together(str(folder), prompts, "prompt_lookup", **options)
-    for prompt, generation in zip(prompts, both, strict=True):
-        alone = outrider.generate(str(folder), prompt, "prompt_lookup", **options)
-        assert generation.text == alone.text and generation.counts == alone.counts
 
 
 def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> None:

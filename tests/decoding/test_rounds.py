@@ -4,11 +4,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 import torch
 
 from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict
-from outrider.base.errors import DrafterError
 from outrider.contract.composition import ask
 from outrider.decoding.clock import Lap
 from outrider.decoding.rounds import Proposal, finish, propose
@@ -150,42 +148,9 @@ def test_an_observer_is_shown_the_targets_own_logits_at_every_node() -> None:
         torch.testing.assert_close(own, TARGET.logits([*PROMPT, *row]))
 
 
-class Stumbles(Observes):
-    def observe(self, *_: Any) -> None:
-        raise ValueError("too much")
-
-
-def test_an_observer_that_fails_is_named() -> None:
-    run, text = begun(Stumbles())
-    with pytest.raises(DrafterError, match="drafter Stumbles raised ValueError: too much"):
-        finish(run, text, *scored(run, text), Lap(0.0))
-
-
 def test_a_constraint_is_asked_once_about_each_new_token(scripted: Any) -> None:
     constraint, tokens = Records(), greedy(4)
     run, text = begun(scripted([*PROMPT, *tokens]), constraint, gamma=3)
     round = finish(run, text, *scored(run, text), Lap(0.0))
     assert list(round.tokens) == tokens
     assert constraint.texts == [[*PROMPT, *tokens[:count]] for count in (1, 2, 3, 4)]
-
-
-def test_the_text_grows_by_the_tokens_of_the_round(scripted: Any) -> None:
-    tokens = greedy(6)
-    run, text = begun(scripted([*PROMPT, *tokens], wrong=4), gamma=3)
-    first = finish(run, text, *scored(run, text), Lap(0.5))
-    assert text.ids == [*PROMPT, *first.tokens] == [*PROMPT, *tokens[:3]]
-    assert first.seconds["score"] == 0.5
-    second = finish(run, text, *scored(run, text), Lap(0.5))
-    assert text.ids == [*PROMPT, *first.tokens, *second.tokens]
-
-
-def test_draft_tokens_past_the_end_of_the_text_are_not_counted(scripted: Any) -> None:
-    class EndsAtOnce(Constraint):
-        def ends(self, ids: Sequence[int]) -> bool:
-            return len(ids) == len(PROMPT) + 2
-
-    run, text = begun(scripted([*PROMPT, *greedy(6)]), EndsAtOnce(), gamma=5)
-    round = finish(run, text, *scored(run, text), Lap(0.0))
-    assert len(round.draft) == 5
-    assert (round.drafted, round.tested, round.accepted) == (2, 2, 2)
-    assert (len(round.tokens), round.stop) == (2, "constraint")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import binom
 
-from outrider import Chance, Fixed, Sampling
+from outrider import Chance, Sampling
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
@@ -69,14 +69,6 @@ def test_a_context_does_not_change_as_the_text_grows() -> None:
     text.ids.append(5)
     assert context.tokens == [0, 1]
     assert text.context.tokens == [0, 1, 5]
-
-
-def test_a_text_has_a_fixed_policy_and_a_seeded_chance_by_default() -> None:
-    probs = torch.full((20,), 0.5)
-    texts = [begun(TabularTarget(6), [0], sampling=Sampling(seed=seed)) for seed in (1, 1, 2)]
-    assert all(isinstance(text.policy, Fixed) for text in texts)
-    first, second, third = (text.chance.coins(probs) for text in texts)
-    assert first == second != third
 
 
 def test_each_part_of_each_text_draws_its_own() -> None:

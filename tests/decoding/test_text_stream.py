@@ -34,22 +34,6 @@ def push_all(stream: TextStream, ids: list[int]) -> int:
     return -1
 
 
-def test_pieces_add_up_to_the_decoded_text(bytes_tokenizer: Any) -> None:
-    text = "the naïve end: 日本語 🎉 stop."
-    stream = TextStream(bytes_tokenizer)
-    pieces = [stream.push(token)[0] for token in bytes_tokenizer.encode(text)]
-    assert "".join(pieces) == stream.text == text
-    assert "" in pieces  # a character of several tokens comes with the last
-    assert not any("�" in piece for piece in pieces)
-
-
-def test_special_tokens_are_no_text(bytes_tokenizer: Any) -> None:
-    stream = TextStream(bytes_tokenizer)
-    for token in [*bytes_tokenizer.encode("stop"), bytes_tokenizer.eos_token_id]:
-        stream.push(token)
-    assert stream.text == "stop"
-
-
 @pytest.mark.parametrize(
     ("text", "stops", "kept"),
     [

@@ -10,7 +10,7 @@ import torch
 from tiny.drafters import tokens_of
 from transformers import MistralConfig, MistralForCausalLM
 
-from outrider import ConfigError, Draft, Sampling, Verdict, decode
+from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.passes import cached_model
@@ -138,13 +138,3 @@ def test_a_model_without_tokenizer_does_not_offer_one(llama: Any) -> None:
     assert "tokenizer" not in target.offers
     with pytest.raises(ConfigError, match="expected ids, the target has no tokenizer"):
         target.encode("the cat")
-
-
-def test_sampling_at_temperature_one_runs_to_the_end(llama: Any) -> None:
-    target = TransformersTarget(llama(eos_token_id=None))
-    rounds = list(
-        decode(
-            target, Random(), Token(), [3], sampling=Sampling(temperature=1.0), max_new_tokens=30
-        )
-    )
-    assert sum(len(round.tokens) for round in rounds) == 30

@@ -96,11 +96,6 @@ def test_the_kit_finds_an_engine_without_masks() -> None:
     assert set(faults) == {"the_self_test_holds"}
 
 
-def test_an_engine_without_masks_is_found_by_the_self_test(llama: Any) -> None:
-    tested = TransformersTarget(llama(), optimize="masked").tested
-    assert tested.trees and tested.batches
-
-
 def test_auto_takes_the_first_engine_that_can_run_a_model(llama: Any) -> None:
     for dtype, name in ((torch.float32, "Counting"), (torch.bfloat16, "PackedWeights")):
         model = llama().to(dtype)
