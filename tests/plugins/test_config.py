@@ -20,7 +20,6 @@ from outrider.plugins.config import CONF_MODULE, build, compose, option_configs
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import Options, command_schema, offer_options, option_schema
 from outrider.plugins.registry import installed
-from outrider.verifiers.lenient import Lenient
 
 CONF = Path(__file__).parents[2] / "conf"
 
@@ -212,13 +211,6 @@ def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> No
     ):
         option_configs("drafter", wanted)
     assert line in str(caught.value)
-
-
-def test_lenient_keeps_its_arguments() -> None:
-    node = compose("generate", ["verifier=lenient", "verifier.lenience=0.3", "prompt=x"]).verifier
-    rule = build(node)
-    assert isinstance(rule, Lenient)
-    assert rule.lenience == 0.3
 
 
 def test_a_command_may_compose_the_config_of_another() -> None:

@@ -153,35 +153,6 @@ def test_adding_a_drafter_writes_no_text_again(
     assert second["rows"][0] == first["rows"][0]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
-        (["protocol=overlp"], "protocol='overlp': expected one of overlap, decode, both; did"),
-        (["drafters=[bigram,bigram]"], "two are named 'bigram'"),
-        (["turns=0"], "turns=0: expected a whole number of at least 1"),
-        (["batch=0"], "batch=0: expected a whole number of at least 1"),
-        (["data.limit=0"], "data.limit=0: expected a whole number"),
-    ],
-)
-def test_bad_settings_are_one_line(compared: Any, arguments: list[str], message: str) -> None:
-    printed, _ = compared(*arguments, status=1)
-    lines = [line for line in printed.splitlines() if line.startswith("outrider:")]
-    assert len(lines) == 1
-    assert message in lines[0]
-
-
-def test_bad_data_is_one_line(compared: Any, data: Path) -> None:
-    whole = data.read_text()
-    for content, message in (
-        (whole + "{oops\n", "data.jsonl, line 4: no JSON"),
-        ("\n", "expected at least one prompt, there is none"),
-    ):
-        data.write_text(content)
-        printed, _ = compared(status=1)
-        assert message in printed
-
-
 def test_a_drafter_that_fails_leaves_the_measurements(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

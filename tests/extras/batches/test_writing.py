@@ -110,18 +110,6 @@ def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
     assert [len(text) for _, text in written] == [0, 2, 0, 1]
 
 
-def test_an_end_takes_one_text_out_of_the_batch(llama: Any) -> None:
-    target = TransformersTarget(llama().double())
-    target.eos = frozenset()
-    free = batched(target).write(PROMPTS, Sampling(), chances(), 20)
-    target.eos = frozenset({free[2][4]})
-    ended = batched(target).write(PROMPTS, Sampling(), chances(), 20)
-    for text, before in zip(ended, free, strict=True):
-        end = next((i + 1 for i, token in enumerate(before) if token in target.eos), 20)
-        assert text == before[:end]
-    assert len(ended[2]) <= 5
-
-
 def test_no_text_outgrows_the_context_window(llama: Any) -> None:
     target = TransformersTarget(llama(max_position_embeddings=10).double())
     target.eos = frozenset()
@@ -133,13 +121,6 @@ def test_no_text_outgrows_the_context_window(llama: Any) -> None:
     assert texts == BatchTarget.write(
         batched(target), PROMPTS, Sampling(temperature=1.0), chances(), 25
     )
-
-
-def test_a_table_writes_too() -> None:
-    texts = batched(TabularTarget(6)).write(
-        [[0], [1, 2]], Sampling(temperature=1.0), chances()[:2], 7
-    )
-    assert [len(text) for text in texts] == [7, 7]
 
 
 def test_logits_that_are_no_numbers_are_an_error(llama: Any) -> None:

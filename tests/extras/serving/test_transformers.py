@@ -111,14 +111,6 @@ def test_the_greedy_texts_of_a_batch_are_generates_own(llama: Any, options: dict
         assert len(generation.tokens) == (int(end[0]) + 1 if len(end) else 30)
 
 
-def test_drafts_are_accepted(llama: Any) -> None:
-    model = llama()
-    fast = Speculation(SmallLM(model=llama()), gamma=4)
-    model.generate(**rows([3, 4]), max_new_tokens=25, do_sample=False, custom_generate=fast)
-    counts = fast.generations[0].counts
-    assert (counts.rounds, counts.accepted, counts.emitted) == (5, 20, 25)
-
-
 @pytest.mark.parametrize("name", ["prompt_lookup", "bigram"])
 @pytest.mark.parametrize(
     ("sampling", "options"),
@@ -394,11 +386,6 @@ def test_one_streamer_for_several_rows_is_refused(llama: Any) -> None:
     model, two = llama(), rows([3, 4], [5])
     with pytest.raises(ConfigError, match=r"^streamer with 2 rows: expected one"):
         Speculation().generate(model, **two, max_new_tokens=4, streamer=Streamer())
-
-
-def test_an_unknown_drafter_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^drafter='promt_lookup': did you mean"):
-        Speculation("promt_lookup")
 
 
 def test_an_encoder_decoder_is_refused() -> None:

@@ -51,17 +51,6 @@ def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_pa
     assert "did you mean 'bigram'" in complaint
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["gone"], "report='gone': expected a folder that exists"),
-        (["."], "expected a run of `outrider compare` in it"),
-    ],
-)
-def test_a_folder_without_a_run_is_refused(run: Any, arguments: list[str], message: str) -> None:
-    assert message in run.refused("report", *arguments)
-
-
 def test_a_damaged_run_is_named(compared: Any, run: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     lines = tmp_path / "out" / "measurements.jsonl"

@@ -13,7 +13,6 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.files import FACTS, LINES
 from outrider.lab.runs.store import RunFolder, load, unfinished
 from outrider.lab.runs.summary import Summary
-from outrider.verifiers.lenient import Lenient
 
 Go = Callable[..., RunFolder]
 TIMES = (
@@ -71,18 +70,6 @@ def test_a_line_cut_off_by_the_end_of_the_process_is_measured_again(
     assert len(load(tmp_path).measurements) == 7
     assert run_in(tmp_path, resume=True).run.finished
     assert load(tmp_path).finished
-
-
-def test_a_config_that_does_not_match_is_refused_by_name(run_in: Go, tmp_path: Path) -> None:
-    run_in(tmp_path, stop_after=4)
-    before = (tmp_path / LINES).read_text()
-    with pytest.raises(ConfigError, match="resume: gamma is 4 now, and was 3 in"):
-        run_in(tmp_path, gamma=4, resume=True)
-    with pytest.raises(ConfigError, match=r"resume: (lossless\.none|verifier)"):
-        run_in(tmp_path, verifier=Lenient(0.5), resume=True)
-    with pytest.raises(ConfigError, match="resume=False: expected true, since"):
-        run_in(tmp_path)
-    assert (tmp_path / LINES).read_text() == before
 
 
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r", "\x0c", "\ud800"])

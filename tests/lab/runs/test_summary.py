@@ -10,7 +10,6 @@ import pytest
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.random import Random
-from outrider.lab.measuring.variants import Settings
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.permutation_test import holm
@@ -102,10 +101,6 @@ def test_a_busy_machine_is_a_doubt(whole_run: Run) -> None:
 
     assert why(0.4, 7.25) == why(7.25, 1.0) == {("the machine is busy: load 7.2 on 2 cores",)}
     assert ("the machine is busy: load 2.0 on 2 cores",) not in why(2.0, 2.0)
-
-
-def test_settings_of_a_run_are_those_of_decode() -> None:
-    assert Settings().gamma == 5
 
 
 def test_a_run_without_measurements_has_no_rows(run_in: Callable[..., Any], tmp_path: Path) -> None:
