@@ -1,13 +1,11 @@
 """Every built-in drafter keeps the contract, in each setting that changes how it drafts."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
-import yaml
-from tiny.conformance import parametrize_with_shapes
+from tiny.conformance import makers, parametrize_with_shapes
 
-from outrider.plugins.registry import installed, make
+from outrider.plugins.registry import installed
 from outrider.testing import parametrize_with_checks
 
 WHOLE = (
@@ -49,11 +47,6 @@ SHAPES = (
     *("online", "online, order: 3, tree: 2x2"),
 )
 """Of drafters of which one tree passes all of the kit, but for `online`: that takes long."""
-
-
-def makers(texts: Sequence[str]) -> list[Callable[[], Any]]:
-    """Returns what makes the drafters that are written as in a config."""
-    return [partial(make, "drafter", yaml.safe_load(f"{{drafter: {text}}}")) for text in texts]
 
 
 @parametrize_with_checks(makers(WHOLE))

@@ -12,7 +12,6 @@ from tiny.pens import new_pen
 
 from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import Chance
-from outrider.contract.composition import faster, redraw
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
@@ -72,19 +71,6 @@ def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
     assert probs[0] == pytest.approx(probs[1], abs=1e-9)
 
 
-def test_the_distribution_recorded_is_the_small_models() -> None:
-    target = tiny_target(VOCAB_SIZE)
-    drafter, alone = Hierarchy("random", 3, layers=2), SmallLM(layers=2)
-    drafter.bind(target)
-    alone.bind(target)
-    for seed in range(10):
-        draft = draft_after(drafter, target, [0, 1, 0], 4, seed=seed)
-        for depth, probs in enumerate(draft.probs):
-            exact = draft_after(alone, target, [0, 1, 0, *draft.tokens[:depth]], 1).probs[0]
-            assert probs is not None
-            torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
-
-
 class Oracle(Drafter):
     """Guesses what the small model will say."""
 
@@ -115,14 +101,6 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
         draft_after(drafter, target, [3, 4, 5], 8)
         passes.append(len(count))
     assert passes == [8, 2]
-
-
-def test_a_pen_redraws_with_the_distribution_and_not_the_guess() -> None:
-    pen = new_pen(vocab_size=3, gamma=1)
-    inner = faster(pen, 1)
-    inner.write(2)
-    token = redraw(pen, torch.tensor([0.0, 0.0, float("-inf")]))
-    assert token in (0, 1)
 
 
 def test_bad_settings_are_refused() -> None:

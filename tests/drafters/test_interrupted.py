@@ -2,63 +2,32 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 import pytest
 import torch
+from tiny.conformance import makers
 from tiny.drafters import bound
 from tiny.pens import new_pen
 
 from outrider import Context, Draft, Drafter, Sampling, Tokens
-from outrider.drafters.dflash import DFlash
-from outrider.drafters.eagle import Eagle
-from outrider.drafters.eagle3 import Eagle3
-from outrider.drafters.early_exit import EarlyExit
-from outrider.drafters.falcon import Falcon
-from outrider.drafters.hierarchy import Hierarchy
-from outrider.drafters.hybrid import Hybrid
-from outrider.drafters.lookahead_decoding import LookaheadDecoding
-from outrider.drafters.medusa import Medusa
-from outrider.drafters.mlp_speculator import MLPSpeculator
-from outrider.drafters.mtp import Mtp
-from outrider.drafters.ngram import NGram
-from outrider.drafters.peagle import PEagle
-from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.self_sparse import SelfSparse
-from outrider.drafters.small_lm import SmallLM
-from outrider.drafters.suffix import Suffix
-from outrider.drafters.swift import Swift
 from outrider.targets.transformers import TransformersTarget
 
 FIRST = [3, 4, 5, 3, 4, 5, 6, 7]
 SECOND = [3, 4, 5, 3, 4, 9, 5, 3, 4]
-DRAFTERS: dict[str, Callable[[], Drafter]] = {
-    "small_lm": partial(SmallLM, layers=2),
-    "small_lm tree": partial(SmallLM, layers=2, tree="top:2x2"),
-    "eagle": partial(Eagle, "untrained"),
-    "eagle tree": partial(Eagle, "untrained", tree="top:2x2"),
-    "eagle3": partial(Eagle3, "untrained"),
-    "peagle": partial(PEagle, "untrained"),
-    "dflash": partial(DFlash, "untrained", block=4),
-    "mtp": partial(Mtp, "untrained"),
-    "falcon": partial(Falcon, "untrained", block=1),  # a draft of two blocks
-    "medusa": partial(Medusa, "untrained"),
-    "mlp_speculator": partial(MLPSpeculator, "untrained"),
-    "ngram": partial(NGram, order=3),
-    "prompt_lookup": PromptLookup,
-    "hierarchy": partial(Hierarchy, layers=2),
-    "hybrid": partial(Hybrid, ["prompt_lookup", {"drafter": "eagle", "path": "untrained"}]),
-    "early_exit": partial(EarlyExit, path="untrained"),
-    "swift": Swift,
-    "self_sparse": partial(SelfSparse, sink=1, window=2, picked=2, observed=2),
-    "suffix": Suffix,
-    "lookahead_decoding": LookaheadDecoding,
-}
-
-
+DRAFTERS = (
+    *("small_lm, layers: 2", "small_lm, layers: 2, tree: top:2x2", "eagle, path: untrained"),
+    *("eagle, path: untrained, tree: top:2x2", "eagle3, path: untrained"),
+    *("peagle, path: untrained", "dflash, path: untrained, block: 4", "mtp, path: untrained"),
+    "falcon, path: untrained, block: 1",  # a draft of two blocks
+    *("medusa, path: untrained", "mlp_speculator, path: untrained", "bigram, order: 3"),
+    *("prompt_lookup", "hierarchy, layers: 2", "early_exit, path: untrained", "swift"),
+    "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained}]",
+    *("self_sparse, sink: 1, window: 2, picked: 2, observed: 2", "suffix", "lookahead_decoding"),
+)
+MAKERS = dict(zip(DRAFTERS, makers(DRAFTERS), strict=True))
 TWICE = 2
 """How often each place of a call is interrupted: first, and with something of its loop done."""
 
@@ -117,17 +86,19 @@ def draft(drafter: Drafter, *contexts: Context) -> Draft:
     return pens[0].sheet.finish()
 
 
-@pytest.mark.parametrize(("name", "texts"), [*((name, 1) for name in DRAFTERS), ("eagle3", 3)])
+@pytest.mark.parametrize(
+    ("name", "texts"), [*((name, 1) for name in DRAFTERS), ("eagle3, path: untrained", 3)]
+)
 def test_an_interruption_leaves_a_drafter_right(llama: Any, name: str, texts: int) -> None:
     torch.set_num_threads(1)
     target = TransformersTarget(llama())
 
-    new = bound(DRAFTERS[name](), target)
+    new = bound(MAKERS[name](), target)
     first, second, third = (
         context(target, new, text) for text in (FIRST, SECOND, [*SECOND, 5, 3, 4])
     )
     beside = [context(target, new, [number, 5, 6]) for number in range(texts - 1)]
-    expected = [draft(bound(DRAFTERS[name](), target), text) for text in (third, second)]
+    expected = [draft(bound(MAKERS[name](), target), text) for text in (third, second)]
     calls, ended = 0, False
     while not ended:
         calls += 1

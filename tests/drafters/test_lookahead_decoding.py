@@ -46,16 +46,6 @@ def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any, seed: int) -> No
     assert counts.accepted > 10
 
 
-def test_a_sampled_text_is_the_same_for_the_same_seed(llama: Any) -> None:
-    target = TransformersTarget(llama().double())
-    texts = [
-        tokens_of(decode(target, LookaheadDecoding(), Candidates(), [3, 4], gamma=2,
-                                budget=10, sampling=SAMPLED, max_new_tokens=30))
-        for _ in range(2)
-    ]  # fmt: skip
-    assert texts[0] == texts[1]
-
-
 def pool(drafter: LookaheadDecoding) -> dict[int, list[tuple[int, ...]]]:
     return drafter._pool
 

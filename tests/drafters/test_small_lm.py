@@ -1,6 +1,5 @@
 """A small model drafts: with its own cache, or as the target's first layers."""
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,6 @@ from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
-
-
-def test_a_model_drafting_for_itself_is_always_right(llama: Any) -> None:
-    target = TransformersTarget(llama(eos_token_id=None))
-    rounds = decode(target, SmallLM(llama()), Token(), [3, 4], gamma=4, max_new_tokens=30)
-    assert all(round.accepted == round.drafted for round in rounds)
 
 
 @pytest.mark.parametrize("quantize", [None, "int8", "int4"])
@@ -83,19 +76,6 @@ def test_all_layers_are_no_draft(llama: Any, layers: int) -> None:
         drafter.bind(TransformersTarget(llama()))
     with pytest.raises(ConfigError, match=r"drafter.layers=0: expected a whole number"):
         SmallLM(layers=0)
-
-
-def test_a_used_drafter_drafts_as_a_new_one(llama: Any) -> None:
-    target = TransformersTarget(llama())
-    used = bound(SmallLM(llama(seed=3)), target)
-    draw = random.Random(0)
-    text = [1, 2, 3]
-    for _ in range(20):
-        new = bound(SmallLM(llama(seed=3)), target)
-        probs = [draft_after(drafter, target, text, 3).probs for drafter in (used, new)]
-        for after_use, at_once in zip(*probs, strict=True):
-            torch.testing.assert_close(after_use, at_once, rtol=1e-4, atol=1e-5)
-        text = text[: draw.randrange(len(text) + 1)] + [draw.randrange(31) for _ in range(4)]
 
 
 def count_fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -191,13 +171,6 @@ def test_embeddings_may_be_padded_to_another_size(
         padded = TransformersTarget(target, words)
         draft = draft_after(bound(SmallLM(model), padded), padded, [3], 2)
         assert [len(probs) for probs in draft.probs] == [padded.vocab_size] * 2
-
-
-def test_a_folder_is_loaded(folder: Path) -> None:
-    target = TransformersTarget(str(folder))
-    drafter = SmallLM(str(folder))
-    rounds = list(decode(target, drafter, Token(), [3, 4], gamma=3, max_new_tokens=8))
-    assert all(round.accepted == round.drafted for round in rounds)
 
 
 @pytest.mark.parametrize("name", ["bloom", "gpt_neo"])

@@ -5,27 +5,16 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import tokens_of
-from tiny.exact import assert_exact
 
-from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, Verifier, decode
+from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
 from outrider.contract.round import Counts
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import Setup
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.candidates import Candidates
-from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.traversal import Traversal
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
-def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier) -> None:
-    """Checks six tokens of the whole loop, with a table that fills up, over every branch."""
-    target, drafter = TabularTarget(2, seed=3), TokenRecycling()
-    assert_exact(Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=4), 6)
 
 
 def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:

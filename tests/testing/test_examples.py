@@ -8,17 +8,14 @@ from outrider import (
     Context,
     Drafter,
     DrafterExample,
-    Fixed,
     Pen,
     Policy,
     PolicyExample,
     VerifierExample,
 )
-from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.testing import drafters, policies, verifiers
 from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.token import Token
 
 
 class Repeats(Drafter):
@@ -40,12 +37,6 @@ def says(part: Any, **fields: Any) -> Any:
     if issubclass(part, Drafter | Policy):
         kind = DrafterExample if issubclass(part, Drafter) else PolicyExample
     return type(part.__name__, (part,), {"examples": (kind(**fields),)})
-
-
-def test_a_part_without_examples_passes() -> None:
-    drafters.check_its_examples_of_drafts_hold(NoDraft)
-    verifiers.check_its_examples_of_verdicts_hold(Token)
-    policies.check_its_examples_of_lengths_hold(Fixed)
 
 
 def test_examples_that_hold_pass() -> None:

@@ -1,6 +1,5 @@
 """The ways to run the checks agree."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +7,6 @@ import pytest
 
 from outrider import Context, Drafter, Fixed, OutriderError, Pen
 from outrider.drafters.none import NoDraft
-from outrider.drafters.random import Random
 from outrider.testing import (
     check_drafter,
     check_verifier,
@@ -76,13 +74,6 @@ def test_run_checks_continues_after_a_fault() -> None:
     assert outcomes[len(GROUND)].fault == "DrafterError: wrote to depth 1: gamma is 0"
     assert all(outcome.says for outcome in outcomes)
     assert {outcome.fault for outcome in run_checks(NoDraft)} == {None}
-
-
-@parametrize_with_checks([NoDraft, Random])
-def test_parametrize_makes_a_test_of_each_check(
-    make: Callable[[], Any], check: Callable[[Any], None]
-) -> None:
-    check(make)
 
 
 def test_an_expected_failure_is_marked_strict() -> None:

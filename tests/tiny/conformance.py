@@ -1,10 +1,13 @@
 """Checks of the kit for the tree shapes of a drafter of which one tree passes the whole kit."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 
+from outrider.plugins.registry import make
 from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
 from outrider.testing.drafters import (
     check_depends_only_on_context,
@@ -25,6 +28,11 @@ SHAPED = (
 What the drafter reads of texts and features, and by which chance it draws, does not know the shape.
 That drafts with right distributions lead to the target's text is the rules' to prove.
 """
+
+
+def makers(texts: Sequence[str]) -> list[Callable[[], Any]]:
+    """Returns what makes the drafters that are written as in a config."""
+    return [partial(make, "drafter", yaml.safe_load(f"{{drafter: {text}}}")) for text in texts]
 
 
 def parametrize_with_shapes(makes: Sequence[Callable[[], Any]]) -> Any:
