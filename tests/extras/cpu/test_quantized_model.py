@@ -177,18 +177,6 @@ def test_a_target_of_eight_bits(llama: Any, tmp_path: Path) -> None:
         quantized(rounded.model, "drafter quantized")
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"quantize": "int3", "optimize": "packed"}, "target.quantize='int3': expected int4 or"),
-        ({"quantize": "int8", "optimize": "none"}, "target.optimize='none': expected packed with"),
-    ],
-)
-def test_settings_that_don_t_go_together(llama: Any, options: Any, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        TransformersTarget(llama(), **options)
-
-
 def test_layers_without_a_kernel_are_left_alone(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,6 @@ from outrider.extras.policies.optimal import Optimal
 from outrider.extras.policies.utility import Utility, best
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
-from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.token import Token
 from outrider.verifiers.without_replacement import WithoutReplacement
 
@@ -153,30 +152,6 @@ def test_heuristic_grows_where_a_branch_was_accepted_to_its_end(outcome: Any) ->
     policy.depth(9)
     policy.observe(replace(outcome(6, 2), parents=(-1, -1, 0, 0, 1, 1), path=(1, 4), tested=2))
     assert policy.depth(9) == 4
-
-
-def test_paths_stop_together() -> None:
-    """A policy that stops behind the first path would leave the rule paths of unequal lengths."""
-
-    class Paths(Drafter):
-        kind = "paths"
-
-        def propose(self, context: Context, pen: Pen) -> None:
-            logits = torch.tensor([0.4, 0.3, 0.3]).log()
-            parse_tree("paths:2").grow(pen, one_by_one(lambda path: logits))
-
-    class StopsAfterThree(Policy):
-        def depth(self, gamma: int) -> int:
-            return gamma
-
-        def more(self, draft: Draft) -> bool:
-            return len(draft) < 3
-
-    rounds = decode(
-        TabularTarget(3), Paths(), MultiPathBlock(), [0], gamma=4, budget=8,
-        policy=StopsAfterThree(), sampling=Sampling(temperature=1.0), max_new_tokens=9,
-    )  # fmt: skip
-    assert len(next(rounds).draft) == 4
 
 
 def test_the_threshold_is_fitted_to_accepted_tokens() -> None:

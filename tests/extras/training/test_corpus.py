@@ -12,7 +12,7 @@ from outrider import ConfigError, SampledChance, Sampling
 from outrider.data.prompts import Prompt
 from outrider.extras.batches.batched import batched
 from outrider.extras.training.corpus import collect_texts
-from outrider.extras.training.generated_texts import Text, Writing, template_around_user
+from outrider.extras.training.generated_texts import Writing, template_around_user
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
 WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)
@@ -97,7 +97,3 @@ def test_another_file_is_refused(target: Any, tmp_path: Path, console: Any) -> N
     path.write_text(json.dumps({"prompt": "hi"}) + "\n")
     with pytest.raises(ConfigError, match="expected texts of the target"):
         collect_texts(target, [], path, 1, console=console, writing=WRITING)
-
-
-def test_a_line_is_a_text() -> None:
-    assert Text(**json.loads('{"ids": [1, 2], "start": 1, "answer": 1}')) == Text([1, 2], 1, 1)
