@@ -104,12 +104,6 @@ def test_sampled_texts_are_audited(checked: Any, tmp_path: Path) -> None:
     assert facts["audit"]["requests"] <= 200
 
 
-def test_a_server_that_does_not_start(checked: Any) -> None:
-    status, _, err = checked("drafters=[bigram]", start="ValueError: too little memory")
-    assert status == 1
-    assert "vLLM did not start: ValueError: too little memory" in err
-
-
 def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
     checked: Any, tmp_path: Path
 ) -> None:
