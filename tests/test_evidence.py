@@ -172,23 +172,6 @@ def test_loading_is_set_beside_reading(
 
 
 @pytest.mark.usefixtures("drawn_once")
-def test_alphas_are_put_in_one_table(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- alphas -->\n<!-- end of alphas -->")
-    script.done(
-        *[EVIDENCE / "alphas.py", "--prompts", str(data), "--page", str(page)],
-        *["--results", "results", "--settings", "drafters=[unigram,bigram]", "data.limit=1"],
-        *["target=transformers", f"target.model={folder}", "max_new_tokens=4"],
-    )
-    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    assert [row[0].strip(" `") for row in rows] == ["drafter", "unigram", "bigram"]
-    assert all(0 <= float(row[1]) <= 1 <= float(row[4]) for row in rows[1:])
-    for temperature in (0, 1):
-        run = json.loads((tmp_path / "runs" / f"page-T{temperature}.json").read_text())
-        assert (run["temperature"], len(run["rows"])) == (temperature, 2)
-
-
-@pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     parts = ("lengths", "drafters", "precisions", "bench")
