@@ -67,7 +67,6 @@ evidence: install
 	$(BIN)/python evidence/coverage.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
 	$(BIN)/python evidence/memory.py
-	$(BIN)/python evidence/tokenizer_texts.py
 	$(BIN)/python evidence/greedy.py
 	$(BIN)/python evidence/distribution.py
 	$(BIN)/python evidence/gemma.py

@@ -217,11 +217,6 @@ def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
     assert power["4", "8", "before"] == 0  # 18 tests can't reach .05 with 8 prompts
 
 
-def test_texts_of_every_kind_of_tokenizer_are_one_decode(script: Any) -> None:
-    out = script.done(EVIDENCE / "tokenizer_texts.py", "--texts", "20")
-    assert out.endswith("\n0 texts differ\n") and len(out.splitlines()) == 11
-
-
 def test_a_card_is_shown_in_miniature(script: Any, tmp_path: Path) -> None:
     out = script.done(EVIDENCE / "gpu.py", "--miniature", "--out", str(tmp_path / "gpu"))
     results = json.loads((tmp_path / "gpu" / "gpu.json").read_text())

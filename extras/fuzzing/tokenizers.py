@@ -1,7 +1,7 @@
 """Random tokenizers of the kinds that models have, and random ids and bytes as their texts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -61,7 +61,7 @@ def _unigram(pieces: list[str], *, bytes_too: bool, strips: bool) -> Any:
     return backend
 
 
-def _word_piece(pieces: list[str]) -> Any:
+def _word_piece(pieces: list[str], *, cleans_up: bool) -> Any:
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
     names = [*pieces, *(f"##{piece}" for piece in pieces), "[UNK]"]
@@ -69,7 +69,18 @@ def _word_piece(pieces: list[str]) -> Any:
         models.WordPiece({name: i for i, name in enumerate(names)}, unk_token="[UNK]")
     )
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    backend.decoder = decoders.WordPiece(cleanup=len(pieces) % 2 == 0)
+    backend.decoder = decoders.WordPiece(cleanup=cleans_up)
+    return backend
+
+
+def _word_ends(pieces: list[str]) -> Any:
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    names = dict.fromkeys([*pieces, *(f"{piece}</w>" for piece in pieces)])
+    vocabulary = {name: i for i, name in enumerate(names)}
+    backend = Tokenizer(models.BPE(vocabulary, [], end_of_word_suffix="</w>"))
+    backend.pre_tokenizer = pre_tokenizers.Whitespace()
+    backend.decoder = decoders.BPEDecoder(suffix="</w>")
     return backend
 
 
@@ -121,7 +132,9 @@ KINDS: Mapping[str, Callable[[list[str]], Any]] = {
     "llama": lambda pieces: _unigram(pieces, bytes_too=True, strips=True),
     "gemma": lambda pieces: _unigram(pieces, bytes_too=True, strips=False),
     "metaspace": lambda pieces: _unigram(pieces, bytes_too=False, strips=True),
-    "word_piece": _word_piece,
+    "word_piece": partial(_word_piece, cleans_up=False),
+    "cleaned_up": partial(_word_piece, cleans_up=True),
+    "word_ends": _word_ends,
     "word_level": _word_level,
     "python": lambda pieces: _pure_python(tuple(pieces)),
 }

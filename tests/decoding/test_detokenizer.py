@@ -4,14 +4,13 @@ import random
 from typing import Any
 
 import pytest
-from tiny.tokenizer_kinds import BYTES, TOKENIZERS, random_ids, tokenizer_of
+from tiny.tokenizer_kinds import BYTES, KINDS, random_ids, tokenizer_of
 from tiny.tokenizers import LETTERS
 
 from outrider import TargetError, generate
 from outrider.decoding.detokenizer import Detokenizer, text_of
 from outrider.targets.tabular import TabularTarget
 
-KINDS = sorted(TOKENIZERS)
 TEXTS = 1000
 """How many random texts of each kind are decoded."""
 
@@ -21,7 +20,7 @@ def byte_ids(kind: str, data: bytes) -> list[int]:
     tokenizer = tokenizer_of(kind)
     if kind in ("llama", "gemma"):
         return list(tokenizer.convert_tokens_to_ids([BYTES[byte] for byte in data]))
-    if kind == "python_bytes":
+    if kind == "bytes":
         return list(tokenizer.convert_tokens_to_ids([chr(byte) for byte in data]))
     return list(tokenizer.convert_tokens_to_ids([LETTERS[byte] for byte in data]))
 
@@ -40,7 +39,7 @@ def test_pieces_add_up_to_one_decode_of_all_tokens(kind: str) -> None:
         assert written(tokenizer, ids) == tokenizer.decode(ids, skip_special_tokens=True), ids
 
 
-@pytest.mark.parametrize("kind", ["byte_level", "llama", "gemma", "python_bytes"])
+@pytest.mark.parametrize("kind", ["byte_level", "llama", "gemma", "bytes"])
 def test_any_bytes_are_a_text(kind: str) -> None:
     tokenizer, draw = tokenizer_of(kind), random.Random(kind)
     for _ in range(TEXTS):
@@ -77,7 +76,7 @@ def test_the_space_after_a_prompt_is_kept() -> None:
 
 
 def test_a_space_between_tokens_is_no_part_of_the_text() -> None:
-    tokenizer = tokenizer_of("no_decoder")
+    tokenizer = tokenizer_of("word_level")
     the = tokenizer.convert_tokens_to_ids("the")
     assert written(tokenizer, [the, the], [the]) == "the the"
 

@@ -4,7 +4,7 @@ import copy
 from typing import Any, Self
 
 import pytest
-from tiny.tokenizer_kinds import TOKENIZERS, tokenizer_of
+from tiny.tokenizer_kinds import KINDS, tokenizer_of
 
 import outrider
 from outrider import (
@@ -136,7 +136,7 @@ def test_texts_written_together_survive_a_fault() -> None:
     assert [len(generation.tokens) for generation in kept] == [3, 3]
 
 
-@pytest.mark.parametrize("kind", sorted(TOKENIZERS))
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("drafter", ["none", "bigram"])
 def test_the_text_is_one_decode_for_every_tokenizer_and_draft(kind: str, drafter: str) -> None:
     tokenizer = tokenizer_of(kind)

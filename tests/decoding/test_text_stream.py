@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tiny.tokenizer_kinds import TOKENIZERS, tokenizer_of
+from tiny.tokenizer_kinds import KINDS, tokenizer_of
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError
@@ -115,7 +115,7 @@ def test_a_stop_of_a_space_and_a_word_is_found_after_the_prompt() -> None:
     assert push_all(stream, [the, a]) == 1
 
 
-@pytest.mark.parametrize("kind", sorted(TOKENIZERS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_tokenizer_has_stops_and_an_end(kind: str) -> None:
     tokenizer = tokenizer_of(kind)
     token = tokenizer.convert_tokens_to_ids("s")

@@ -26,7 +26,7 @@ def test_a_short_campaign_finds_nothing_raw(kind: str) -> None:
 
 def test_every_kind_has_a_strategy_and_a_runner() -> None:
     assert RUNNERS.keys() == COUNTS.keys()
-    assert len(entries()) > 200 and len(KINDS) == 7
+    assert len(entries()) > 200 and len(KINDS) == 9
 
 
 @pytest.mark.parametrize(
