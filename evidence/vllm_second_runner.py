@@ -8,29 +8,22 @@ vLLM's kernels; for that, vLLM is told that there is one.
 
 import argparse
 import os
+import sys
+from pathlib import Path
 from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 import triton.backends  # type: ignore[import-not-found]
+from tiny.second_runner import GAMMA, Drawing, called, speculator
 
-from outrider import Context, Drafter, Pen
-from outrider.extras.serving.second_runner import OutriderSpeculator
-
-SIZE, GAMMA, LAST = 8, 3, 2
+SIZE, LAST = 8, 2
 HEATS = (1.0, 0.6)
 DRAWS = torch.Generator().manual_seed(7)
 TARGET, DRAFTER = (torch.randn(SIZE, SIZE, generator=DRAWS, dtype=torch.float64) for _ in range(2))
-
-
-class Drawing(Drafter):
-    """Draws from a table, by the token before."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        last = context.tokens[-1]
-        while pen.open:
-            last = pen.draw(DRAFTER[last])
 
 
 def main() -> None:
@@ -47,17 +40,18 @@ def main() -> None:
 
     for heat in HEATS:
         for reported in (True, False):
-            speculator = _speculator(rows)
+            texts = {row: (row % SIZE, LAST) for row in range(rows)}
+            drafting = speculator(lambda: Drawing(DRAFTER), texts, SIZE, slots=rows)
             temperature, seeds = torch.full((rows,), heat), torch.arange(rows) + 1000
-            drafts = _drafts(speculator, temperature, seeds)
+            drafts = called(drafting, range(rows), temperature, seeds)
             before = torch.cat([torch.full((rows, 1), LAST), drafts], 1).flatten()
-            wrong = torch.zeros_like(speculator.draft_logits)  # a negative control: q is uniform
+            wrong = torch.zeros_like(drafting.draft_logits)  # a negative control: q is uniform
             logits = (TARGET[before] / heat).float()
             ends = torch.arange(rows + 1, dtype=torch.int32) * (GAMMA + 1)
             places = torch.arange(GAMMA + 1, dtype=torch.int32).repeat(rows)
             sampled, counts = sampler.rejection_sample(
                 logits,
-                speculator.draft_logits if reported else wrong,
+                drafting.draft_logits if reported else wrong,
                 before,
                 ends,
                 places + 1,
@@ -70,34 +64,6 @@ def main() -> None:
             )
             name = "Outrider's q" if reported else "uniform q, which is wrong"
             _report(f"temperature {heat}, {name}", sampled, counts, heat)
-
-
-def _speculator(rows: int) -> OutriderSpeculator:
-    ids = torch.zeros(rows, 16, dtype=torch.int32)
-    ids[:, 0], ids[:, 1] = torch.arange(rows) % SIZE, LAST
-    states = SimpleNamespace(
-        all_token_ids=SimpleNamespace(gpu=ids),
-        total_len=SimpleNamespace(gpu=torch.full((rows,), 2, dtype=torch.int32)),
-    )
-    config = SimpleNamespace(
-        model_config=SimpleNamespace(
-            max_model_len=16, get_vocab_size=lambda: SIZE, skip_tokenizer_init=True
-        ),
-        scheduler_config=SimpleNamespace(max_num_seqs=rows),
-        speculative_config=SimpleNamespace(num_speculative_tokens=GAMMA),
-    )
-    return OutriderSpeculator(config, torch.device("cpu"), states, Drawing)
-
-
-def _drafts(
-    speculator: OutriderSpeculator, temperature: torch.Tensor, seeds: torch.Tensor
-) -> torch.Tensor:
-    rows = len(seeds)
-    batch = SimpleNamespace(num_reqs=rows, idx_mapping=torch.arange(rows))
-    ones, last = torch.ones(rows, dtype=torch.int32), torch.full((rows, 1), LAST)
-    return speculator.propose(
-        batch, None, {}, None, None, ones, 0 * ones, last, 0 * ones[None], temperature, seeds
-    )
 
 
 def _report(name: str, sampled: torch.Tensor, counts: torch.Tensor, heat: float) -> None:

@@ -1,27 +1,22 @@
 """The speculator as vLLM's second runner calls it: tokens, distributions, seeds, other methods."""
 
 import sys
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
+from tiny import second_runner
+from tiny.second_runner import GAMMA, Drawing
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.serving.second_runner import CHOSEN, LEAST, OutriderSpeculator, register
 
-SIZE, LONGEST, GAMMA = 6, 16, 3
+SIZE = 6
 TABLE = torch.linspace(-1, 1, SIZE * SIZE, dtype=torch.float64).reshape(SIZE, SIZE).roll(7)
-
-
-class Drawing(Drafter):
-    """Draws from a table, by the token before."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        last = context.tokens[-1]
-        while pen.open:
-            last = pen.draw(TABLE[last])
+DRAWING = partial(Drawing, TABLE)
 
 
 class Failing(Drafter):
@@ -30,45 +25,19 @@ class Failing(Drafter):
 
 
 def speculator(make: Any, texts: dict[int, list[int]]) -> OutriderSpeculator:
-    """Returns one for requests in these slots."""
-    ids, lengths = torch.zeros(8, LONGEST, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
-    for slot, text in texts.items():
-        ids[slot, : len(text)] = torch.tensor(text)
-        lengths[slot] = len(text)
-    states = SimpleNamespace(
-        all_token_ids=SimpleNamespace(gpu=ids), total_len=SimpleNamespace(gpu=lengths)
-    )
-    model = SimpleNamespace(
-        max_model_len=LONGEST, get_vocab_size=lambda: SIZE, skip_tokenizer_init=True
-    )
-    config = SimpleNamespace(
-        model_config=model,
-        scheduler_config=SimpleNamespace(max_num_seqs=8),
-        speculative_config=SimpleNamespace(num_speculative_tokens=GAMMA),
-    )
-    return OutriderSpeculator(config, torch.device("cpu"), states, make, "0.32.0")
+    return second_runner.speculator(make, texts, SIZE, version="0.32.0")
 
 
 def call(
     served: OutriderSpeculator, slots: list[int], heats: dict[int, float], **more: Any
 ) -> torch.Tensor:
-    temperature = torch.zeros(8)
-    for slot, heat in heats.items():
-        temperature[slot] = heat
-    states = served._states
-    lengths, ids = states.total_len.gpu, states.all_token_ids.gpu
-    last = ids.gather(1, (lengths.long() - 1).clamp(min=0)[:, None]).long()
-    batch = SimpleNamespace(num_reqs=len(slots), idx_mapping=torch.tensor(slots))
-    sampled = torch.tensor(more.pop("sampled", [1] * len(slots)))
+    temperature = torch.tensor([heats.get(slot, 0.0) for slot in range(8)])
     seeds = torch.arange(8) + more.pop("seed", 0)
-    nothing = torch.zeros(1, 8)
-    return served.propose(
-        batch, None, {}, None, None, sampled, 0 * sampled, last, nothing, temperature, seeds, **more
-    )
+    return second_runner.called(served, slots, temperature, seeds, **more)
 
 
 def test_vllm_gets_the_distribution_of_each_drawn_token() -> None:
-    served = speculator(Drawing, {5: [1, 2], 2: [3]})
+    served = speculator(DRAWING, {5: [1, 2], 2: [3]})
     (drafts, _) = call(served, [5, 2], {5: 0.5, 2: 1.0}).tolist()
     before = 2
     for token, logits in zip(drafts, served.draft_logits[5], strict=True):
@@ -78,7 +47,7 @@ def test_vllm_gets_the_distribution_of_each_drawn_token() -> None:
 
 
 def test_drafts_repeat_with_their_seed_and_differ_without() -> None:
-    served = speculator(Drawing, {slot: [1, 2] for slot in range(8)})
+    served = speculator(DRAWING, {slot: [1, 2] for slot in range(8)})
     heats = dict.fromkeys(range(8), 1.0)
     first = call(served, list(range(8)), heats).clone()
     assert torch.equal(first, call(served, list(range(8)), heats))
@@ -95,7 +64,7 @@ def test_a_written_token_is_a_point_mass_and_a_short_draft_ends_in_the_last_toke
 
 
 def test_greedy_requests_get_the_likeliest_tokens() -> None:
-    served = speculator(Drawing, {0: [1, 2]})
+    served = speculator(DRAWING, {0: [1, 2]})
     best, last = [], 2
     for _ in range(GAMMA):
         last = int(TABLE[last].argmax())

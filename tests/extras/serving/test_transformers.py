@@ -15,15 +15,11 @@ from transformers import (
     EosTokenCriteria,
     GenerationConfig,
     LlamaForCausalLM,
-    LogitsProcessorList,
-    NoRepeatNGramLogitsProcessor,
     PreTrainedTokenizerFast,
     RepetitionPenaltyLogitsProcessor,
     StoppingCriteria,
     StoppingCriteriaList,
     StopStringCriteria,
-    T5Config,
-    T5ForConditionalGeneration,
     TextIteratorStreamer,
     pipeline,
 )
@@ -388,46 +384,26 @@ def test_one_streamer_for_several_rows_is_refused(llama: Any) -> None:
         Speculation().generate(model, **two, max_new_tokens=4, streamer=Streamer())
 
 
-def test_an_encoder_decoder_is_refused() -> None:
-    config = T5Config(
-        vocab_size=8, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0
-    )
-    model = T5ForConditionalGeneration(config).eval()
+def test_an_encoder_decoder_is_refused(t5: Any) -> None:
     with pytest.raises(ConfigError, match=r"^model T5For.*: expected a decoder-only one"):
-        model.generate(torch.tensor([[3, 4]]), max_new_tokens=4, custom_generate=Speculation())
-
-
-def test_own_processors_are_honoured(llama: Any) -> None:
-    model, fast = llama(), Speculation("bigram", gamma=4)
-    own = LogitsProcessorList([NoRepeatNGramLogitsProcessor(1)])
-    options = {"max_new_tokens": 15, "logits_processor": own, "do_sample": False}
-    expected = model.generate(**rows([3, 4]), **options)
-    assert torch.equal(model.generate(**rows([3, 4]), **options, custom_generate=fast), expected)
+        t5().generate(torch.tensor([[3, 4]]), max_new_tokens=4, custom_generate=Speculation())
 
 
 def test_threads_share_one(llama: Any) -> None:
-    model = llama()
-    shared = Speculation(SmallLM(layers=2), gamma=3)
-    right = {prompt: run(model, prompt) for prompt in THREADS}
-    texts: dict[tuple[int, ...], Any] = {}
+    model, fast = llama(), Speculation(SmallLM(layers=2), gamma=3)
+    texts: dict[int, Any] = {}
 
-    def call(prompt: tuple[int, ...]) -> None:
+    def text(number: int, **options: Any) -> Any:
+        options |= {"do_sample": False, "max_new_tokens": 24}
+        return model.generate(**rows(PROMPTS[number]), **options)[0].tolist()
+
+    def call(number: int) -> None:
         for _ in range(4):
-            texts[prompt] = run(model, prompt, custom_generate=shared)
+            texts[number] = text(number, custom_generate=fast)
 
-    threads = [threading.Thread(target=call, args=(prompt,)) for prompt in THREADS]
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(len(PROMPTS))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert texts == right
-
-
-THREADS = ((5, 6, 7, 5, 6), (2,), (20, 21, 22, 23))
-
-
-def run(model: Any, prompt: tuple[int, ...], **options: Any) -> list[int]:
-    ids = torch.tensor([prompt])
-    settings = {"do_sample": False, "max_new_tokens": 24, "attention_mask": torch.ones_like(ids)}
-    row: list[int] = model.generate(ids, **settings, **options)[0].tolist()
-    return row
+    assert texts == {number: text(number) for number in texts} and len(texts) == len(PROMPTS)

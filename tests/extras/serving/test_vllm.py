@@ -2,11 +2,12 @@
 
 import json
 import logging
-from types import SimpleNamespace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from tiny.second_runner import vllm_config
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.eagle import Eagle
@@ -21,13 +22,8 @@ from outrider.extras.serving.vllm import VARIABLE, OutriderProposer, check_versi
 LONGEST = 32
 
 
-def config(gamma: int = 3) -> Any:
-    model = SimpleNamespace(
-        max_model_len=LONGEST, get_vocab_size=lambda: 50, skip_tokenizer_init=True
-    )
-    return SimpleNamespace(
-        speculative_config=SimpleNamespace(num_speculative_tokens=gamma), model_config=model
-    )
+def config(gamma: int = 3, vocab_size: int = 50) -> Any:
+    return vllm_config(gamma, LONGEST, vocab_size)
 
 
 def proposer(make: Any, gamma: int = 3) -> OutriderProposer:
@@ -91,13 +87,6 @@ def test_requests_with_equal_texts_do_not_share_a_drafter(made: list[Counting]) 
     assert [drafter.seen[-1] for drafter in made] == [[1, 2, 9], [1, 2, 8]]
 
 
-def test_texts_of_one_length_are_told_apart_to_the_first_id(made: list[Counting]) -> None:
-    served = proposer(Counting)
-    call(served, [[1, 7, 7], [2, 7, 7]])
-    call(served, [[2, 7, 7, 7], [1, 7, 7, 7]])
-    assert [drafter.seen[-1] for drafter in made] == [[1, 7, 7, 7], [2, 7, 7, 7]]
-
-
 def test_a_request_may_pause_and_its_drafter_serves_another_in_the_end(
     made: list[Counting],
 ) -> None:
@@ -121,15 +110,8 @@ def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPa
     loaded: list[Any] = []
     load = NGramTable.load
     monkeypatch.setattr(NGramTable, "load", lambda path: loaded.append(path) or load(path))
-    model = config().model_config
-    served = OutriderProposer(
-        SimpleNamespace(
-            speculative_config=SimpleNamespace(num_speculative_tokens=2),
-            model_config=SimpleNamespace(**{**vars(model), "get_vocab_size": lambda: 49152}),
-        ),
-        lambda: bigram(counts="smollm2"),
-        version="0.32.0",
-    )
+    made = partial(bigram, counts="smollm2")
+    served = OutriderProposer(config(2, vocab_size=49152), made, version="0.32.0")
     for first in range(4):
         call(served, [[first, 28]])
         for _ in range(PATIENCE):
