@@ -223,9 +223,3 @@ def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
     batch.own[:] = False
     assert learned.loss(batch).item() == 0
-
-
-@pytest.mark.parametrize(("name", "value"), [("block", 1), ("decoders", 0), ("anchors", 0.5)])
-def test_bad_options(name: str, value: Any, target: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"recipe\.options\.{name}={value}: expected a whole"):
-        make_learner("dflash", target, Vocabulary(31), 0, OPTIONS | {name: value})

@@ -70,10 +70,6 @@ def test_a_share_of_the_positions(target: Any, examples: Any) -> None:
     assert abs(sampled.mean() - whole) < 4 * sampled.std() / 60**0.5
 
 
-def test_bad_options(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"divergence='kl': expected one of"):
-        make_learner("small_lm", target, Vocabulary(31), 0, {"divergence": "kl"})
-    with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none with recipe\.opt"):
-        make_learner("small_lm", target, Vocabulary(31, torch.arange(4)), 0, {"model": "a/b"})
+def test_a_student_has_fewer_layers_than_its_target(target: Any) -> None:
     with pytest.raises(ConfigError, match="fewer than the target's 5 layers"):
         make_learner("small_lm", target, Vocabulary(31), 0, {"layers": 5})

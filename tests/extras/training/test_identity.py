@@ -129,58 +129,6 @@ def test_a_training_that_broke_off_says_how_to_go_on(
     assert curves[0] == curves[1]
 
 
-@pytest.fixture
-def progress(tmp_path: Path) -> Any:
-    """Makes the progress of a network in the test's folder."""
-    from outrider.extras.training.progress import TrainingProgress
-    from outrider.extras.training.schedule import Schedule
-
-    def make() -> Any:
-        network = torch.nn.Linear(2, 2)
-        optimizer = torch.optim.Adam(network.parameters())
-        return TrainingProgress(network, optimizer, Schedule(), 4, tmp_path)
-
-    return make
-
-
-def test_a_checkpoint_that_can_not_be_written_leaves_the_one_before(
-    progress: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first = progress()
-    first.step, first.losses = 1, [1.0]
-    first.record({"held_out": 1.0})
-    content = (tmp_path / CHECKPOINT).read_bytes()
-
-    def full(*_: Any) -> None:
-        raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
-
-    first.step, first.losses = 2, [1.0]
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "save", full)
-        with pytest.raises(OSError, match="the disk may be full") as caught:
-            first.record({"held_out": 0.5})
-    assert caught.value.filename == str(tmp_path / CHECKPOINT)
-    assert (tmp_path / CHECKPOINT).read_bytes() == content
-    assert progress().step == 1
-
-
-@pytest.mark.parametrize("damage", ["cut", "text", "other"])
-def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage: str) -> None:
-    first = progress()
-    first.losses = [1.0]
-    first.record({"held_out": 1.0})
-    path = tmp_path / CHECKPOINT
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-200])
-    elif damage == "text":
-        path.write_text("no checkpoint")
-    else:
-        torch.save({"facts": {}}, path)
-    with pytest.raises(ConfigError, match=r"checkpoint\.pt: (damaged|expected a ch)") as caught:
-        progress()
-    assert "\n" not in str(caught.value)
-
-
 def test_the_first_change_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^a\.b=None: expected 2, as in x; another folder"):
         check_same(Path("x"), {"a": {"b": 2}}, {"a": {}})

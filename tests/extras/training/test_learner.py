@@ -126,9 +126,33 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
     assert losses[True] != losses[False]
 
 
-def test_an_adapter_stands_behind_some_layers(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"recipe\.options\.layers=9: expected a whole number fr"):
-        make_learner("early_exit", target, Vocabulary(31), 0, {"layers": 9})
+@pytest.mark.parametrize(
+    ("family", "options", "line"),
+    [
+        ("dflash", {"block": 1}, "block=1: expected a whole"),
+        ("dflash", {"decoders": 0}, "decoders=0: expected a whole"),
+        ("dflash", {"anchors": 0.5}, r"anchors=0\.5: expected a whole"),
+        ("peagle", {"depth": 0}, "depth=0: expected a"),
+        ("peagle", {"decoders": 0}, "decoders=0: expected a"),
+        ("peagle", {"retain": 1.5}, r"retain=1\.5: expected a"),
+        ("pard", {"depth": 0}, "depth=0: expected a whole number of at least 1"),
+        ("pard", {"retain": 0}, r"retain=0: expected a number in \(0, 1\]"),
+        ("pard", {"divergence": "kl"}, "divergence='kl': expected one of"),
+        ("small_lm", {"divergence": "kl"}, "divergence='kl': expected one of"),
+        ("early_exit", {"layers": 9}, "layers=9: expected a whole number fr"),
+    ],
+)
+def test_bad_options(family: str, options: dict[str, Any], line: str, target: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"recipe\.options\.{line}"):
+        make_learner(family, target, Vocabulary(31), 0, options)
+
+
+@pytest.mark.parametrize(("family", "options"), [("pard", {}), ("small_lm", {"model": "a/b"})])
+def test_models_of_other_targets_know_all_tokens(
+    family: str, options: dict[str, Any], target: Any
+) -> None:
+    with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none"):
+        make_learner(family, target, Vocabulary(31, torch.arange(9)), 0, options)
 
 
 def test_blockwise_heads(target: Any, tmp_path: Path) -> None:

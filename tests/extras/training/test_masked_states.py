@@ -8,7 +8,7 @@ import torch
 from tiny.drafters import bound
 from tiny.learners import make_learner
 
-from outrider import ConfigError, Context, Sampling, Tokens
+from outrider import Context, Sampling, Tokens
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import masked_states
 from outrider.extras.training.losses import forward_kl
@@ -62,9 +62,3 @@ def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None
     batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float32)
     batch.own[:] = False
     assert learned.loss(batch).item() == 0
-
-
-@pytest.mark.parametrize(("name", "value"), [("depth", 0), ("decoders", 0), ("retain", 1.5)])
-def test_bad_options(name: str, value: Any, target: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"recipe\.options\.{name}={value}: expected a"):
-        make_learner("peagle", target, Vocabulary(31), 0, OPTIONS | {name: value})

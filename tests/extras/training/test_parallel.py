@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from tiny.drafters import bound
 from tiny.learners import make_learner
 
-from outrider import ConfigError
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.masked_text import MaskedText
@@ -54,21 +52,3 @@ def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path, console: Any
     before = learned.loss(batch).item()
     train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
     assert learned.loss(batch).item() < before / 2, before
-
-
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ({"depth": 0}, r"recipe\.options\.depth=0: expected a whole number of at least 1"),
-        ({"retain": 0}, r"recipe\.options\.retain=0: expected a number in \(0, 1\]"),
-        ({"divergence": "kl"}, r"recipe\.options\.divergence='kl': expected one of"),
-    ],
-)
-def test_bad_options(options: dict[str, Any], line: str, target: Any) -> None:
-    with pytest.raises(ConfigError, match=line):
-        make_learner("pard", target, Vocabulary(31), 0, options)
-
-
-def test_the_adapter_knows_all_tokens(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"recipe\.vocabulary: expected none"):
-        make_learner("pard", target, Vocabulary(31, torch.arange(9)), 0, {})

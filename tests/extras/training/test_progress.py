@@ -1,26 +1,75 @@
-"""A checkpoint continues on a machine without the device that wrote it."""
+"""A checkpoint is whole, and continues on a machine without the device that wrote it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from outrider.extras.training.progress import TrainingProgress
+from outrider import ConfigError
+from outrider.extras.training.progress import CHECKPOINT, TrainingProgress
 from outrider.extras.training.schedule import Schedule
 
 
+@pytest.fixture
+def progress(tmp_path: Path) -> Any:
+    """Makes the progress of a network in the test's folder."""
+
+    def make(network: nn.Module | None = None) -> TrainingProgress:
+        network = network or nn.Linear(2, 2)
+        optimizer = torch.optim.Adam(network.parameters())
+        return TrainingProgress(network, optimizer, Schedule(), 4, tmp_path)
+
+    return make
+
+
 def test_a_checkpoint_of_a_gpu_is_read_without_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    progress: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = nn.Linear(2, 2)
-    optimizer = torch.optim.AdamW(network.parameters())
-    progress = TrainingProgress(network, optimizer, Schedule(), 4, tmp_path)
-    progress.step, progress.losses = 3, [1.0]
+    network, again = nn.Linear(2, 2), nn.Linear(2, 2)
+    first = progress(network)
+    first.step, first.losses = 3, [1.0]
     monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
-    progress.record({"held_out": 1.0})
+    first.record({"held_out": 1.0})
     monkeypatch.undo()
-    again = nn.Linear(2, 2)
-    optimizer = torch.optim.AdamW(again.parameters())
-    assert TrainingProgress(again, optimizer, Schedule(), 4, tmp_path).step == 3
+    assert progress(again).step == 3
     assert torch.equal(again.weight, network.weight)
+
+
+def test_a_checkpoint_that_can_not_be_written_leaves_the_one_before(
+    progress: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = progress()
+    first.step, first.losses = 1, [1.0]
+    first.record({"held_out": 1.0})
+    content = (tmp_path / CHECKPOINT).read_bytes()
+
+    def full(*_: Any) -> None:
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+
+    first.step, first.losses = 2, [1.0]
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", full)
+        with pytest.raises(OSError, match="the disk may be full") as caught:
+            first.record({"held_out": 0.5})
+    assert caught.value.filename == str(tmp_path / CHECKPOINT)
+    assert (tmp_path / CHECKPOINT).read_bytes() == content
+    assert progress().step == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "text", "other"])
+def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage: str) -> None:
+    first = progress()
+    first.losses = [1.0]
+    first.record({"held_out": 1.0})
+    path = tmp_path / CHECKPOINT
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-200])
+    elif damage == "text":
+        path.write_text("no checkpoint")
+    else:
+        torch.save({"facts": {}}, path)
+    with pytest.raises(ConfigError, match=r"checkpoint\.pt: (damaged|expected a ch)") as caught:
+        progress()
+    assert "\n" not in str(caught.value)
