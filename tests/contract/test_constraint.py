@@ -1,20 +1,19 @@
 """A constraint changes the logits at each position of a draft, given the text before it."""
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from tiny.drafters import tokens_of
+from tiny.exact import assert_follows
 from torch import Tensor
 
 from outrider import Constraint, PluginError, Sampling, TargetError, decode, decode_together
 from outrider.contract.constraint import AllOf, Guide, changed
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.enumerated import EnumeratedChance
 from outrider.verifiers.multi_step import MultiStep
 from outrider.verifiers.token import Token
 
@@ -58,19 +57,14 @@ def written(
     ("drafter", "rule", "budget"), [(Random(), Token(), 2), (Random(tree="iid:2"), MultiStep(), 2)]
 )
 def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int) -> None:
-    probs = Counter[tuple[int, ...]]()
-    for probability, text in EnumeratedChance.outcomes(
-        lambda chance: written(
-            Shy(), chance, drafter, rule, gamma=2, budget=budget, max_new_tokens=3
-        )
-    ):
-        probs[text] += probability  # type: ignore[assignment]
-    for text in product(range(3), repeat=3):
-        expected = 1.0
-        for position, token in enumerate(text):
-            before = [*PROMPT, *text[:position]]
-            expected *= float(Shy().logits(before, TARGET.logits(before)).softmax(-1)[token])
-        assert probs[text] == pytest.approx(expected, abs=1e-12)
+    def play(chance: Any) -> tuple[int, ...]:
+        return written(Shy(), chance, drafter, rule, gamma=2, budget=budget, max_new_tokens=3)
+
+    def logits(text: tuple[int, ...]) -> torch.Tensor:
+        before = [*PROMPT, *text]
+        return Shy().logits(before, TARGET.logits(before))
+
+    assert_follows(play, logits, 3)
 
 
 def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:

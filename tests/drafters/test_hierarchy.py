@@ -24,7 +24,7 @@ from outrider.testing.drafters import (
     check_draws_only_from_chance,
     check_stays_within_gamma,
 )
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
 
 SAMPLED = Sampling(temperature=1.0)
@@ -62,12 +62,7 @@ def test_the_draft_has_the_distribution_of_the_small_model_whoever_guesses(
         assert all(distribution is not None for distribution in draft.probs)
         return draft.tokens
 
-    probs = []
-    for part in (drafter, alone):
-        distribution: dict[tuple[int, ...], float] = {}
-        for p, tokens in EnumeratedChance.outcomes(partial(play, part)):
-            distribution[tokens] = distribution.get(tokens, 0.0) + p
-        probs.append(distribution)
+    probs = [distribution_of(partial(play, part)) for part in (drafter, alone)]
     assert probs[0] == pytest.approx(probs[1], abs=1e-9)
 
 

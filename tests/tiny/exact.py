@@ -1,6 +1,17 @@
 """The texts of decoding have the target's distribution."""
 
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from torch import Tensor
+
+from outrider import Chance, Sampling
 from outrider.testing import Setup, loop_distribution, output_distribution, target_distribution
+from outrider.testing.exact import Text, assert_equal, distribution_of, text_distribution
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
 
 
 def assert_exact(setup: Setup, length: int) -> None:
@@ -9,5 +20,19 @@ def assert_exact(setup: Setup, length: int) -> None:
     exact = target_distribution(setup.target, setup.prompt, length, setup.sampling, rule)
     whole_round = length == setup.gamma + 1
     probs = output_distribution(setup) if whole_round else loop_distribution(setup, length)
-    assert probs.keys() <= exact.keys()
-    assert max(abs(probs.get(text, 0.0) - p) for text, p in exact.items()) < 1e-12
+    assert_equal(probs, exact)
+
+
+def assert_follows(
+    play: Callable[[Chance], Text],
+    logits: Callable[[Text], Tensor],
+    length: int,
+    sampling: Sampling = SAMPLED,
+) -> None:
+    """Asserts that the texts of `play` have the distribution of some logits, over every branch.
+
+    logits: returns those after a text.
+    """
+    conditionals: Any = SimpleNamespace(after=logits)
+    exact = text_distribution(conditionals, length, sampling, Token())
+    assert_equal(distribution_of(play), exact)

@@ -16,7 +16,7 @@ from outrider.decoding.decode import decode_together
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
 from outrider.verifiers.sample_match import SampleMatch
@@ -144,9 +144,7 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
         pen.branch(logits, 2)
         return pen.sheet.finish().tokens
 
-    output: dict[tuple[int, ...], float] = {}
-    for probability, tokens in EnumeratedChance.outcomes(play):
-        output[tokens] = output.get(tokens, 0.0) + probability
+    output = distribution_of(play)
     for x, y in itertools.permutations(range(3), 2):
         p = [0.5, 0.3, 0.2]
         assert output[x, y] == pytest.approx(p[x] * p[y] / (1 - p[x]), abs=1e-12)

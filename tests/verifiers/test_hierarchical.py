@@ -1,7 +1,6 @@
 """Hierarchical speculative decoding: enumeration shows that it is block verification."""
 
 import math
-from collections import defaultdict
 from typing import final
 
 import pytest
@@ -13,7 +12,7 @@ from outrider import Draft, Sampling, Scores, Verdict, Verifier
 from outrider.contract.chance import Chance
 from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 from outrider.testing.table_drafters import ChainDrafter
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
@@ -88,17 +87,14 @@ def test_hierarchical_is_block_verification_by_another_name() -> None:
     assert isinstance(make("verifier", "hierarchical"), Block)
 
 
-def verdicts(rule: Verifier, draft: Draft, scores: Scores) -> dict[tuple[int, int], float]:
+def verdicts(rule: Verifier, draft: Draft, scores: Scores) -> dict[tuple[int, ...], float]:
     """Returns the exact probability of each (accepted length, next token)."""
-    output: dict[tuple[int, int], float] = defaultdict(float)
 
     def play(chance: Chance) -> tuple[int, int]:
         verdict = rule.verify(draft, scores, chance)
         return len(verdict.accepted), verdict.next_token
 
-    for probability, verdict in EnumeratedChance.outcomes(play):
-        output[verdict] += probability
-    return output
+    return distribution_of(play)
 
 
 @pytest.mark.parametrize("kind", ["drawn", "written", "mixed", "exact", "disjoint"])

@@ -5,7 +5,7 @@ import torch
 
 from outrider import Chance, Draft, Sampling, Scores
 from outrider.contract.draft import KINDS
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 from outrider.verifiers.sample_match import SampleMatch
 
 P = torch.tensor([0.1, 0.6, 0.3], dtype=torch.float64)
@@ -18,9 +18,7 @@ def test_a_token_is_accepted_with_probability_p() -> None:
     def play(chance: Chance) -> tuple[int, ...]:
         return SampleMatch().verify(tree, scores, chance).accepted
 
-    probs: dict[tuple[int, ...], float] = {}
-    for p, accepted in EnumeratedChance.outcomes(play):
-        probs[accepted] = probs.get(accepted, 0) + p
+    probs = distribution_of(play)
     assert probs[()] == pytest.approx(0.1)
     assert probs[(1,)] == pytest.approx(0.3)
     assert probs[(0,)] == pytest.approx(0.6 * 0.4)

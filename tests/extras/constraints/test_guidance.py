@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -19,7 +18,7 @@ from outrider.extras.serving.transformers import Speculation
 from outrider.plugins.config import build
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import tiny_targets
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 
 SPELLED = {1: "a", 2: "b", 3: "ab"}
 PATTERN = "a(b|ab)*b?a?"
@@ -89,10 +88,7 @@ def test_the_distribution_is_that_of_masked_sampling(
         )
         return tuple(text.tokens)
 
-    probs = Counter[tuple[int, ...]]()
-    for probability, text in EnumeratedChance.outcomes(written):
-        probs[text] += probability  # type: ignore[assignment]
-    assert dict(probs) == pytest.approx(dict(texts_of(spelling)), abs=1e-12)
+    assert dict(distribution_of(written)) == pytest.approx(dict(texts_of(spelling)), abs=1e-12)
 
 
 def test_drafts_that_keep_to_the_grammar_are_accepted_more_often(spelling: TabularTarget) -> None:

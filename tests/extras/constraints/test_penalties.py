@@ -1,13 +1,12 @@
 """Penalties: the penalised distribution exactly, and the texts of transformers."""
 
 import re
-from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from tiny.exact import assert_follows
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
@@ -16,7 +15,6 @@ from outrider import AllOf, ConfigError, Constraint, Penalties, Sampling
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.enumerated import EnumeratedChance
 
 TABLE = TabularTarget(3, order=1, seed=2)
 PROMPT = [0, 1]
@@ -60,16 +58,11 @@ def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: 
         )
         return tuple(text.tokens)
 
-    probs = Counter[tuple[int, ...]]()
-    for probability, text in EnumeratedChance.outcomes(written):
-        probs[text] += probability  # type: ignore[assignment]
-    for text in product(range(3), repeat=3):
-        expected = 1.0
-        for position, token in enumerate(text):
-            before = [*PROMPT, *text[:position]]
-            logits = torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
-            expected *= float(logits.softmax(-1)[token])
-        assert probs[text] == pytest.approx(expected, abs=1e-12)
+    def logits(text: tuple[int, ...]) -> torch.Tensor:
+        before = [*PROMPT, *text]
+        return torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
+
+    assert_follows(written, logits, 3)
 
 
 def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:

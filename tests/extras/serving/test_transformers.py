@@ -1,15 +1,14 @@
 """Inside transformers' `generate`: its own texts and distributions, whatever the drafter."""
 
 import threading
-from collections import Counter
 from dataclasses import replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import pytest
 import tokenizers
 import torch
+from tiny.exact import assert_follows
 from transformers import (
     DynamicCache,
     EosTokenCriteria,
@@ -33,7 +32,6 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.transformers import Speculation, attach
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.enumerated import EnumeratedChance
 
 CACHE = cache_argument(LlamaForCausalLM.forward)
 PROMPTS = ([5, 6, 7, 5, 6], [2], [20, 21, 22, 23, 20, 21, 22])
@@ -152,18 +150,12 @@ def test_the_distribution_is_generates_own_to_the_last_bit(
         text = model.generate(**inputs, **options, top_k=0, max_new_tokens=3, custom_generate=fast)
         return tuple(text[0, 3:].tolist())
 
-    probs = Counter[tuple[int, ...]]()
-    for probability, text in EnumeratedChance.outcomes(play):
-        probs[text] += probability  # type: ignore[assignment]
-    penalty = RepetitionPenaltyLogitsProcessor(1.4)
-    for text in product(range(3), repeat=3):
-        expected = 1.0
-        for position, token in enumerate(text):
-            ids = torch.tensor([[0, 1, 0, *text[:position]]])
-            with torch.no_grad():
-                logits = penalty(ids, model(ids).logits[:, -1])
-            expected *= float(Sampling(0.8, top_p=0.95).probs(logits)[0, token])
-        assert probs[text] == pytest.approx(expected, abs=1e-12)
+    @torch.no_grad()
+    def logits(text: tuple[int, ...]) -> torch.Tensor:
+        ids = torch.tensor([[0, 1, 0, *text]])
+        return RepetitionPenaltyLogitsProcessor(1.4)(ids, model(ids).logits[:, -1])[0]
+
+    assert_follows(play, logits, 3, Sampling(0.8, top_p=0.95))
 
 
 def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> None:
