@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+from tiny import subject
 
 from outrider import Sampling, generate
 from outrider.drafters.small_lm import SmallLM
@@ -47,10 +47,7 @@ def test_a_drafter_of_each_kind_writes_the_targets_text(
     edits: Path, target: Any, questions: list[str]
 ) -> None:
     for prompt in questions:
-        ids = torch.tensor([target.encode(prompt)])
-        text = target.model.generate(
-            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=40
-        )[0, 1:].tolist()
+        text = subject.written(target.model, target.encode(prompt), max_new_tokens=40)
         for drafter in ("shallow_aggressive", "prompt_lookup", SmallLM(str(edits / "draft"))):
             assert generate(target, prompt, drafter, max_new_tokens=40).tokens == text
 

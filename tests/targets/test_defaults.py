@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.subject import written
 from transformers import GenerationConfig
 
 import outrider
@@ -40,19 +41,10 @@ def _model(llama: Any, settings: dict[str, Any]) -> Any:
     return model
 
 
-def _expected(model: Any, prompt: list[int]) -> list[int]:
-    """Returns the greedy text of `generate` under the model's generation config."""
-    ids = torch.tensor([prompt])
-    out = model.generate(
-        ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=LENGTH
-    )
-    return list(out[0, len(prompt) :].tolist())
-
-
 @pytest.mark.parametrize("settings", SETTINGS, ids="+".join)
 def test_greedy_texts_are_those_of_generate(llama: Any, words: Any, settings: Any) -> None:
     model = _model(llama, settings)
-    expected = [_expected(model, prompt) for prompt in PROMPTS]
+    expected = [written(model, prompt, max_new_tokens=LENGTH) for prompt in PROMPTS]
     target = TransformersTarget(model, words)
     for drafter in ("prompt_lookup", "random", "token_recycling", EarlyExit(layers=2)):
         rule = "candidates" if drafter == "token_recycling" else "token"
@@ -191,4 +183,4 @@ def test_commands_obey_or_ignore_the_folder(
         assert status == 0, complaint
         assert "repetition_penalty=1.8" in complaint
         texts[choice] = json.loads((out / "generation.json").read_text())["tokens"]
-    assert texts["apply"] == _expected(model, PROMPTS[1]) != texts["ignore"]
+    assert texts["apply"] == written(model, PROMPTS[1], max_new_tokens=LENGTH) != texts["ignore"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import tokens_of
+from tiny.subject import written
 from transformers import MistralConfig, MistralForCausalLM
 
 from outrider import ConfigError, Draft, Verdict, decode
@@ -109,12 +110,7 @@ def test_greedy_text_is_that_of_transformers(llama: Any, scripted: Any, gamma: i
     model = llama()
     target = TransformersTarget(model)
     prompt = [4, 5, 6, 4, 5]
-    text = model.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, 5, dtype=torch.long),
-        do_sample=False,
-        max_new_tokens=40,
-    )[0].tolist()
+    text = [*prompt, *written(model, prompt, max_new_tokens=40)]
     for drafter in (NoDraft(), Random(), scripted(text), scripted(text, wrong=12)):
         rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
         assert tokens_of(rounds) == text[len(prompt) :]

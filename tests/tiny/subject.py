@@ -88,9 +88,8 @@ def subject(entry: Entry, seeds: Iterable[int] = range(TRIES)) -> Subject:
 def written(model: Any, prompt: Sequence[int], **options: Any) -> list[int]:
     """Returns the text that `generate` writes after a prompt, without the prompt or start token."""
     ids = torch.tensor([list(prompt)])
-    settings = {"do_sample": False, "max_new_tokens": room(model, prompt)}
-    settings["attention_mask"] = torch.ones_like(ids)
-    rows = model.generate(ids, **settings, **options)
+    settings = {"max_new_tokens": room(model, prompt)} | options
+    rows = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **settings)
     text: list[int] = rows[0, 1 if model.config.is_encoder_decoder else len(prompt) :].tolist()
     return text
 

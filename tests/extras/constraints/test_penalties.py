@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.exact import assert_follows
+from tiny.subject import written
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
@@ -43,7 +44,7 @@ def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
     [(Random(), "token", 2), (Random(), "block", 2), (Random(tree="iid:2"), "multi_step", 2)],
 )
 def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: int) -> None:
-    def written(chance: Any) -> tuple[int, ...]:
+    def play(chance: Any) -> tuple[int, ...]:
         text = outrider.generate(
             TABLE,
             PROMPT,
@@ -62,7 +63,7 @@ def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: 
         before = [*PROMPT, *text]
         return torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
 
-    assert_follows(written, logits, 3)
+    assert_follows(play, logits, 3)
 
 
 def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:
@@ -76,15 +77,8 @@ def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:
         target, prompts, "prompt_lookup", constraints=[constraint, constraint], max_new_tokens=12
     )
     for prompt, text in zip(prompts, texts, strict=True):
-        expected = model.generate(
-            torch.tensor([prompt]),
-            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-            max_new_tokens=12,
-            do_sample=False,
-            repetition_penalty=1.3,
-            bad_words_ids=banned,
-        )
-        assert text.tokens == expected[0, len(prompt) :].tolist()
+        own = {"repetition_penalty": 1.3, "bad_words_ids": banned}
+        assert text.tokens == written(model, prompt, max_new_tokens=12, **own)
     assert texts[0].tokens != plain
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from tiny.drafters import tokens_of
+from tiny.subject import written
 
 from outrider import decode, decode_together
 from outrider.contract.chance import SampledChance
@@ -178,15 +179,7 @@ def test_past_the_window_every_mode_writes_the_text_of_transformers(
     """A chain, a tree, a batch, and texts without drafts."""
     prompts = [[2, 6, 7, 8, 9, 10, 6, 7, 8, 9, 5, 6], [2, 11, 12]]
     options: dict[str, Any] = {"max_new_tokens": 24}
-    texts = [
-        target.model.generate(
-            torch.tensor([prompt]),
-            attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-            do_sample=False,
-            **options,
-        )[0, len(prompt) :].tolist()
-        for prompt in prompts
-    ]
+    texts = [written(target.model, prompt, **options) for prompt in prompts]
     assert len(texts[0]) > WINDOW
     for drafter, rule in (
         (make("drafter", "prompt_lookup"), make("verifier", "token")),

@@ -1,8 +1,8 @@
 """The embedded target is the real model."""
 
 import pytest
-import torch
 from tiny.drafters import tokens_of
+from tiny.subject import written
 
 from outrider import decode
 from outrider.plugins.registry import make
@@ -13,12 +13,7 @@ def test_the_real_weights_write_the_text_of_transformers(request: pytest.Fixture
     assert target.vocab_size == 49152
     assert target.eos == {2}
     prompt = target.encode("Name three rivers.", chat=True)
-    text = target.model.generate(
-        torch.tensor([prompt]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
-        do_sample=False,
-        max_new_tokens=16,
-    )[0, len(prompt) :].tolist()
+    text = written(target.model, prompt, max_new_tokens=16)
     rounds = decode(
         target,
         make("drafter", "prompt_lookup"),
