@@ -8,20 +8,17 @@ from typing import Annotated, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import track
 from scipy.special import expit
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain
-from outrider.decoding.decode import decode
 from outrider.drafters.dflash import DFlash
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.extras.training.recipe import Job, Recipe
-from outrider.lab.measuring.texts import seeded
 
 FILE = "calibration.json"
 """What was measured, beside the weights."""
@@ -128,23 +125,11 @@ class CalibrationRecipe(Recipe):
 def outcomes(job: Job, drafter: DFlash) -> Outcomes:
     """Decodes the prompts, and returns the tokens that were tested."""
     rows: list[tuple[int, int, float, bool]] = []
-    for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console)):
-        text = job.target.encode_turns(prompt.turns[:1], chat=job.chat)
-        for round in decode(
-            job.target,
-            drafter,
-            job.verifier,
-            text,
-            gamma=job.gamma,
-            sampling=seeded(job.sampling, text),
-            max_new_tokens=job.max_new_tokens,
-            draft_timeout=job.draft_timeout,
-        ):
-            said = drafter.foreseen[: round.tested]
-            rows += [
-                (number % 2, place, logit, place < round.accepted)
-                for place, logit in enumerate(said)
-            ]
+    for number, round in job.decoded(drafter):
+        said = drafter.foreseen[: round.tested]
+        rows += [
+            (number % 2, place, logit, place < round.accepted) for place, logit in enumerate(said)
+        ]
     half, place, logit, accepted = np.array(rows, dtype=float).reshape(-1, 4).T
     return Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
 

@@ -7,22 +7,17 @@ from typing import Annotated, Any, final
 
 import torch
 from jaxtyping import Bool, Float
-from rich.progress import track
 from torch import Tensor
 
 from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
-from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.data.prompts import Prompt
-from outrider.decoding.decode import decode
 from outrider.extras.policies.classifier import FEATURES, features, foresee, save_weights
 from outrider.extras.policies.nodes import NodeValues, tested_nodes
 from outrider.extras.training.recipe import Job, Recipe
-from outrider.lab.measuring.texts import seeded
 
 HELD_OUT = 5
 """One in this many prompts is held out, to choose the best step."""
@@ -77,12 +72,14 @@ class ClassifierRecipe(Recipe):
             ConfigError: there are fewer than two prompts, or all tokens have the same outcome.
         """
         require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
-        drafter = job.drafter()
         learned, held_out = Recorder(), Recorder()
-        last = len(job.prompts)
-        for number, prompt in enumerate(track(job.prompts, "Decoding", console=job.console), 1):
-            is_held_out = number % HELD_OUT == 0 or number == last
-            _record(job, drafter, prompt, held_out if is_held_out else learned)
+
+        def recorder(number: int) -> Recorder:
+            is_held_out = (number + 1) % HELD_OUT == 0 or number + 1 == len(job.prompts)
+            return held_out if is_held_out else learned
+
+        for _ in job.decoded(job.drafter(), recorder):
+            pass  # what is recorded is all that is wanted
         x, y = _stacked(learned)
         held_x, held_y = _stacked(held_out)
         weights, loss = fit(
@@ -151,23 +148,6 @@ def fit(
 
 def _loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.binary_cross_entropy(foresee(weights, x), y.to(x.dtype))
-
-
-def _record(job: Job, drafter: Drafter, prompt: Prompt, recorder: Recorder) -> None:
-    """Decodes a prompt to its end with a recorder as the policy."""
-    tokens = job.target.encode_turns(prompt.turns[:1], chat=job.chat)
-    for _ in decode(
-        job.target,
-        drafter,
-        job.verifier,
-        tokens,
-        gamma=job.gamma,
-        sampling=seeded(job.sampling, tokens),
-        policy=recorder,
-        max_new_tokens=job.max_new_tokens,
-        draft_timeout=job.draft_timeout,
-    ):
-        pass
 
 
 def _stacked(recorder: Recorder) -> tuple[Tensor, Tensor]:

@@ -1,18 +1,23 @@
 """Trains a part with what `outrider train` hands to it, a job."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, final
 
 from rich.console import Console
+from rich.progress import track
 
 from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Fixed, Policy
+from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.data.prompts import Prompt
+from outrider.decoding.decode import decode
+from outrider.lab.measuring.texts import seeded
 
 Log = Callable[[Mapping[str, float], int], None]
 
@@ -51,6 +56,28 @@ class Job:
     out: Path
     console: Console
     log: Log
+
+    def decoded(
+        self, drafter: Drafter, policy: Callable[[int], Policy] = lambda _: Fixed()
+    ) -> Iterator[tuple[int, Round]]:
+        """Yields the rounds in which each prompt is answered, with the prompt's number, from 0.
+
+        policy: returns the one for a prompt.
+        """
+        for number, prompt in enumerate(track(self.prompts, "Decoding", console=self.console)):
+            text = self.target.encode_turns(prompt.turns[:1], chat=self.chat)
+            for round in decode(
+                self.target,
+                drafter,
+                self.verifier,
+                text,
+                gamma=self.gamma,
+                sampling=seeded(self.sampling, text),
+                policy=policy(number),
+                max_new_tokens=self.max_new_tokens,
+                draft_timeout=self.draft_timeout,
+            ):
+                yield number, round
 
 
 class Recipe(ABC):
