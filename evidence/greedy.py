@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from rich.progress import track
 
-from outrider import decode
+from outrider import Tokens, decode
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import installed, make
@@ -108,9 +108,7 @@ def compared(options: argparse.Namespace, store: Path) -> int:
             )
             text = [token for round in rounds for token in round.tokens]
             if text != reference:
-                position = next(
-                    i for i, (a, b) in enumerate(zip(text, reference, strict=False)) if a != b
-                )
+                position = Tokens(text).shared(Tokens(reference))
                 print(f"{name} on prompt {prompt.id}: differs at token {position}", file=sys.stderr)
                 different += 1
     print(f"{len(prompts)} prompts, {len(drafters)} drafters: {different} texts differ")

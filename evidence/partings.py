@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outrider import Target
+from outrider import Target, Tokens
 
 Texts = list[list[int]]
 
@@ -46,14 +46,6 @@ def last_place(value: float, dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps) * 2.0 ** floor(log2(abs(value) or 1.0))
 
 
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
-    """Returns the position of the first token in which two texts differ; None if none does."""
-    if list(one) == list(other):
-        return None
-    pairs = zip(one, other, strict=False)
-    return next(number for number, (a, b) in enumerate(pairs) if a != b)
-
-
 def parting(
     text: Sequence[int], other: Sequence[int], rows: Callable[[], tuple[Tensor, Tensor]]
 ) -> dict[str, Any] | None:
@@ -61,9 +53,9 @@ def parting(
 
     rows: returns the logits at every position of `other`, in its own precision and in float32.
     """
-    position = first_difference(text, other)
-    if position is None:
+    if list(text) == list(other):
         return None
+    position = Tokens([*text]).shared(Tokens([*other]))
     stored, exact = (logits[position] for logits in rows())
     tokens = [other[position], text[position]]
     size = max(abs(float(stored[token])) for token in tokens)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, final
 
+from outrider.contract.context import Tokens
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN
 from outrider.extras.bench.worker import Worker
 from outrider.lab.statistics.intervals import Interval, quotient, ratio
@@ -125,13 +126,6 @@ class Difference:
         }
 
 
-def first_difference(one: Sequence[int], other: Sequence[int]) -> int:
-    """Returns the first position at which two texts differ, or the length of the shorter one."""
-    shorter = min(len(one), len(other))
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((position for position, (a, b) in pairs if a != b), shorter)
-
-
 def differences(
     runs: Sequence[Run], prompts: Sequence[Sequence[int]], judge: Worker
 ) -> list[Difference]:
@@ -147,7 +141,7 @@ def differences(
         expected = expected_texts[run.prompt]
         if run.tokens == expected:
             continue
-        position = first_difference(run.tokens, expected)
+        position = Tokens(run.tokens).shared(Tokens(expected))
         key = (run.prompt, run.entrant, position)
         if key in results:
             continue

@@ -14,6 +14,7 @@ from outrider.base.bounds import Like, checked
 from outrider.base.errors import ConfigError, TargetError, shown
 from outrider.base.json_values import json_of
 from outrider.contract.constraint import Constraint
+from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.data.prompts import file_text
 
@@ -96,9 +97,7 @@ class GuidedText(Constraint):
     def _follows(self, ids: Sequence[int]) -> bool:
         """Moves the matcher to the end of `ids`, and returns whether they follow the grammar."""
         text = list(ids[self._start :])
-        pairs = zip(self._read, text, strict=False)
-        shared = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
-        shared = min(len(self._read), len(text)) if shared is None else shared
+        shared = Tokens(self._read).shared(Tokens(text))
         if len(self._read) > shared:
             self._matcher.rollback(len(self._read) - shared)
         count = self._matcher.try_consume_tokens(text[shared:])

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.pretrained import Model
+from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.extras.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.extras.batches.batch_rows import BatchRows
@@ -72,9 +73,9 @@ class PackedBatch(BatchCache):
     def _share(self, row: int, tokens: Sequence[int]) -> int:
         """Takes the first tokens of a part from a row that has them, and returns how many."""
         known = self._prompts[row]
-        wanted = [*known, *tokens]
+        wanted = Tokens([*known, *tokens])
         counts = [
-            _common(wanted, other) if other_row != row else 0
+            wanted.shared(Tokens(other)) if other_row != row else 0
             for other_row, other in enumerate(self._prompts)
         ]
         source = counts.index(max(counts))
@@ -150,9 +151,3 @@ def _trees(new: Sequence[NewTokens], width: int) -> tuple[Tensor, Tensor]:
         sees[start:end, :last] = tree.sees
         start = end
     return additive_mask(sees, torch.float32)[None, None], positions
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Returns how many tokens two sequences have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

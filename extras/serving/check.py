@@ -5,12 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import final
 
+from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
-from outrider.extras.bench.measure import TIE, first_difference
+from outrider.extras.bench.measure import TIE
 from outrider.extras.serving.audit.client import Client, Request
 from outrider.extras.serving.server import Drafted
 from outrider.verifiers.token import Token
@@ -93,7 +94,7 @@ def differences(
     for number, (text, reference) in enumerate(zip(texts, expected, strict=True)):
         if list(text) == list(reference):
             continue
-        position, gap = first_difference(text, reference), None
+        position, gap = Tokens([*text]).shared(Tokens([*reference])), None
         if position < min(len(text), len(reference)):
             logits = judge.open([*prompts[number], *reference[:position]]).score(Draft())[0]
             gap = abs(float(logits[text[position]] - logits[reference[position]]))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outrider.base.errors import ConfigError, nearest
+from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.extras.datasets.records import SPEAKING, SYSTEM, USER
 from outrider.extras.training.generated_texts import Text
@@ -34,7 +35,7 @@ def answered(messages: Any, where: str, target: Target) -> list[Text]:
             continue
         before = _rendered(target, turns[:number], where, prompt=True)
         ids = _rendered(target, turns[: number + 1], where, prompt=False)
-        start = _shared(before, ids)
+        start = Tokens(before).shared(Tokens(ids))
         if start < len(before):  # such as an empty thought, where the answer has one of its own
             history = _rendered(target, turns[:number], where, prompt=False)
             if start < len(history) or ids[: len(history)] != history:
@@ -77,9 +78,3 @@ def _rendered(target: Target, turns: Turns, where: str, *, prompt: bool) -> list
         line = " ".join(str(error).split())
         raise ConfigError(f"{where}: the chat template refuses it ({line})") from error
     return list(tokenizer(str(text), add_special_tokens=False)["input_ids"])
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """Returns how many ids two texts have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))

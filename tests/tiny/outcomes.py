@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outrider import OutriderError
+from outrider import OutriderError, Tokens
 from tiny.modes import MODES, Check, Result
 from tiny.subject import TIE, Subject
 
@@ -89,16 +89,10 @@ def violation(subject: Subject, result: Result, number: int, text: list[int]) ->
         accepted = [result.truths[number]]
     if text in accepted:
         return ""
-    at = max(shared(text, right) for right in accepted)
+    at = max(Tokens(text).shared(Tokens(right)) for right in accepted)
     if result.truths is None and at < len(truth.gaps) and truth.gaps[at] < TIE:
         return ""
     return f"prompt {number} differs at token {at} of {len(accepted[0])}"
-
-
-def shared(one: list[int], other: list[int]) -> int:
-    """Returns how many tokens two texts begin with alike."""
-    pairs = zip(one, other, strict=False)
-    return next((at for at, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 @contextmanager

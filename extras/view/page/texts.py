@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from outrider.contract.context import Tokens
 from outrider.contract.draft import ROOT
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.measuring.overlap import Overlap
@@ -118,7 +119,7 @@ def questions(summary: Summary, chosen: slice | None = None) -> list[ShownQuesti
 def shown_rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRound]:
     """Returns the rounds of a text, with p and q as far as the overlap protocol had this text."""
     tokens = [token for step in steps for token in step.tokens]
-    shared = _common(tokens, overlap.text) if overlap else 0
+    shared = Tokens(tokens).shared(Tokens([*overlap.text])) if overlap else 0
     ps = [*(overlap.text_p[:shared] if overlap else ()), *[None] * (len(tokens) - shared)]
     qs = [*(overlap.text_q[:shared] if overlap else ()), *[None] * (len(tokens) - shared)]
     pieces = [pair for step in steps for pair in zip(step.pieces, step.origins, strict=True)]
@@ -152,7 +153,7 @@ def _align(texts: Sequence[Decoding]) -> tuple[list[Column], bool]:
         [(origin, number == 0) for step in text.steps for number, origin in enumerate(step.origins)]
         for text in texts
     ]
-    same = [_common(tokens[0], other) for other in tokens]
+    same = [Tokens(tokens[0]).shared(Tokens(other)) for other in tokens]
     columns = [
         Column(
             piece,
@@ -161,11 +162,3 @@ def _align(texts: Sequence[Decoding]) -> tuple[list[Column], bool]:
         for i, piece in enumerate(pieces)
     ]
     return columns, all(other == tokens[0] for other in tokens)
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """Returns how many tokens two texts have in common before they part."""
-    for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
-            return index
-    return min(len(one), len(other))
