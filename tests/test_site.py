@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 import outrider
 import outrider.testing
 from outrider import public
+from outrider.cli.usage import read_settings
 from outrider.plugins.config import compose
 from outrider.plugins.options import option_schema
 from outrider.plugins.registry import installed
@@ -73,7 +74,9 @@ def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
                 assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]
     for file in (ROOT / "conf").glob("*/**/*.yaml"):
         group = file.parent.relative_to(ROOT / "conf").as_posix()
-        assert group == "sampling" or f"{group}={file.stem}" in sections
+        assert group in ("sampling", "training") or f"{group}={file.stem}" in sections
+    for name in read_settings("training/layers").values.keys() - {"_target_"}:
+        assert f"| `{name}` |" in sections["recipe=eagle"]
 
 
 def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> None:
