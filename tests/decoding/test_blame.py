@@ -1,5 +1,6 @@
 """Whatever a part's code raises or returns is one line that names the part, in every loop."""
 
+import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,9 @@ SIZE = 6
 
 
 class Uniform(Drafter):
+    def open(self) -> Any:
+        return copy.copy(self)
+
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
             pen.draw(torch.zeros(pen.vocab_size))
