@@ -1,15 +1,20 @@
 """How a command ends early, and the advice that it then prints."""
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from outrider.base.errors import message_of
 
 FEWER = "max_new_tokens=, gamma= or budget=, batch= or together="
 """The settings that decide how much memory a command takes."""
+
+SAVING = 10.0
+"""The seconds after a SIGTERM in which another one must not interrupt saving."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -18,23 +23,27 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Raises `Terminated` at the first SIGTERM, so that a command saves what it has.
+    """Raises `Terminated` at a SIGTERM, so that a command saves what it has.
 
-    Does nothing outside the main thread, where Python handles no signals.
+    One that comes while it may still save is ignored; a later one raises anew, since a library can
+    swallow an exception. Does nothing outside the main thread, where Python handles no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, _terminate)
+    saved_by = -math.inf
+
+    def terminate(*_: Any) -> None:
+        nonlocal saved_by
+        if monotonic() >= saved_by:
+            saved_by = monotonic() + SAVING
+            raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _terminate(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal must not interrupt saving
-    raise Terminated
 
 
 @contextmanager

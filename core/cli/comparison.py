@@ -26,8 +26,9 @@ def figure_names() -> list[str]:
 
 def print_comparison(summary: Summary, settings: Compare) -> None:
     """Prints the table, what it showed, and the further tables that the settings ask for."""
+    count = len(summary.prompts)
     title = (
-        f"{len(summary.prompts)} prompts, {settings.max_new_tokens} tokens each,"
+        f"{count} prompt{'s' if count != 1 else ''}, {settings.max_new_tokens} tokens each,"
         f" gamma {settings.gamma}, temperature {settings.sampling.temperature:g}"
     )
     print_json(comparison(summary))
@@ -50,8 +51,7 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
 def best(summary: Summary, rate: str) -> float:
     """Returns a rate of the drafter that is best at it; plain decoding counts only if it is alone.
 
-    Raises:
-        ConfigError: no drafter has this rate.
+    Raises `ConfigError` if no drafter has this rate.
     """
     configs = summary.run.facts["drafters"]
     drafted = [row for row in summary.rows if not is_control(row.drafter, configs[row.drafter])]

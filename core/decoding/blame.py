@@ -3,6 +3,8 @@
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import dropwhile
+from types import FrameType
 from typing import Any
 
 from outrider.base.errors import (
@@ -24,7 +26,9 @@ from outrider.contract.policy import Policy
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 
-PARTS: Mapping[str, type[Any] | tuple[type[Any], ...]] = {
+Kinds = Mapping[str, type[Any] | tuple[type[Any], ...]]
+
+PARTS: Kinds = {
     "constraint": Constraint,
     "policy": Policy,
     "verifier": Verifier,
@@ -41,33 +45,41 @@ ERRORS = {"drafter": DrafterError, "target": TargetError}
 """By role, what its errors are raised as; those of other roles are a `PluginError`."""
 
 
-def culprit(
-    error: BaseException, parts: Mapping[str, type[Any] | tuple[type[Any], ...]] = PARTS
-) -> tuple[str, str] | None:
+def culprit(error: BaseException, parts: Kinds = PARTS) -> tuple[str, str] | None:
     """Returns the role of the part whose code raised an error, and its class; None if none did.
 
     That is the innermost part among the callers of the innermost user's code, or of Outrider's own:
     a policy that a drafter asks is named, and not the drafter; a drafter that calls a target
     wrongly is named, and not the target. A user's code that is no part's is named as `CODE`.
     """
-    found, handed, at_fault, at_work, best = None, None, None, None, 0
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        code, closeness = frame.f_code, user_code(frame)
-        is_users = closeness >= USERS
-        names = code.co_varnames[: code.co_argcount]
-        part = frame.f_locals.get(names[0]) if names else None
-        if role := next((role for role, kind in parts.items() if isinstance(part, kind)), None):
-            handed = role, path_of(type(part))
-            # A function of Outrider that is handed a part is none of its methods.
-            found = handed if is_users or hasattr(type(part), code.co_name) else found
-        if closeness >= min(best, USERS):
-            at_fault = found
-        if closeness >= best:
-            best, place = closeness, f"{frame.f_globals.get('__name__')}.{code.co_qualname}"
-            at_work = (CODE, place) if is_users else None
-    if at_fault or at_work or error.__cause__ is None:
-        return at_fault or at_work or handed
-    return culprit(error.__cause__, parts) or handed  # as of what a generator raised
+    outward = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
+    closest = max(map(user_code, outward), default=0)
+    callers = dropwhile(lambda frame: user_code(frame) < min(closest, USERS), outward)
+    if at_fault := next(filter(None, (_at_work(frame, parts) for frame in callers)), None):
+        return at_fault
+    if closest >= USERS:
+        frame = next(frame for frame in outward if user_code(frame) == closest)
+        return CODE, f"{frame.f_globals.get('__name__')}.{frame.f_code.co_qualname}"
+    # What a generator raised is the cause; a part that was only handed over is the last resort.
+    below = None if error.__cause__ is None else culprit(error.__cause__, parts)
+    return below or next(filter(None, (_handed(frame, parts) for frame in outward)), None)
+
+
+def _handed(frame: FrameType, parts: Kinds) -> tuple[str, str] | None:
+    """Returns the role and the class of the part that a function takes first, None if none."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    role = next((role for role, kind in parts.items() if isinstance(first, kind)), None)
+    return None if role is None else (role, path_of(type(first)))
+
+
+def _at_work(frame: FrameType, parts: Kinds) -> tuple[str, str] | None:
+    """Returns the same if the function is a method of the part, or a user's."""
+    handed = _handed(frame, parts)
+    if handed is None or user_code(frame) >= USERS:
+        return handed
+    code = frame.f_code
+    return handed if hasattr(type(frame.f_locals[code.co_varnames[0]]), code.co_name) else None
 
 
 def path_of(part: type[Any]) -> str:

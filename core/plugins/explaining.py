@@ -91,13 +91,11 @@ def _without_name(overrides: Sequence[str]) -> str:
     """Returns the first choice of a part that gives no name."""
     pairs = ((override, override.lstrip("+").partition("=")) for override in overrides)
     no_names = (
-        it for it, (group, _, name) in pairs if group in ("", *GROUPS) and _is_no_name(name)
+        it
+        for it, (group, _, name) in pairs
+        if group in ("", *GROUPS) and not isinstance(yaml.safe_load(name), str)
     )
     return next(no_names, "a part")
-
-
-def _is_no_name(value: str) -> bool:
-    return not isinstance(yaml.safe_load(value), str)
 
 
 def _of_override(
@@ -141,6 +139,9 @@ def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
         return f"the command takes {plural(group)}=[{given[0][2] if given else '...'}]"
     if key in ADDED:
         return f"add it with a plus sign: +{key}=..."
+    own = [it for it in known if name and it.startswith(f"{group}.")]
+    if inner := [it for it in own if it.endswith(f".{name}")]:
+        return f"did you mean {' or '.join(map(repr, inner))}?"
     having: list[str] = []
     for entry in installed().of(group).values() if name and group in ROLES else ():
         with suppress(Exception):  # a part that can't be imported takes no part in this
@@ -150,7 +151,8 @@ def _hint(key: str, overrides: Sequence[str], known: Sequence[str]) -> str:
         commands = ((other, it.settings_class) for other, it in installed().commands.items())
         having = [other for other, kind in commands if kind and key in kind.__dataclass_fields__]
     if having:
-        return f"{', '.join(having)} {'have' if having[1:] else 'has'} it"
+        chosen = f"; there are: {', '.join(own)}" if own else ""
+        return f"{', '.join(having)} {'have' if having[1:] else 'has'} it{chosen}"
     return nearest(key, known)
 
 

@@ -21,6 +21,9 @@ FOLDERS = ("outputs", "multirun")
 
 HOST = "127.0.0.1"
 
+PATIENCE = 5
+"""The seconds that browsers have to read what was begun, once the server is told to end."""
+
 
 def view(arguments: Sequence[str]) -> None:
     """Serves the pages until it is interrupted."""
@@ -87,6 +90,7 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
             access_log=False,
             lifespan="off",
             ws="none",
+            timeout_graceful_shutdown=PATIENCE,
         )
         server = uvicorn.Server(config)
         if player is not None:

@@ -2,10 +2,12 @@
 
 import os
 import signal
+from time import monotonic
 
 import pytest
 import torch
 
+from outrider.base import interruption
 from outrider.base.interruption import Terminated, advice_in, advising, out_of_memory, terminable
 
 
@@ -14,6 +16,18 @@ def test_sigterm_is_raised_where_a_handler_can_act() -> None:
     with pytest.raises(Terminated), terminable():
         os.kill(os.getpid(), signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_later_sigterm_is_raised_anew_but_never_while_a_command_saves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminable():
+        with pytest.raises(Terminated):
+            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)  # it saves
+        monkeypatch.setattr(interruption, "monotonic", lambda: monotonic() + interruption.SAVING)
+        with pytest.raises(Terminated):  # what swallowed the first goes on
+            os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_an_error_takes_the_advice_along() -> None:
