@@ -75,8 +75,7 @@ def oracle_improvement(alpha: float, c: float) -> float:
     No choice of gamma exceeds it. The oracle pays for the alpha / (1 - alpha) draft tokens that
     will be accepted and for one target call, which together give 1 / (1 - alpha) tokens.
 
-    Raises:
-        ConfigError: the speedup is infinite, because alpha is 1 and c is 0.
+    Raises `ConfigError` if the speedup is infinite, because alpha is 1 and c is 0.
     """
     _check(alpha, 0)
     cost_per_token = 1 - alpha + _cost(c) * alpha

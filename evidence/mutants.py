@@ -201,7 +201,7 @@ def built(role: str, name: str, options: dict[str, Any]) -> tuple[Any, list[Any]
 def check_the_self_test(make: Any) -> str:
     """Returns what the self-test of a target says that it does not offer, "" for nothing."""
     rows = make().tested.properties()
-    return next((f"{row.name}: {row.reason}" for row in rows if row.reason), "")
+    return next((f"{name}: {reason}" for name, reason in rows.items() if reason), "")
 
 
 def tests(mutant: Judged | None) -> str:

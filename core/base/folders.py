@@ -23,12 +23,18 @@ NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EROFS}
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes a file in one step: others see the old content or the new, never a part.
 
-    Raises:
-        OSError: it can't be written, for example to a full disk; the error names the file, whose
-            content is unchanged.
+    Raises `OSError` if it can't be written, for example to a full disk; the error names the file,
+    whose content is unchanged.
     """
     with replacing(path) as scratch:
         scratch.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def write_if_possible(path: Path, content: str) -> None:
+    """Writes a file of a cache likewise, and its folder; without it the work is done again."""
+    with suppress(OSError):  # a full disk, or another user's folder
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, content)
 
 
 @contextmanager
@@ -38,8 +44,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A power cut after that loses nothing. The block may only write. torch and safetensors raise
     errors of their own for a full disk.
 
-    Raises:
-        OSError: as `write_whole` does.
+    Raises `OSError` as `write_whole` does.
     """
     # Process numbers are not enough: those of two containers may be equal.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -62,8 +67,7 @@ def replacing(path: Path) -> Iterator[Path]:
 def append_line(path: Path, line: str) -> None:
     """Appends a line to a file, which is written completely when the function returns.
 
-    Raises:
-        OSError: it can't be written; the error names the file.
+    Raises `OSError` if it can't be written; the error names the file.
     """
     try:
         with path.open("a", encoding="utf-8") as file:

@@ -40,8 +40,7 @@ def _named(error: OSError) -> OSError:
 def named_output() -> Iterator[None]:
     """Has errors of standard output name it in the block, at whose end all has been written.
 
-    Raises:
-        OSError: it can't be written to; its file is `NAME`.
+    Raises `OSError` if it can't be written to; its file is `NAME`.
     """
     if sys.stdout is None:  # it was closed by who started this process
         yield

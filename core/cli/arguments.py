@@ -3,7 +3,7 @@
 import os
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cache, partial
 from typing import Any
@@ -47,8 +47,7 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
 
     In a sweep prompts are not quoted: a comma there separates values.
 
-    Raises:
-        ConfigError: a word is neither a flag nor SETTING=VALUE.
+    Raises `ConfigError` if a word is neither a flag nor SETTING=VALUE.
     """
     flags: list[str] = []
     overrides: list[str] = []
@@ -83,11 +82,9 @@ def quote_home(override: str) -> str:
     if not equals or value[:1] in ("'", '"'):
         return override
     is_hydras = key.lstrip("+").startswith("hydra.")  # who would make a folder named ~
-    return f"{key}={HOME.sub(lambda found: _quoted_path(found[1], is_hydras), value)}"
-
-
-def _quoted_path(path: str, expands: bool) -> str:
-    return f'"{os.path.expanduser(path) if expands else path}"'
+    expanded: Callable[[str], str] = os.path.expanduser if is_hydras else str
+    quoted = HOME.sub(lambda found: f'"{expanded(found[1])}"', value)
+    return f"{key}={quoted}"
 
 
 def _flag(word: str, following: str | None) -> list[str]:
@@ -122,17 +119,13 @@ def _override(command: Command, word: str, known: Settings) -> list[str]:
     if value[:1] == "{" and name in known.groups:
         raise ConfigError(f"{word}: expected a name, and its settings as {name}.SETTING=VALUE")
     if value == "null" and name in known.groups:
-        if name not in _optional(command):
+        kind: Any = command.settings_class
+        if kind is None or name not in {it.name for it in fields(kind) if it.default is None}:
             chosen = known.groups[name]
             example = f", such as {name}={chosen}" if chosen else ""
             raise ConfigError(f"{name}=null: expected a name{example}")
         return []
     return [word]
-
-
-def _optional(command: Command) -> set[str]:
-    kind: Any = command.settings_class
-    return set() if kind is None else {it.name for it in fields(kind) if it.default is None}
 
 
 def _no_flag(command: Command, flag: str, known: Settings) -> str:

@@ -6,6 +6,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -133,7 +134,10 @@ def _run_hydra_command(
         signal.signal(signal.SIGTERM, _on_sigterm)
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
-    sys.argv = [program, *_hydra_arguments(command, arguments)]
+    words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
+    if is_quiet() and any(word in SWEEP_FLAGS for word in words):
+        words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
+    sys.argv = [program, *arranged(command, words)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     app = hydra.main(
@@ -146,7 +150,9 @@ def _run_hydra_command(
             # Only the first rank runs the command. The others load the target, and take part in the
             # first rank's passes until it ends.
             config = compose(command.name, sys.argv[1:])
-            _run_guarded(lambda config: build(config.target), command, config)
+            _run_guarded(
+                lambda config: build(config.target), replace(command, settings=None), config
+            )
         if is_single_run(sys.argv[1:]):
             run_single(run, command.name, sys.argv[1:])
         else:
@@ -169,19 +175,8 @@ def _complete(arguments: list[str]) -> None:
         return
     commands = installed().commands.values()
     first = next(command for command in commands if not command.plain)
-    _run_hydra_command(first, _nothing, [COMPLETION[0], *arguments])
-
-
-def _nothing(_: Any) -> None:
-    """Stands for a command that is not to be run."""
-
-
-def _hydra_arguments(command: Command, arguments: list[str]) -> list[str]:
-    """Returns the arguments as Hydra expects them."""
-    words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
-    if is_quiet() and any(word in SWEEP_FLAGS for word in words):
-        words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
-    return arranged(command, words)
+    # There is no command to run.
+    _run_hydra_command(first, lambda _: None, [COMPLETION[0], *arguments])
 
 
 def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) -> Any:
@@ -194,7 +189,7 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     from omegaconf.errors import OmegaConfBaseException
 
     from outrider.plugins.explaining import explain_error
-    from outrider.plugins.schema import read_settings
+    from outrider.plugins.reading import read_settings
 
     try:
         _check_ranks(config, command)
@@ -214,8 +209,7 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
 def _check_ranks(config: Any, command: Command) -> None:
     """Checks that the target is tensor-parallel if there are several ranks, and that it may be.
 
-    Raises:
-        ConfigError: it is not, or the command can't run on several ranks.
+    Raises `ConfigError` if it is not, or the command can't run on several ranks.
     """
     is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
     if world() > 1 and not is_parallel:

@@ -10,25 +10,23 @@ from outrider.base.errors import ConfigError, described
 from outrider.base.terminal import plain, remarks
 from outrider.lab.runs.report import Report, Reports
 from outrider.lab.runs.store import Run
-from outrider.plugins.config import build, option_configs
+from outrider.plugins.config import build
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 
 VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
-def chosen_reports(options: Any = None) -> Reports:
+def chosen_reports(configs: Mapping[str, Any] | None = None) -> Reports:
     """Returns the reports, as one that says in a line which of them failed.
 
-    options: their names, or mappings with settings, as for drafters; None for every report that is
-        installed and needs no settings. What it depends on may be missing: a line says so.
+    configs: theirs, by name; None for every report that is installed and needs no settings. What it
+        depends on may be missing: a line says so.
     """
-    if options is None:
-        entries = installed().of("report")
-        made = {name: _made(entry) for name, entry in entries.items()}
+    if configs is None:
+        made = {name: _made(entry) for name, entry in installed().of("report").items()}
         return Reports({name: report for name, report in made.items() if report}, _say_failed)
-    nodes = option_configs("report", options)
-    return Reports({name: build(node) for name, node in nodes.items()}, _say_failed)
+    return Reports({name: build(config) for name, config in configs.items()}, _say_failed)
 
 
 @contextmanager

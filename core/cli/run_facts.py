@@ -11,7 +11,7 @@ from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.runs.identity import identity, provenance
-from outrider.plugins.schema import plain_settings
+from outrider.plugins.reading import plain_settings, plain_values
 from outrider.targets.passes.engine import engine_of
 
 LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
@@ -37,26 +37,20 @@ def run_facts(
     variants: Mapping[str, Variant],
     target: Target,
     prompts: Sequence[Prompt],
-    *,
-    scores: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Returns the content of `run.json`, which has to be the same when the run is resumed.
 
-    configs: by variant, the configs of its `drafter`, `verifier` and `policy`, as plain values.
-    scores: the configs of the scores, likewise.
+    configs: by variant, the configs of its `drafter`, `verifier` and `policy`, and its lengths.
     """
     start = {"runs_by": _engines(target, variants)}
-    kept = {
-        name: value
-        for name, value in plain_settings(settings).items()
-        if name not in (*LISTS, *SHOWN)
-    }
+    given, parts = plain_settings(settings), plain_values(configs)
+    kept = {name: value for name, value in given.items() if name not in (*LISTS, *SHOWN)}
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, variant in variants.items() if variant.drafter.remembers]
     themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
     return {
         "settings": kept,
-        "drafters": configs,
+        "drafters": parts,
         "protocols": list(PROTOCOLS[settings.protocol]),
         "reference": settings.reference,
         "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
@@ -67,7 +61,7 @@ def run_facts(
             for prompt in prompts
             for turn, text in enumerate(prompt.turns, start=1)
         ],
-        "identity": identity(target, configs, scores),
+        "identity": identity(target, parts, given["quality"]),
         "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
     }
 

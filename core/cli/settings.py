@@ -7,12 +7,17 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
 from outrider.base.bounds import Count, OneOf, Seconds, Within
+from outrider.plugins.roles import Listed
 
 Part = Any
 """The config of a part, which `outrider.plugins.config.build` makes the part of."""
 
-Parts = Any
-"""A list of parts: names, or mappings with settings; see `option_configs`."""
+Reports = Annotated[Any, Listed("report")]
+
+OWN = {"verifier": Part, "policy": Part, "gamma": Count, "budget": Count | None}
+"""What a listed drafter may have for itself, in place of the run's: parts, and numbers."""
+
+Drafters = Annotated[Any, Listed("drafter", OWN)]
 
 Rate = Annotated[str, OneOf("outrider.cli.comparison:figure_names")]
 """A figure of a comparison."""
@@ -49,9 +54,9 @@ class Decoding:
 @dataclass(frozen=True, kw_only=True)
 class Compare(Decoding):
     data: Part
-    drafters: Parts
-    verifiers: Parts
-    policies: Parts
+    drafters: Drafters
+    verifiers: Annotated[Any, Listed("verifier")]
+    policies: Annotated[Any, Listed("policy")]
     protocol: Literal["overlap", "decode", "both"]
     shard: Annotated[str, Shard()] | None
     workers: Count | None
@@ -60,7 +65,7 @@ class Compare(Decoding):
     batch: Count
     together: Count
     repeats: Count
-    quality: Parts
+    quality: Annotated[Any, Listed("score", or_one=True)]
     precision: Annotated[float, Within("(0, 1)")] | None
     reference: str | None
     pairs: bool
@@ -68,7 +73,7 @@ class Compare(Decoding):
     draft_timeout: Seconds | None
     sort: Rate | None
     objective: Rate | None
-    reports: Parts
+    reports: Reports
     live: bool
     cache: bool
     resume: bool

@@ -12,7 +12,7 @@ from hydra.types import RunMode
 from outrider.base.errors import require
 from outrider.plugins.command import Command
 from outrider.plugins.options import CONF_MODULE
-from outrider.plugins.schema import read_settings
+from outrider.plugins.reading import read_settings
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 """The sweeper over given values. Its class is not compared: Hydra imports its plugins anew."""
@@ -25,8 +25,7 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
 
     arguments: those of the command line; flags other than `--multirun` ask for no jobs.
 
-    Raises:
-        ConfigError: a job can't run.
+    Raises `ConfigError` if a job can't run.
     """
     flags = {argument for argument in arguments if argument.startswith("-")}
     if not flags <= SWEEP_FLAGS:

@@ -176,8 +176,7 @@ def config_packages() -> list[str]:
 def _config_file(name: str) -> str:
     """Returns the text of a config file, the first of its name on the search path.
 
-    Raises:
-        FileNotFoundError: there is none.
+    Raises `FileNotFoundError` if there is none.
     """
     for package in config_packages():
         file = files(package) / f"{name}.yaml"

@@ -3,18 +3,26 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
-from outrider.base.errors import require
+from outrider.base.errors import ConfigError, require
+from outrider.base.terminal import plain, remarks
 from outrider.base.torchrun import world
-from outrider.cli.run_inputs import run_inputs
+from outrider.cli.run_facts import run_facts
 from outrider.cli.settings import Compare
-from outrider.lab.measuring.compare import PROTOCOLS, measure, questions
+from outrider.cli.variants import variants_of
+from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.data.score import Score
+from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
-from outrider.lab.measuring.variants import Question
+from outrider.lab.measuring.variants import Question, Settings
+from outrider.lab.runs.table import COLUMNS
+from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build
 
 
@@ -47,25 +55,52 @@ class Work(AbstractContextManager["Work"], ABC):
 class OneProcess(Work):
     """Measures in this process, one question after the other.
 
+    target, prompts, variants: what is measured. writing: how every text is written.
     answers: whether the target's answers to last turns are needed.
     folder: the cache of its texts; None for none.
+
+    What is cheap to refuse comes before any model. Raises `ConfigError` if a part can't be made, or
+    does not go with the others.
     """
 
     def __init__(self, settings: Compare) -> None:
+        configs, self.variants = variants_of(settings)
+        check_reference(settings.reference, configs)
+        prompts: Sequence[Prompt] = build(settings.data)
+        if settings.shard is not None:
+            number, _, count = settings.shard.partition("/")
+            prompts, all_of_them = prompts[int(number) - 1 :: int(count)], len(prompts)
+            require(len(prompts) > 0, "shard", settings.shard, f"a part of {all_of_them} prompts")
+        self.prompts = [replace(it, turns=it.turns[: settings.turns]) for it in prompts]
+        scores = {name: build(config) for name, config in (settings.quality or {}).items()}
+        if scores and settings.protocol == "overlap":
+            raise ConfigError(f"quality={list(scores)}: expected null with protocol=overlap")
+        _check_scores(scores, self.prompts)
+        self.target: Target = build(settings.target)
+        self.writing = Settings(
+            gamma=settings.gamma,
+            budget=settings.budget,
+            sampling=build(settings.sampling),
+            max_new_tokens=settings.max_new_tokens,
+            batch=settings.batch,
+            together=settings.together,
+            repeats=settings.repeats,
+            draft_timeout=settings.draft_timeout,
+            quality=scores,
+        )
+        fit(self.target, self.variants)
+        self.facts = run_facts(settings, configs, self.variants, self.target, self.prompts)
         self.settings = settings
-        self.inputs = run_inputs(settings)
-        self.facts = self.inputs.facts
         self.answers: bool = "overlap" in PROTOCOLS[settings.protocol]
         self.folder: Path | None = cache_folder() if settings.cache else None
         self._warmed = False
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
-        inputs, settings = self.inputs, self.settings
         return questions(
-            inputs.target,
-            inputs.prompts,
-            inputs.writing,
-            chat=settings.chat,
+            self.target,
+            self.prompts,
+            self.writing,
+            chat=self.settings.chat,
             answers=self.answers,
             folder=self.folder,
             on_text=on_text,
@@ -74,12 +109,12 @@ class OneProcess(Work):
     def measure(
         self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
-        inputs, warmed, self._warmed = self.inputs, self._warmed, True
+        warmed, self._warmed = self._warmed, True
         yield from measure(
-            inputs.target,
-            inputs.variants,
+            self.target,
+            self.variants,
             questions,
-            inputs.writing,
+            self.writing,
             protocol=self.settings.protocol,
             done=done,
             watch=watch,
@@ -87,11 +122,23 @@ class OneProcess(Work):
         )
 
 
+def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> None:
+    """Prints what users have to know of the scores before the run.
+
+    Raises `ConfigError` if no prompt has the data for a score, or a rate has its name.
+    """
+    for name, score in scores.items():
+        require(name not in COLUMNS, "quality", name, "another name, there is a rate of that name")
+        has_data = any(score.judge(prompt, 1) is not None for prompt in prompts)
+        require(has_data, "quality", name, f"prompts with {score.needs}")
+        if note := score.note():
+            remarks().print(plain(note), soft_wrap=True)
+
+
 def work_of(settings: Compare) -> Work:
     """Returns what the settings ask to be measured, by whom they ask it to be.
 
-    Raises:
-        ConfigError: a part can't be made, or there are no such workers.
+    Raises `ConfigError` if a part can't be made, or there are no such workers.
     """
     if settings.workers is None:
         return OneProcess(settings)

@@ -34,8 +34,7 @@ class Chance(ABC):
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         """Returns an index drawn from `probs`, which need not sum to one.
 
-        Raises:
-            ValueError: `probs` sums to zero, or holds NaN or infinity.
+        Raises `ValueError` if `probs` sums to zero, or holds NaN or infinity.
         """
 
     def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
@@ -52,8 +51,7 @@ class Chance(ABC):
         All draws at a position share its noise, so close distributions mostly give the same index;
         see `winner`. A chance without such noise draws independently.
 
-        Raises:
-            ValueError: as `categorical` does.
+        Raises `ValueError` as `categorical` does.
         """
         return self.categorical(probs)
 
@@ -149,8 +147,7 @@ def token_at(probs: Float[Tensor, "vocab"], share: float) -> int:
     probs: on any device; summed in the widest type there, and not necessarily to 1.
     share: from 0 up to but not including 1.
 
-    Raises:
-        ValueError: `probs` sums to zero, or holds NaN or infinity.
+    Raises `ValueError` if `probs` sums to zero, or holds NaN or infinity.
     """
     if probs.device.type != "cpu":
         token = int(located(probs, share))
@@ -212,8 +209,7 @@ def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:
     draw with the same E from p and q get the same token x with probability
     1 / sum_y max(p(y) / p(x), q(y) / q(x)) (2408.07978).
 
-    Raises:
-        ValueError: `probs` sums to zero, or holds NaN or infinity.
+    Raises `ValueError` if `probs` sums to zero, or holds NaN or infinity.
     """
     exact = wide(probs.detach())
     arrivals = torch.where(exact > 0, wide(times, exact.device) / exact, float("inf"))

@@ -20,8 +20,7 @@ def continued(pen: Pen) -> Pen:
     from 0, and gamma and budget are what is left of them. A `limit` set on the first pen does not
     apply to it.
 
-    Raises:
-        DrafterError: the next token has a guess that was not redrawn.
+    Raises `DrafterError` if the next token has a guess that was not redrawn.
     """
     pen.sheet.settle()
     return Pen(pen.sheet, len(pen.sheet.tokens) - 1)
@@ -49,8 +48,7 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
 def written(pen: Pen) -> Draft:
     """Returns what a pen from `apart` or `faster` has written.
 
-    Raises:
-        DrafterError: the next token has a guess that was not redrawn.
+    Raises `DrafterError` if the next token has a guess that was not redrawn.
     """
     return pen.sheet.finish()
 
@@ -62,8 +60,7 @@ def faster(pen: Pen, gamma: int) -> Pen:
 
     gamma: the most tokens to guess.
 
-    Raises:
-        DrafterError: a guess of an earlier such pen is left.
+    Raises `DrafterError` if a guess of an earlier such pen is left.
     """
     pen.sheet.settle()
     guesses = apart(pen, gamma)
@@ -79,8 +76,7 @@ def redraw(pen: Pen, logits: Float[Tensor, "vocab"]) -> int:
     was (2211.17192, Algorithm 1). p is what is recorded. It may depend on the guesses before x, but
     not on x.
 
-    Raises:
-        DrafterError: there is no guess for the token, or as `Pen.draw` does.
+    Raises `DrafterError` if there is no guess for the token, or as `Pen.draw` does.
     """
     guesses = pen.sheet.guesses
     index = None if guesses is None else guesses.index(pen.sheet)
@@ -127,9 +123,8 @@ def ask(pen: Pen, token: int, after: int | None = None, *, node: int | None = No
     after: the probe that this one continues, -1 for the context. Defaults to the last one.
     node: the node of the draft that it continues, in place of a probe.
 
-    Raises:
-        DrafterError: `token` is not in the vocabulary, or there is no probe `after` or no
-            `node`.
+    Raises `DrafterError` if `token` is not in the vocabulary, or there is no probe `after` or no
+    `node`.
     """
     asked = pen.sheet.asked
     parent = len(asked) - 1 if after is None else after

@@ -125,8 +125,7 @@ def changed(
 ) -> Float[Tensor, "vocab"]:
     """Returns the logits of the token after `ids` under a constraint.
 
-    Raises:
-        PluginError: the constraint returned no such row.
+    Raises `PluginError` if the constraint returned no such row.
     """
     row: object = constraint.logits(ids, logits)
     if not isinstance(row, Tensor) or row.shape != logits.shape:
@@ -142,8 +141,7 @@ def constrained(constraint: Constraint, ids: list[int], draft: Draft, logits: Lo
     A token that the constraint forbids is never accepted by a lossless rule, so the constraint is
     not asked what may follow it: the row after it repeats its parent's.
 
-    Raises:
-        TargetError: the constraint forbids every token at some position.
+    Raises `TargetError` if the constraint forbids every token at some position.
     """
     rows: list[Tensor] = []
     reachable: list[bool] = []

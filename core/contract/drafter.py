@@ -73,8 +73,7 @@ class Drafter(ABC):
     def bind(self, target: Target) -> None:
         """Prepares the drafter for a target, before the first draft. May be called again.
 
-        Raises:
-            ConfigError: drafter and target don't fit, for example by vocabulary.
+        Raises `ConfigError` if drafter and target don't fit, for example by vocabulary.
         """
 
     def open(self) -> Self:

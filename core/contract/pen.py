@@ -82,9 +82,8 @@ class Pen:
 
         after: the node that the token continues. Defaults to the last one.
 
-        Raises:
-            DrafterError: the pen is closed, or `logits` does not describe a distribution over the
-                vocabulary.
+        Raises `DrafterError` if the pen is closed, or `logits` does not describe a distribution
+        over the vocabulary.
         """
         return self.token(self.branch(logits, 1, after=after)[0])
 
@@ -93,8 +92,7 @@ class Pen:
 
         Its distribution is a point mass.
 
-        Raises:
-            DrafterError: the pen is closed, or `token` is not in the vocabulary.
+        Raises `DrafterError` if the pen is closed, or `token` is not in the vocabulary.
         """
         checked = checked_token(token, self.vocab_size)
         self._submit([(checked, None)], after)
@@ -112,8 +110,7 @@ class Pen:
         after: returns the logits of the next one, given an id, or a tensor [1] on the device of
             `logits`.
 
-        Raises:
-            DrafterError: as `draw` does.
+        Raises `DrafterError` as `draw` does.
         """
         first = len(self)
         draw_chains([self], [logits], lambda _, tokens: [after(tokens[0])])
@@ -134,8 +131,7 @@ class Pen:
             are fewer than `width` if the distribution runs out of tokens.
         after: the node that they continue. Defaults to the last one.
 
-        Raises:
-            DrafterError: as `draw` does, or `width` is no number of siblings.
+        Raises `DrafterError` as `draw` does, or `width` is no number of siblings.
         """
         width = checked_width(width)
         sheet, parent = self.sheet, self.on_sheet(self.last if after is None else after)
@@ -158,8 +154,7 @@ class Pen:
     ) -> tuple[int, ...]:
         """Records siblings, and returns their nodes.
 
-        Raises:
-            DrafterError: the pen is closed, or there is no node `after`.
+        Raises `DrafterError` if the pen is closed, or there is no node `after`.
         """
         parent = self.on_sheet(self.last if after is None else after)
         depth = 1 + self.sheet.depth(parent) - self.sheet.depth(self._root)

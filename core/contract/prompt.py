@@ -5,14 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeGuard
 
-from outrider.base.errors import (
-    ANY_FAULT,
-    ConfigError,
-    TargetError,
-    described,
-    is_fault,
-    shown,
-)
+from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, is_fault, shown
 
 TEXT = bytes | bytearray | memoryview | str
 
@@ -50,8 +43,7 @@ def _id(value: Any) -> int:
 def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
     """Returns the ids of a text, from a tokenizer that is called with `options`.
 
-    Raises:
-        TargetError: the tokenizer fails, or returns no ids.
+    Raises `TargetError` if the tokenizer fails, or returns no ids.
     """
     name = f"tokenizer {type(tokenizer).__name__}"
     try:
@@ -73,12 +65,13 @@ def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
 
     Some templates read the text of a turn from a list of parts, since a part may be an image.
 
-    Raises:
-        TargetError: the template fails, or leaves out the last turn.
+    Raises `TargetError` if the template fails, or leaves out the last turn.
     """
     for parts in (False, True):
         contents = [[{"type": "text", "text": turn}] if parts else turn for turn in turns]
-        text = _rendered(tokenizer, contents)
+        roles = ("user", "assistant")
+        messages = [{"role": roles[i % 2], "content": it} for i, it in enumerate(contents)]
+        text = rendered(tokenizer, messages)
         if turns[-1].strip() in text:
             return text
     raise TargetError(f"the chat template leaves out the prompt {turns[-1]!r:.60}")
@@ -88,12 +81,6 @@ def are_messages(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
     """Returns whether a prompt is a chat as people have it, a list of messages."""
     is_list = isinstance(prompt, list | tuple) and len(prompt) > 0
     return is_list and all(isinstance(item, Mapping) and {*item} >= MESSAGE for item in prompt)
-
-
-def _rendered(tokenizer: Any, contents: Sequence[Any]) -> str:
-    roles = ("user", "assistant")
-    messages = [{"role": roles[i % 2], "content": item} for i, item in enumerate(contents)]
-    return rendered(tokenizer, messages)
 
 
 def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:

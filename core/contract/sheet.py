@@ -90,8 +90,7 @@ class Sheet:
     def checked(self, logits: Float[Tensor, "vocab"], node: int) -> Float[Tensor, "vocab"]:
         """Returns a drafter's logits for what follows `node`, under the constraint if there is one.
 
-        Raises:
-            DrafterError: they do not describe a distribution over the vocabulary.
+        Raises `DrafterError` if they do not describe a distribution over the vocabulary.
         """
         logits, guide = checked_logits(logits, self.vocab_size), self.guide(node)
         return logits if guide is None else guide.steered(logits)
@@ -119,8 +118,7 @@ class Sheet:
     def read(self, drawn: "Sequence[Picked]") -> list[int]:
         """Returns the ids of tokens that were drawn on a device, with one wait.
 
-        Raises:
-            DrafterError: the logits of one do not describe a distribution.
+        Raises `DrafterError` if the logits of one do not describe a distribution.
         """
         rows = torch.stack([picked.logits.float() for picked in drawn])
         tokens = torch.cat([picked.token for picked in drawn])
@@ -208,8 +206,7 @@ class Guesses:
 def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
     """Returns a drafter's logits.
 
-    Raises:
-        DrafterError: they do not describe a distribution over the vocabulary.
+    Raises `DrafterError` if they do not describe a distribution over the vocabulary.
     """
     described(logits, vocab_size)
     check_numbers(float(logits.max()), lambda: (float(logits.min()), float(logits.sum())))

@@ -127,8 +127,7 @@ class Target(ABC):
         prompt: a list of messages too, each with a role and its content, for the chat template.
         chat: wrap a string as a user's turn, if the tokenizer has a chat template.
 
-        Raises:
-            ConfigError: the prompt is empty or too long, or an id is not in the vocabulary.
+        Raises `ConfigError` if the prompt is empty or too long, or an id is not in the vocabulary.
         """
         if isinstance(prompt, str):
             return self.encode_turns([prompt], chat=chat)
@@ -144,8 +143,7 @@ class Target(ABC):
 
         chat: use the chat template, as in `encode`; otherwise the turns become paragraphs.
 
-        Raises:
-            ConfigError: as `encode` does.
+        Raises `ConfigError` as `encode` does.
         """
         prompt = "\n\n".join(turns)
         require(prompt.strip() != "", "prompt", prompt, "some text")

@@ -46,8 +46,7 @@ def prompt_text(setting: Any) -> Any:
     without the newline at their end. `@@` begins a text with a single `@`. Anything else is the
     text itself.
 
-    Raises:
-        ConfigError: the file can't be read, or the content is not UTF-8.
+    Raises `ConfigError` if the file can't be read, or the content is not UTF-8.
     """
     if not isinstance(setting, str) or (setting != "-" and setting[:1] != "@"):
         return setting
@@ -62,8 +61,7 @@ def file_text(field: str, path: str | None) -> str:
     field: the setting that names it, for messages.
     path: None for standard input.
 
-    Raises:
-        ConfigError: the file can't be read, or is not UTF-8.
+    Raises `ConfigError` if the file can't be read, or is not UTF-8.
     """
     setting = "-" if path is None else f"@{path}"
     try:

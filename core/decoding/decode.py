@@ -196,11 +196,9 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
 
-    Raises:
-        ConfigError: the drafter is of another class, drafter or rule say of themselves what none
-            can be, or the drafter needs what the target does not offer, or
-            may branch where the rule or the target takes only chains, or refuses the target for a
-            reason of its own.
+    Raises `ConfigError` if the drafter is of another class, drafter or rule say of themselves what
+    none can be, or the drafter needs what the target does not offer, or may branch where the rule
+    or the target takes only chains, or refuses the target for a reason of its own.
     """
     require_instance("drafter", drafter, Drafter)
     check_says(drafter)
@@ -217,12 +215,14 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
 
 def check_takes(verifier: Verifier, drafter: Drafter) -> None:
     """Raises `ConfigError` if the rule takes no drafts of the drafter's kind."""
-    if drafter.kind not in verifier.takes:
+    kind = drafter.kind
+    if kind not in verifier.takes:
+        rules = installed().of("verifier").items()
+        fit = [name for name, rule in rules if rule.product and kind in rule.product.takes]
         raise ConfigError(
-            f"drafter {type(drafter).__name__} writes {drafter.kind!r} drafts"
-            f" ({KINDS[drafter.kind]}): the rule {type(verifier).__name__} takes"
-            f" {', '.join(sorted(verifier.takes))};"
-            f" rules that fit: {', '.join(_rules_for(drafter.kind))}"
+            f"drafter {type(drafter).__name__} writes {kind!r} drafts ({KINDS[kind]}): the rule"
+            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
+            f" rules that fit: {', '.join(fit)}"
         )
 
 
@@ -238,9 +238,3 @@ def _check_parts(
         for part in parts:
             if part is not None:
                 require_instance(name, part, kinds[name])
-
-
-def _rules_for(kind: str) -> list[str]:
-    """Returns the names of the registered rules that take drafts of a kind."""
-    rules = installed().of("verifier")
-    return [name for name, entry in rules.items() if entry.product and kind in entry.product.takes]

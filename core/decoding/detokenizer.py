@@ -36,11 +36,7 @@ class Detokenizer:
     """
 
     def __init__(
-        self,
-        tokenizer: Tokenizer,
-        before: Sequence[int] = (),
-        *,
-        skip_special_tokens: bool = True,
+        self, tokenizer: Tokenizer, before: Sequence[int] = (), *, skip_special_tokens: bool = True
     ) -> None:
         self._tokenizer, self._skips = tokenizer, skip_special_tokens
         backend = getattr(tokenizer, "backend_tokenizer", None)
@@ -62,8 +58,7 @@ class Detokenizer:
     def push(self, token: int) -> str:
         """Returns the characters that are final with `token`; `pending` holds those that are not.
 
-        Raises:
-            TargetError: as `text_of` does.
+        Raises `TargetError` as `text_of` does.
         """
         if token in self._skipped:
             return ""  # the tokens beside it are decoded as neighbours
@@ -117,8 +112,7 @@ class Detokenizer:
 def text_of(tokenizer: Any, ids: Sequence[int], *, skip_special_tokens: bool) -> str:
     """Returns the characters of ids. Those of no token, as in a padded vocabulary, have none.
 
-    Raises:
-        TargetError: the tokenizer can't decode its own tokens.
+    Raises `TargetError` if the tokenizer can't decode its own tokens.
     """
     if not ids:
         return ""

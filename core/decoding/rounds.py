@@ -56,8 +56,7 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
 
     texts: how many texts are to be scored together.
 
-    Raises:
-        DrafterError: the drafter failed, or wrote a draft of another kind than it declares.
+    Raises `DrafterError` if the drafter failed, or wrote a draft of another kind than it declares.
     """
     began, context, sheet = now(), text.context, blank_sheet(run, text, texts)
     call_drafter(text.drafter, [(context, Pen(sheet))], run.draft_timeout)
@@ -70,6 +69,7 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
+    steering = None if text.constraint is None else text.constraint.steering()
     return Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
@@ -80,7 +80,7 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
         budget=run.nodes,
         more=_asked_after_layers(more) if more and text.drafter.kind == "paths" else more,
         start=len(text.ids) if run.verifier.coupled else None,
-        guide=_guide(text),
+        guide=None if steering is None else Guide(steering, text.ids),
     )
 
 
@@ -95,11 +95,6 @@ def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -
         name = type(text.drafter).__name__
         raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
     return Proposal(context, draft, probes, seconds)
-
-
-def _guide(text: ActiveText) -> Guide | None:
-    steering = None if text.constraint is None else text.constraint.steering()
-    return None if steering is None else Guide(steering, text.ids)
 
 
 def _asked_after_layers(more: Callable[[Draft], bool]) -> Callable[[Draft], bool]:
@@ -172,8 +167,7 @@ def call_drafter(
 
     timeout: the most seconds that it may take. Defaults to no limit.
 
-    Raises:
-        DrafterError: the drafter failed, or took too long.
+    Raises `DrafterError` if the drafter failed, or took too long.
     """
     propose: Callable[..., object] = drafter.propose_batch  # a plugin's may return something
     with named_errors(drafter):

@@ -134,6 +134,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     if run.target.max_length is not None and run.target.max_length < limit:
         limit, reason = run.target.max_length, "max_length"
     asked = None if constraint is None else begun(constraint, run.target, ids)
+    own = run.target.constraint(ids, source, limit)
     return ActiveText(
         session=session,
         drafter=_opened(drafter),
@@ -141,7 +142,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         drafter_chance=chance.named(DRAFTER),
         chance=chance.named(TARGET),
         earlier=drafter.remembered,
-        constraint=_combined(run.target.constraint(ids, source, limit), asked),
+        constraint=own if asked is None else asked if own is None else AllOf(own, asked),
         ids=ids,
         prompt_length=len(ids),
         source=source,
@@ -149,13 +150,6 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         limit_reason=reason,
         stream=TextStream(run.target.tokenizer, run.stops, ids),
     )
-
-
-def _combined(own: Constraint | None, asked: Constraint | None) -> Constraint | None:
-    """Returns what the target and the run ask of a text, as one constraint."""
-    if own is None or asked is None:
-        return asked if own is None else own
-    return AllOf(own, asked)
 
 
 def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:

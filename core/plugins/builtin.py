@@ -42,7 +42,7 @@ def register_commands(register: RegisterCommand) -> None:
         json=True,
         ranks=True,
         settings="outrider.cli.settings:Compare",
-        check="outrider.cli.variant_configs:check_job",
+        check="outrider.cli.variants:variants_of",
     )
     register(compare)
     register(replace(compare, name="demo", help="a comparison, ready to run", ranks=False))

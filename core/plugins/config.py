@@ -1,28 +1,26 @@
 """A command's config, composed of `conf`'s YAML files and the registered parts' options."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
-from functools import lru_cache
-from typing import Any
+from dataclasses import is_dataclass
+from typing import Any, get_args
 
-from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
-from hydra.errors import InstantiationException, MissingConfigException
+from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from outrider.base.annotations import hints_of, plain_type
 from outrider.base.bounds import check
-from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, nearest, require
+from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
 from outrider.plugins.options import CONF_MODULE, composed
 from outrider.plugins.presets import check_own_presets
 from outrider.plugins.registry import command_entry, installed
-from outrider.plugins.roles import ROLES, plural
-from outrider.plugins.schema import with_dataclasses
+from outrider.plugins.roles import ROLES
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -34,8 +32,7 @@ def compose(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     >>> config = outrider.compose("generate", ["drafter=bigram", "drafter.order=3"])
     >>> outrider.build(config.drafter)
 
-    Raises:
-        ConfigError: there is no such command, setting or part.
+    Raises `ConfigError` if there is no such command, setting or part.
     """
     hints = {"command": str, "overrides": Sequence[str]}
     check(hints, {"command": command, "overrides": overrides})
@@ -79,7 +76,7 @@ def build(node: Any) -> Any:
     try:
         if isinstance(node, DictConfig) and isinstance(node.get("_target_"), str):
             with suppress(ImportError):  # which is explained below
-                node = with_dataclasses(node, factory_of(node))
+                node = _with_dataclasses(node, factory_of(node))
         return instantiate(node, _convert_="object")
     except OmegaConfBaseException as error:
         raise ConfigError(explain_error(error, "", ())) from error
@@ -112,93 +109,23 @@ def _raised(node: Any, key: str, error: BaseException) -> str:
     return f"{where}{name} raised {described(error, package.partition('.')[0])}"
 
 
+def _with_dataclasses(node: DictConfig, factory: Any) -> DictConfig:
+    """Returns a part's config, with the mappings that its factory takes as dataclasses as such.
+
+    Raises `OmegaConfBaseException` if a mapping has a key or a value that its dataclass has not.
+    """
+    made = node.copy()
+    for name, hint in hints_of(factory).items():
+        kinds = [it for it in get_args(plain_type(hint)) if is_dataclass(it)]
+        given = OmegaConf.select(node, name) if kinds else None
+        if isinstance(given, DictConfig) and OmegaConf.get_type(given) is dict:
+            made[name] = OmegaConf.merge(OmegaConf.structured(kinds[0]), given)
+    return made
+
+
 def factory_of(node: Mapping[str, Any]) -> Any:
     """Returns the class or function that a part's config names.
 
     Compare it with an imported class to tell parts apart: names are not unique among plugins.
     """
     return get_object(str(node["_target_"]))
-
-
-def option_configs(role: str, options: Any, beside: Sequence[str] = ()) -> dict[str, DictConfig]:
-    """Returns the config of each part in a list of names, or of mappings with arguments.
-
-    >>> option_configs("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
-
-    Needs Hydra to be initialised, as it is inside a command.
-
-    beside: what an item may have besides its arguments, and has no longer; messages name it.
-
-    Raises:
-        ConfigError: `options` is no list, an item is neither a name nor such a mapping, or two
-            items have the same name.
-    """
-    if not isinstance(options, Sequence) or isinstance(options, str):
-        examples = ",".join(list(installed().of(role))[:2])
-        raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
-    wanted: dict[str, tuple[str, dict[str, Any]]] = {}
-    for item in options:
-        arguments = dict(item) if isinstance(item, Mapping) else {role: item}
-        option = arguments.pop(role, None)
-        if not isinstance(option, str):
-            raise ConfigError(
-                f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
-            )
-        name = str(arguments.pop("name", option))
-        if name in wanted:
-            raise ConfigError(
-                f"{plural(role)}: two are named {name!r}: expected another name for one of them,"
-                f" as in {{{role}: {option}, name: ...}}"
-            )
-        wanted[name] = option, arguments
-    # One composition for all: each option gets a key of its own.
-    overrides = [f"+{role}@_{i}={option}" for i, (option, _) in enumerate(wanted.values())]
-    sources = GlobalHydra.instance().config_loader().get_sources()
-    paths = (source.full_path() for source in sources)
-    try:
-        composed = deepcopy(
-            _composed_options(tuple(overrides), *installed().of(role).values(), *paths)
-        )
-    except MissingConfigException as error:
-        name = (error.missing_cfg_file or "").rpartition("/")[2]
-        raise ConfigError(
-            f"{plural(role)}: {name!r}: {nearest(name, error.options or ())}"
-        ) from error
-    configs = {name: composed[f"_{i}"] for i, name in enumerate(wanted)}
-    for name, (_, arguments) in wanted.items():
-        set_arguments(configs[name], arguments, f"{plural(role)}: {name}", beside)
-    return configs
-
-
-@lru_cache
-def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictConfig:
-    """Returns the composed overrides; they are composed only once for all jobs of a sweep.
-
-    _sources: where the options come from, as a part of the cache's key.
-    """
-    return hydra_compose(overrides=list(overrides))
-
-
-def set_arguments(
-    config: DictConfig, arguments: Mapping[str, Any], prefix: str, beside: Sequence[str] = ()
-) -> None:
-    """Sets arguments of a part in its config.
-
-    prefix: what the arguments are of, for messages. beside: what they are beside, likewise.
-
-    Raises:
-        ConfigError: the part has no such argument, or it takes no such value.
-    """
-    known = [str(key) for key in config if key != "_target_"]
-    for key, value in arguments.items():
-        if key not in known:  # `key in config` would be false for a parameter without a default
-            raise ConfigError(f"{prefix}.{key}: {nearest(key, [*known, *beside])}")
-        try:
-            config[key] = value
-        except OmegaConfBaseException as error:
-            raise ConfigError(f"{prefix}.{key}={value!r}: {one_line(error)}") from error
-
-
-def plain_values(node: Any) -> Any:
-    """Returns a config as plain dicts and lists, for reports; missing values stay '???'."""
-    return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node

@@ -121,8 +121,7 @@ def command_schema(entry: Entry) -> DictConfig:
 def option_schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters, with their types and defaults.
 
-    Raises:
-        PluginError: a default is of a type that no config can hold.
+    Raises `PluginError` if a default is of a type that no config can hold.
     """
     factory = entry.factory
     hints = hints_of(factory)

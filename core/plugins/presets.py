@@ -42,8 +42,7 @@ def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> N
 def check_own_presets(arguments: Sequence[str]) -> None:
     """Looks at the folders of presets that a command line names.
 
-    Raises:
-        ConfigError: as `check_presets` does for those of a plugin.
+    Raises `ConfigError` as `check_presets` does for those of a plugin.
     """
     for folder in own_folders(arguments):
         try:

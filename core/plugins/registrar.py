@@ -34,8 +34,7 @@ class Registry:
     def find(self, role: str, name: str) -> Entry:
         """Returns the entry with this role and name.
 
-        Raises:
-            ConfigError: there is none; the message suggests the nearest names.
+        Raises `ConfigError` if there is none; the message suggests the nearest names.
         """
         known = self.of(role)
         if name not in known:
@@ -69,9 +68,8 @@ class Registrar:
     ) -> None:
         """Adds a part by its name, or a command, to the registry.
 
-        Raises:
-            PluginError: the name is taken, or `factory` makes no concrete class of the role; what
-                is given by its place, "module:name", is checked when it is imported.
+        Raises `PluginError` if the name is taken, or `factory` makes no concrete class of the role;
+        what is given by its place, "module:name", is checked when it is imported.
         """
         if isinstance(part, Command):
             entry = Entry(self.role, part.name, part, self.plugin, self.distribution, part.extra)

@@ -44,9 +44,8 @@ def plugin_manager(
         environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
     faults: takes a line for each plugin that is broken, which is left out.
 
-    Raises:
-        PluginError: there is no list for faults, and a plugin can't be imported, or its hooks don't
-            match the hook specifications.
+    Raises `PluginError` if there is no list for faults, and a plugin can't be imported, or its
+    hooks don't match the hook specifications.
     """
     manager = pluggy.PluginManager(GROUP)
     manager.add_hookspecs(hookspecs)
@@ -71,10 +70,9 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
 
     tolerant: leave out a plugin that is broken, and go on with the others.
 
-    Raises:
-        PluginError: not tolerant, and a hook fails, registers something other than a concrete class
-            of its role, or takes a name that another plugin holds; the message names the
-            distributions.
+    Raises `PluginError` if not tolerant, and a hook fails, registers something other than a
+    concrete class of its role, or takes a name that another plugin holds; the message names the
+    distributions.
     """
     owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
     owners |= dict.fromkeys(builtin_modules(), "outrider")
@@ -135,8 +133,7 @@ def builtin() -> Registry:
 def command_entry(name: str) -> Entry:
     """Returns the entry of a command; only one that is not built in has the plugins loaded.
 
-    Raises:
-        ConfigError: there is none.
+    Raises `ConfigError` if there is none.
     """
     return builtin().of("command").get(name) or installed().find("command", name)
 
@@ -150,8 +147,7 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         pipeline of transformers.
     arguments: settings; they override those of a mapping.
 
-    Raises:
-        ConfigError: there is no part or setting of that name.
+    Raises `ConfigError` if there is no part or setting of that name.
     """
     if isinstance(part, Mapping) and role in (settings := _settings(role, part)):
         return make(role, settings.pop(role), **settings | arguments)
@@ -163,7 +159,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         expected = f"a name or an instance of {role.title()}"
         raise ConfigError(f"{role}={shown(part)}: expected {expected}")
     registry = installed()
-    if role == "target" and part not in registry.of(role) and _is_path(part):
+    is_path = "/" in part or part.endswith(".gguf")  # or a hub id, and no plugin's name
+    if role == "target" and part not in registry.of(role) and is_path:
         return registry.find(role, "transformers").factory(part, **arguments)
     entry = registry.find(role, part)
     _check_names(entry, arguments)
@@ -247,8 +244,3 @@ def _returned(impl: pluggy.HookImpl, owners: Mapping[str, str], kind: Any, expec
         line = f"plugin {impl.plugin_name!r} of {owner}: {hook}() returned {value!r:.60}"
         raise PluginError(f"{line}: expected {expected}")
     return value
-
-
-def _is_path(name: str) -> bool:
-    """Returns whether a name is a hub id or a path, and not that of a plugin."""
-    return "/" in name or name.endswith(".gguf")

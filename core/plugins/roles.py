@@ -1,6 +1,7 @@
 """Roles: what a plugin can register, each by a hook of its own and as a config group."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, final
 
@@ -57,6 +58,26 @@ ROLES: dict[str, Role] = {
     ),
 }
 """By name, which is also the name of the config group."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Annotates a setting that lists parts of a role, by names or as mappings with settings.
+
+    The setting becomes their configs by name; see `outrider.plugins.reading.option_configs`.
+
+    own: what an item may have for itself beside its settings, a part of another role or a value of
+        a type. The setting then becomes by name a mapping of the role to the config, and of these.
+    or_one: whether a single name stands for a list of it.
+    """
+
+    role: str
+    own: Mapping[str, Any] = field(default_factory=dict)
+    or_one: bool = False
+
+    def __contains__(self, value: object) -> bool:
+        return True  # what reads the list has checked it
 
 
 def plural(role: str) -> str:

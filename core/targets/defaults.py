@@ -65,12 +65,9 @@ def own_defaults(generation_config: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in values.items()
-        if value is not None and value not in NEUTRAL[name] and not _is_below(name, value)
+        if value is not None and value not in NEUTRAL[name]
+        if not (name in LEAST and is_int(value) and value < 1)
     }
-
-
-def _is_below(name: str, value: Any) -> bool:
-    return name in LEAST and is_int(value) and value < 1
 
 
 @final

@@ -28,8 +28,7 @@ def kept_folder(weights: Path, dtype: str) -> tuple[str, str]:
     The first call with a file converts it, which takes far longer than to load the result. A file
     that has changed since is converted again.
 
-    Raises:
-        ConfigError: the library that reads such files is not installed.
+    Raises `ConfigError` if the library that reads such files is not installed.
     """
     status, path = weights.stat(), weights.resolve()
     identity = f"{path} {status.st_size} {status.st_mtime_ns} {dtype} {version('transformers')}"
@@ -52,8 +51,7 @@ def kept_folder(weights: Path, dtype: str) -> tuple[str, str]:
 def read(weights: Path, dtype: str) -> tuple[Any, Any]:
     """Returns the plain model of a GGUF file in a precision, and its tokenizer.
 
-    Raises:
-        ConfigError: the library that reads such files is not installed.
+    Raises `ConfigError` if the library that reads such files is not installed.
     """
     from transformers import (
         AutoModelForCausalLM,
@@ -87,8 +85,7 @@ def precision(weights: Path) -> str:
 
     The number is the mean over all matrices, the name is that of most of their entries.
 
-    Raises:
-        ConfigError: the library that reads such files is not installed.
+    Raises `ConfigError` if the library that reads such files is not installed.
     """
     kinds, entries, size = Counter[str](), 0, 0
     for tensor in _reader()(weights).tensors:

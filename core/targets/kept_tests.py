@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,15 +12,15 @@ import platformdirs
 import torch
 from torch import Tensor
 
-from outrider.base.folders import write_whole
+from outrider.base.folders import write_if_possible
 from outrider.base.json_values import json_in
 from outrider.base.pretrained import Model
 from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home, is_offloaded
-from outrider.targets.plain_parts import plain_parts
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
+from outrider.targets.weight_files import plain_parts
 
 CODE = ("outrider.contract", "outrider.targets")
 """The folders of Outrider whose code decides the result, beside those of engine and batching."""
@@ -55,7 +54,7 @@ def kept_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     if kept is not None:
         return kept
     result = self_test(model, start)
-    _write(path, result)
+    write_if_possible(path, json.dumps(asdict(result)))
     return result
 
 
@@ -67,26 +66,18 @@ def _key(model: Model, start: Sequence[int]) -> str:
     settings = [
         f"{type(model).__module__}.{type(model).__qualname__}",
         model.config.to_json_string(),
-        [str(getattr(model.config, f"_{name}_implementation", None)) for name in _BACKENDS],
+        [
+            str(getattr(model.config, f"_{name}_implementation", None))
+            for name in ("attn", "experts")
+        ],
         list(start),
         [str(model.dtype), device, engine_of(model).layout(model), model.training],
     ]
-    request = [_code(model), _versions(), settings, _checksum(model)]
-    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
-
-
-_BACKENDS = ("attn", "experts")
-
-
-@cache
-def _versions() -> list[str]:
-    return [version(name) for name in ("outrider", "torch", "transformers")]
-
-
-def _code(model: Model) -> str:
-    """Returns a hash of sources, which change under an editable install: ours and the plugins'."""
+    versions = [version(name) for name in ("outrider", "torch", "transformers")]
     modules = [type(part).__module__ for part in (engine_of(model), batching())]
-    return source_hash(*CODE, *(module.rpartition(".")[0] or module for module in modules))
+    code = source_hash(*CODE, *(module.rpartition(".")[0] or module for module in modules))
+    request = [code, versions, settings, _checksum(model)]
+    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
 
 
 def _checksum(model: Model) -> str:
@@ -123,12 +114,3 @@ def _read(path: Path) -> SelfTest | None:
         return SelfTest(**json_in(path))
     except (OSError, ValueError, TypeError):
         return None
-
-
-def _write(path: Path, result: SelfTest) -> None:
-    """Writes a result in one step, so that no process reads half of it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(asdict(result)))
-    except OSError:
-        return  # a full disk or another user's folder only costs a test at each load

@@ -1,6 +1,6 @@
 """A transformers model and its tokenizer, from a hub id, a folder or a GGUF file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -86,8 +86,7 @@ def unpacked(model: Any, tokenizer: Any = None, field: str = "target.model") -> 
     model: the model, it and its tokenizer as a pair, or a pipeline of transformers with both.
     field: what it was given as, for messages.
 
-    Raises:
-        ConfigError: it is none of these.
+    Raises `ConfigError` if it is none of these.
     """
     given = model
     if isinstance(model, list | tuple) and len(model) == 2:
@@ -147,7 +146,8 @@ def _quiet(*, downloads: bool) -> Iterator[None]:
     log.set_verbosity_error()
     if not downloads:
         log.disable_progress_bar()
-    hook = log.set_tqdm_hook(_steps)
+    # Nearly all bars of transformers go through a list.
+    hook = log.set_tqdm_hook(lambda bar, args, options: steps(args[0]) if args else bar(**options))
     try:
         yield
     finally:
@@ -155,11 +155,6 @@ def _quiet(*, downloads: bool) -> Iterator[None]:
         log.set_verbosity(level)
         if had_progress:
             log.enable_progress_bar()
-
-
-def _steps(bar: Any, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """Returns what stands for a bar of transformers: nearly all of theirs go through a list."""
-    return steps(args[0]) if args else bar(**options)
 
 
 def _auto_model(config: Any) -> Any:

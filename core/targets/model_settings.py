@@ -67,8 +67,7 @@ class ModelSettings:
         is_own: whether it was loaded here; the engine "auto" leaves others as they are, and those
             with an encoder.
 
-        Raises:
-            ConfigError: the engine can't run or quantize it.
+        Raises `ConfigError` if the engine can't run or quantize it.
         """
         is_plain = self.optimize == AUTO and (not is_own or decoder_start(model))
         quantize = None if self.quantize == AUTO else self.quantize

@@ -1,6 +1,6 @@
 """Finds in a few tiny passes which abilities of a model can be relied on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 from weakref import WeakKeyDictionary
@@ -30,19 +30,6 @@ from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_toke
 
 @final
 @dataclass(frozen=True, slots=True)
-class Property:
-    """One row of a self-test.
-
-    name: what is tested.
-    reason: why it does not hold, and is refused; "" if it holds.
-    """
-
-    name: str
-    reason: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class SelfTest:
     """For each property, why it does not hold, worded to follow "since"; "" if it holds.
 
@@ -60,20 +47,22 @@ class SelfTest:
     layers: str = ""
     window: int = 0
 
-    def properties(self) -> Iterator[Property]:
-        """Yields every property that was tested, in the order of the test.
+    def properties(self) -> dict[str, str]:
+        """Returns why each property that was tested does not hold, in the order of the test.
 
         The first ones hold for every target: a model without them is refused.
         """
-        yield Property("the cache grows by what is fed", "")
-        yield Property("a chain in one pass equals token by token", "")
-        if self.window:
-            yield Property(f"also past a window (of {self.window} tokens in the test)", "")
-        yield Property("a rollback leaves nothing behind", "")
-        yield Property("a tree equals its paths", self.trees)
-        yield Property("a batch equals its texts", self.batches)
-        yield Property("texts about several sources equal single texts", self.sources)
-        yield Property("the first layers work as a model", self.layers)
+        windows = {f"also past a window (of {self.window} tokens in the test)": ""}
+        return {
+            "the cache grows by what is fed": "",
+            "a chain in one pass equals token by token": "",
+            **(windows if self.window else {}),
+            "a rollback leaves nothing behind": "",
+            "a tree equals its paths": self.trees,
+            "a batch equals its texts": self.batches,
+            "texts about several sources equal single texts": self.sources,
+            "the first layers work as a model": self.layers,
+        }
 
 
 _results: "WeakKeyDictionary[Model, SelfTest]" = WeakKeyDictionary()
@@ -86,8 +75,7 @@ def self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
 
     start: the first tokens of an encoder-decoder's text.
 
-    Raises:
-        TargetError: the model's text would depend on the drafts.
+    Raises `TargetError` if the model's text would depend on the drafts.
     """
     if is_exempt(model):
         return SelfTest()

@@ -21,11 +21,7 @@ from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.engine import (
-    RANKS,
-    engine_of,
-    engines,
-)
+from outrider.targets.passes.engine import RANKS, engine_of, engines
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.windows import context_window

@@ -2,18 +2,18 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, final
 
 import torch
+from torch import Tensor
 
 from outrider.plugins.code_version import hash_files
 from outrider.targets.adapters import base_of, is_adapter
 from outrider.targets.passes.placement import is_offloaded
-from outrider.targets.plain_parts import plain_parts
 
 SUFFIXES = (".safetensors", ".bin")
 """How the names of weights end in a folder."""
@@ -63,6 +63,20 @@ def ask_for(files: Sequence[Path]) -> None:
 def memory_bytes() -> int:
     """Returns how much memory the machine has."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def plain_parts(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yields the tensors that a wrapping one, such as torchao's rounded weights, is made of.
+
+    Each comes with its name; a plain tensor is one. Hashes are made of these: a wrapping tensor
+    takes few operations.
+    """
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield name, tensor
+        return
+    for part in flatten()[0]:
+        yield from plain_parts(f"{name}.{part}", getattr(tensor, part))
 
 
 @final

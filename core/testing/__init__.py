@@ -37,19 +37,7 @@ from outrider.testing.kit import (
 from outrider.testing.tiny_targets import VOCAB_SIZE
 
 __all__ = [
-    "VOCAB_SIZE",
-    "EnumeratedChance",
-    "Outcome",
-    "Setup",
-    "check_drafter",
-    "check_policy",
-    "check_target",
-    "check_verifier",
-    "checks_of",
-    "chi_square",
-    "loop_distribution",
-    "output_distribution",
-    "parametrize_with_checks",
-    "run_checks",
-    "target_distribution",
-]
+    "VOCAB_SIZE", "EnumeratedChance", "Outcome", "Setup", "check_drafter", "check_policy",
+    "check_target", "check_verifier", "checks_of", "chi_square", "loop_distribution",
+    "output_distribution", "parametrize_with_checks", "run_checks", "target_distribution",
+]  # fmt: skip

@@ -1,9 +1,14 @@
 """How likely counts are to stray this far from what is expected."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import torch
+
+from outrider.contract.drafter import Drafter
+from outrider.decoding.decode import decode_together
+from outrider.testing.exact import Distribution, Setup, loop_text
 
 SIGNIFICANCE = 1e-6
 """A p-value below this fails a check: the chance of failing a right part, were seeds not fixed."""
@@ -39,3 +44,33 @@ def assert_sampled(
     assert value > SIGNIFICANCE, (
         f"{total} sampled texts are far from the distribution by enumeration (p-value {value:.0e})"
     )
+
+
+def assert_samples(
+    setup: Setup,
+    exact: Distribution,
+    *,
+    length: int,
+    count: int,
+    single: int,
+    make: Callable[[], Drafter],
+) -> None:
+    """Raises AssertionError unless texts that a batch writes have a distribution.
+
+    length: of a text, in tokens. count: how many texts there are.
+    single: how many of them are written alone, too, which gives the same texts.
+    make: makes the drafter of a text that is written alone.
+    """
+    together = decode_together(
+        setup.target, setup.drafter, setup.verifier, [setup.prompt] * count,
+        gamma=setup.gamma, budget=setup.budget, sampling=setup.sampling, max_new_tokens=length,
+    )  # fmt: skip
+    texts: dict[int, list[int]] = defaultdict(list)
+    for number, round in together:
+        texts[number] += round.tokens
+    for number in range(0, count, count // single):
+        alone = list(loop_text(replace(setup, drafter=make()), length, number=number))
+        assert alone == texts[number], (
+            f"text {number} is {alone} when it is written alone, and {texts[number]} in a batch"
+        )
+    assert_sampled(map(tuple, texts.values()), exact)

@@ -17,6 +17,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.chi_square import assert_samples
 from outrider.testing.exact import (
     Conditionals,
     Setup,
@@ -27,7 +28,6 @@ from outrider.testing.exact import (
     round_distribution,
     target_distribution,
 )
-from outrider.testing.sampled import assert_samples
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,

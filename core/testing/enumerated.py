@@ -40,11 +40,6 @@ class _Decision:
         return cls([value for value, _ in possible], [p for _, p in possible], (values, probs))
 
 
-def _is_close(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Returns whether two replays agree, up to rounding: a model's cache may change last digits."""
-    return first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
-
-
 @final
 class EnumeratedChance(Chance):
     """Takes every branch of every decision, so that probabilities can be summed exactly.
@@ -68,9 +63,8 @@ class EnumeratedChance(Chance):
 
         begun: how many decisions are taken in one way alone, so that the later ones are seen.
 
-        Raises:
-            RuntimeError: a replay of `play` made different decisions than before, because it has
-                randomness of its own or remembers an earlier replay.
+        Raises `RuntimeError` if a replay of `play` made different decisions than before, because it
+        has randomness of its own or remembers an earlier replay.
         """
         decisions: list[_Decision] = []
         while True:
@@ -105,8 +99,12 @@ class EnumeratedChance(Chance):
         decision = self._decisions[self._depth]
         if decision.arguments != (values, probs):
             replayed = _Decision.between(values, probs)
-            same_values = decision.values == replayed.values
-            if not same_values or not _is_close(decision.probs, replayed.probs):
+            first, second = decision.probs, replayed.probs
+            # A model's cache may change last digits.
+            is_same = decision.values == replayed.values and (
+                first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
+            )
+            if not is_same:
                 raise RuntimeError(f"a replay met a different decision than before: {REASON}")
         self._depth += 1
         self.probability *= decision.probs[decision.taken]

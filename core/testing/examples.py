@@ -179,7 +179,10 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
                 f"in round {number + 1} its draft has {len(draft)} tokens, the example says"
                 f" {length} (of {example})"
             )
-            policy.observe(_round(example, draft, accepted))
+            path = range(len(draft)) if example.branch is None else example.branch
+            drafting, scoring = example.seconds
+            seconds = {"draft": drafting * len(draft), "score": scoring, "verify": 0.0}
+            policy.observe(made_up_round(draft, path[:accepted], seconds))
 
 
 def _growing(example: PolicyExample, depth: int) -> Iterator[Draft]:
@@ -199,22 +202,18 @@ def _growing(example: PolicyExample, depth: int) -> Iterator[Draft]:
             yield draft
 
 
-def _round(example: PolicyExample, draft: Draft, accepted: int) -> Round:
-    path = tuple(range(len(draft)) if example.branch is None else example.branch)[:accepted]
-    goes_on = bool(draft.children(path[-1] if path else ROOT))
+def made_up_round(draft: Draft, path: Sequence[int], seconds: dict[str, float]) -> Round:
+    """Returns the round in which a path of a draft was accepted, and the target added a 0."""
+    accepted, goes_on = len(path), bool(draft.children(path[-1] if path else ROOT))
     return Round(
-        tokens=(0,) * (accepted + 1),
+        tokens=(*(draft.tokens[node] for node in path), 0),
         origins=(*("accepted",) * accepted, "recovered" if goes_on else "bonus"),
         pieces=("",) * (accepted + 1),
         draft=draft.tokens,
         parents=draft.parents,
-        path=path,
+        path=tuple(path),
         drafted=len(draft),
         tested=accepted + goes_on,
         accepted=accepted,
-        seconds={
-            "draft": example.seconds[0] * len(draft),
-            "score": example.seconds[1],
-            "verify": 0.0,
-        },
+        seconds=seconds,
     )

@@ -29,12 +29,7 @@ from outrider.testing import (
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
 """Raises AssertionError if a part is at fault; returns why the part refuses what is checked."""
-GROUND: tuple[Check, ...] = (
-    *ground.CHECKS,
-    *decisions.CHECKS,
-    *drawing.CHECKS,
-    *loop.CHECKS,
-)
+GROUND: tuple[Check, ...] = (*ground.CHECKS, *decisions.CHECKS, *drawing.CHECKS, *loop.CHECKS)
 """The checks of what the others rest on."""
 
 
@@ -67,15 +62,12 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         TypeError: the part is of no role that has checks.
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
-    _need_assertions()
-    _need_maker(make)
+    _need_maker_and_assertions(make)
     part = make()
-    if isinstance(part, Drafter):
-        return GROUND + drafters.CHECKS + (drafters.THOROUGH if thorough else ())
-    if isinstance(part, Verifier):
-        return GROUND + verifiers.CHECKS + (verifiers.THOROUGH if thorough else ())
-    if isinstance(part, Policy):
-        return GROUND + policies.CHECKS + (policies.THOROUGH if thorough else ())
+    for kind, module in ((Drafter, drafters), (Verifier, verifiers), (Policy, policies)):
+        if isinstance(part, kind):
+            checks: tuple[Check, ...] = module.CHECKS + (module.THOROUGH if thorough else ())
+            return GROUND + checks
     if isinstance(part, Target):
         return target_checks()
     if isinstance(part, Constraint):
@@ -121,18 +113,14 @@ def check_target(target: Target) -> None:
 
 
 def _run(checks: Sequence[Check], make: Make) -> None:
-    _need_assertions()
-    _need_maker(make)
+    _need_maker_and_assertions(make)
     for check in checks:
         check(make)
 
 
-def _need_assertions() -> None:
+def _need_maker_and_assertions(make: object) -> None:
     if not __debug__:
         raise OutriderError("the checks are assertions: expected Python without -O")
-
-
-def _need_maker(make: object) -> None:
     if not callable(make):
         raise TypeError(f"expected a callable that makes the part, such as its class, got {make!r}")
 
@@ -174,7 +162,7 @@ def parametrize_with_checks(
             pytest.param(
                 make,
                 check,
-                id=f"{_name(make)}-{check.__name__}",
+                id=f"{getattr(make, '__name__', None) or type(make()).__name__}-{check.__name__}",
                 marks=[pytest.mark.xfail(reason=reasons[check.__name__], strict=True)]
                 if check.__name__ in reasons
                 else [],
@@ -183,7 +171,3 @@ def parametrize_with_checks(
             for check in checks_of(make)
         ],
     )
-
-
-def _name(make: Make) -> str:
-    return str(getattr(make, "__name__", None) or type(make()).__name__)

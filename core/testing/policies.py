@@ -25,7 +25,7 @@ from outrider.testing.exact import (
     output_distribution,
     target_distribution,
 )
-from outrider.testing.examples import check_its_examples_of_lengths_hold
+from outrider.testing.examples import check_its_examples_of_lengths_hold, made_up_round
 from outrider.testing.generators import global_generators
 from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
@@ -207,20 +207,8 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
         )
         draft = draft_on(sheet, drafter, Context(Tokens([0, number % 3])))
         fully_accepted = past == "all accepted" or (past == "in turn" and number % 2 == 0)
-        accepted = len(draft) if fully_accepted else 0
-        tokens = (*draft.tokens[:accepted], 0)
-        yield Round(
-            tokens=tokens,
-            origins=(*("accepted",) * accepted, "bonus" if fully_accepted else "recovered"),
-            pieces=("",) * len(tokens),
-            draft=draft.tokens,
-            parents=draft.parents,
-            path=tuple(range(accepted)),
-            drafted=len(draft),
-            tested=accepted + (accepted < len(draft)),
-            accepted=accepted,
-            seconds=_seconds(len(draft)),
-        )
+        path = range(len(draft) if fully_accepted else 0)
+        yield made_up_round(draft, path, _seconds(len(draft)))
 
 
 def _growing_drafts(round: Round) -> Iterator[Draft]:

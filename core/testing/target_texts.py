@@ -1,14 +1,11 @@
 """Texts for a target, its plain passes, and what counts as the same."""
 
 from collections.abc import Sequence
-from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, SampledChance
-from outrider.contract.constraint import constrained
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
@@ -44,8 +41,7 @@ def ordinary_ids(target: Target, count: int) -> list[int]:
 def prompts_for(target: Target) -> list[list[int]]:
     """Returns prompts of several lengths that leave room for `NEW` tokens.
 
-    Raises:
-        AssertionError: the target's texts are too short for it.
+    Raises `AssertionError` if the target's texts are too short for it.
     """
     room = max(LENGTHS) + NEW
     if target.max_length is not None:
@@ -97,15 +93,6 @@ def plain_rows(
     return torch.cat(rows)
 
 
-def written_rows(
-    target: Target, prompt: Sequence[int], tokens: Sequence[int]
-) -> Float[Tensor, "tokens+1 vocab"]:
-    """Returns the logits that the target's own texts are drawn from, as `plain_rows` does."""
-    rows, (ids, source) = plain_rows(target, prompt, tokens), target.begin(prompt)
-    own = target.constraint(ids, source)
-    return rows if own is None else constrained(own, ids, Draft.chain(tokens), rows)
-
-
 def assert_same(
     logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"], case: str
 ) -> None:
@@ -138,23 +125,3 @@ def assert_near(
 def tolerance(dtype: torch.dtype) -> float:
     """Returns how far apart distributions may be by rounding alone."""
     return APART.get(dtype, 1e-3)
-
-
-@final
-class WatchedChance(Chance):
-    """Draws as a seeded chance does, and keeps every distribution that it was asked to draw from.
-
-    drawn: these distributions, normalised.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._chance = SampledChance.seeded(seed)
-        self.drawn: list[Tensor] = []
-
-    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        return self._chance.coins(probs)
-
-    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        exact = probs.detach().double().cpu()
-        self.drawn.append(exact / exact.sum())
-        return self._chance.categorical(probs)

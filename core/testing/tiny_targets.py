@@ -29,8 +29,7 @@ SAMPLED = Sampling(temperature=1.0)
 def bound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     """Returns a tiny target that offers what `drafter` needs, and binds the drafter to it.
 
-    Raises:
-        ConfigError: the drafter can't be bound to a vocabulary of this size.
+    Raises `ConfigError` if the drafter can't be bound to a vocabulary of this size.
     """
     check_says(drafter)
     target = unbound_target(drafter, vocab_size)

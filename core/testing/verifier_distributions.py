@@ -10,6 +10,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import VOCAB, cases, tied_target
+from outrider.testing.chi_square import assert_samples
 from outrider.testing.exact import (
     TOLERANCE,
     Conditionals,
@@ -18,7 +19,6 @@ from outrider.testing.exact import (
     loop_distribution,
     output_distribution,
 )
-from outrider.testing.sampled import assert_samples
 from outrider.testing.table_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED
 

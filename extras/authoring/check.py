@@ -91,9 +91,9 @@ def _print_self_test(target: TransformersTarget, console: Console) -> None:
     table = Table(title=f"self-test of {type(target.model).__name__}")
     for heading in ("property", "result", "reason"):
         table.add_column(heading)
-    for row in tested.properties():
-        result = "[yellow]refused[/]" if row.reason else "[green]holds[/]"
-        table.add_row(row.name, result, escape(row.reason))
+    for name, reason in tested.properties().items():
+        result = "[yellow]refused[/]" if reason else "[green]holds[/]"
+        table.add_row(name, result, escape(reason))
     console.print(table)
 
 

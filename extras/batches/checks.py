@@ -1,11 +1,15 @@
 """Checks of the texts that a target scores or writes together: those of `outrider.testing`."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import TargetError
+from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.constraint import constrained
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
@@ -15,7 +19,6 @@ from outrider.extras.batches.batched import batched
 from outrider.extras.batches.turns import Turn, without_end
 from outrider.testing.target_texts import (
     WRITTEN,
-    WatchedChance,
     accept,
     assert_near,
     assert_same,
@@ -25,7 +28,6 @@ from outrider.testing.target_texts import (
     refusal,
     tolerance,
     tree,
-    written_rows,
 )
 
 Make = Callable[[], Target]
@@ -126,7 +128,7 @@ def check_write_equals_plain_decoding(make: Make) -> None:
     target = make()
     prompts = prompts_for(target)
     for sampling in (Sampling(), Sampling(temperature=0.8)):
-        chances = [WatchedChance(seed) for seed in range(len(prompts))]
+        chances = [_WatchedChance(seed) for seed in range(len(prompts))]
         texts = batched(target).write(prompts, sampling, chances, WRITTEN)
         assert len(texts) == len(prompts), f"{len(texts)} texts for {len(prompts)} prompts"
         for prompt, text, chance in zip(prompts, texts, chances, strict=True):
@@ -135,7 +137,7 @@ def check_write_equals_plain_decoding(make: Make) -> None:
             assert ends == [len(text) - 1] or (not ends and len(text) == WRITTEN), (
                 f"{len(text)} tokens: expected {WRITTEN}, or the first of eos at the end ({case})"
             )
-            rows = written_rows(target, prompt, text[:-1])
+            rows = _written_rows(target, prompt, text[:-1])
             if sampling.greedy:
                 _assert_likeliest(rows, text, case)
                 continue
@@ -150,7 +152,7 @@ def check_turns_go_on_where_the_last_ended(make: Make) -> None:
     """`write_turns` gives each turn the text that follows everything before it."""
     target = make()
     prompts, sampling = prompts_for(target), Sampling()
-    chances = [WatchedChance(seed) for seed in range(len(prompts))]
+    chances = [_WatchedChance(seed) for seed in range(len(prompts))]
     after = next_tokens(target)[:2]
     texts = [
         [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
@@ -165,7 +167,7 @@ def check_turns_go_on_where_the_last_ended(make: Make) -> None:
             head = [*without_end(head, turn, target.eos), *turn.ids]
             case = f"turn {number} after {len(head)} tokens"
             assert 0 < len(text) <= turn.max_new_tokens, f"{len(text)} tokens ({case})"
-            _assert_likeliest(written_rows(target, head, text[:-1]), text, case)
+            _assert_likeliest(_written_rows(target, head, text[:-1]), text, case)
             head += text
 
 
@@ -187,3 +189,32 @@ CHECKS = (
     check_write_equals_plain_decoding,
     check_turns_go_on_where_the_last_ended,
 )
+
+
+def _written_rows(
+    target: Target, prompt: Sequence[int], tokens: Sequence[int]
+) -> Float[Tensor, "tokens+1 vocab"]:
+    """Returns the logits that the target's own texts are drawn from, as `plain_rows` does."""
+    rows, (ids, source) = plain_rows(target, prompt, tokens), target.begin(prompt)
+    own = target.constraint(ids, source)
+    return rows if own is None else constrained(own, ids, Draft.chain(tokens), rows)
+
+
+@final
+class _WatchedChance(Chance):
+    """Draws as a seeded chance does, and keeps every distribution that it was asked to draw from.
+
+    drawn: these distributions, normalised.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._chance = SampledChance.seeded(seed)
+        self.drawn: list[Tensor] = []
+
+    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
+        return self._chance.coins(probs)
+
+    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
+        exact = probs.detach().double().cpu()
+        self.drawn.append(exact / exact.sum())
+        return self._chance.categorical(probs)

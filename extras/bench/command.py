@@ -17,7 +17,7 @@ from outrider.base.folders import append_line, claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.reports import chosen_reports, following
-from outrider.cli.variant_configs import RULES, configs_of, variants_of
+from outrider.cli.variants import variants_of
 from outrider.data.prompts import Prompt
 from outrider.extras.bench.curves import count_curve_steps, measure_curves
 from outrider.extras.bench.drafting import (
@@ -38,8 +38,8 @@ from outrider.extras.bench.roofline import memory_bandwidth
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
 from outrider.lab.runs.report import Report
-from outrider.plugins.config import build, plain_values
-from outrider.plugins.schema import plain_settings
+from outrider.plugins.config import build
+from outrider.plugins.reading import plain_settings, plain_values
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""
@@ -54,13 +54,10 @@ def bench(config: Bench) -> None:
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     reports = chosen_reports(config.reports)
     settings = plain_settings(config)
-    usual = {role: {"": settings[role]} for role in RULES}
-    listed = configs_of(settings["drafters"], usual)
-    variants_of(listed)  # a rule that does not take a drafter is found before engines start
-    settings["drafters"] = {
-        name: {part: plain_values(value) for part, value in own.items()}
-        for name, own in listed.items()
-    }
+    listed, _ = variants_of(
+        config
+    )  # a rule that takes no such drafts is found before engines start
+    settings["drafters"] = plain_values(listed)
     prompts = build(config.data)  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import final
 
 from outrider.base.bounds import Count, Seconds
-from outrider.cli.settings import Decoding, Part, Parts
+from outrider.cli.settings import Decoding, Drafters, Part, Reports
 
 
 @final
@@ -21,7 +21,7 @@ class Peers:
 class Bench(Decoding):
     drafter: Part
     data: Part
-    drafters: Parts
+    drafters: Drafters
     peers: Peers
     repeats: Count
     rows: list[Count]
@@ -30,4 +30,4 @@ class Bench(Decoding):
     contexts: list[Count]
     turns: Count
     draft_timeout: Seconds | None
-    reports: Parts
+    reports: Reports

@@ -18,7 +18,7 @@ from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_weights import NativeWeights, is_packed, native_weights
 from outrider.extras.cpu.packed_linear import product
 from outrider.extras.cpu.threads import native_threads
-from outrider.targets.passes.growing_cache import extend_buffers
+from outrider.targets.passes.growing_cache import BufferLayer
 from outrider.targets.passes.pass_input import Pass, PassInput
 
 LANES = 16
@@ -180,7 +180,7 @@ class _Rows:
         """Reserves cache space for the new tokens; returns each layer's buffers."""
         number = self.keys.new_empty(1, dtype=dtype)
         keys, values = number.expand_as(self.keys), number.expand_as(self.values)
-        buffers = extend_buffers(cache, keys, values, layers)
+        buffers = _extend_buffers(cache, keys, values, layers)
         if buffers is None:
             return None
         self._pass.is_bfloat16 = buffers[0][0].dtype is torch.bfloat16
@@ -249,3 +249,19 @@ class _Rows:
         self._pass.mask = mask.data_ptr()
         self._pass.mask_text_stride = mask.stride(0) if len(mask) > 1 else 0
         self._pass.mask_row_stride = mask.stride(2)
+
+
+def _extend_buffers(
+    cache: Cache, keys: Tensor, values: Tensor, layers: int
+) -> list[tuple[Tensor, Tensor]] | None:
+    """Reserves a cache's space for new tokens, and returns the buffers of each layer.
+
+    None if the cache's layers lie in no buffers. Then nothing has been reserved.
+    """
+    known: Any = cache.layers
+    make: Any = cache.layer_class_to_replicate
+    while make is not None and len(known) < layers:
+        known.append(make())
+    if not all(isinstance(layer, BufferLayer) for layer in known):
+        return None
+    return [layer.extend(keys, values) for layer in known]

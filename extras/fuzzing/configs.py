@@ -13,8 +13,8 @@ from omegaconf.errors import OmegaConfBaseException
 from outrider.base.errors import ConfigError
 from outrider.plugins.config import build, compose
 from outrider.plugins.explaining import explain_error
+from outrider.plugins.reading import read_settings
 from outrider.plugins.registry import command_entry, installed
-from outrider.plugins.schema import read_settings
 
 MADE = ("drafter", "verifier", "policy", "sampling", "constraint", "penalties")
 """The settings whose parts are made; a target or data would take seconds."""

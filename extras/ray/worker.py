@@ -36,7 +36,7 @@ class Worker:
         setup_globals()
         Singleton.set_state(state)
         self._work = OneProcess(settings)
-        check_independent(settings.workers, self._work.inputs.variants)
+        check_independent(settings.workers, self._work.variants)
         return platform.node(), dict(self._work.facts)
 
     def ask(self, texts: Sequence[list[list[int]]]) -> list[list[int]] | list[Question]:
@@ -44,10 +44,8 @@ class Worker:
 
         texts: the texts that were needed before, in their order.
         """
-        inputs, chat = self._work.inputs, self._work.settings.chat
-        asking = ask(
-            inputs.target, inputs.prompts, inputs.writing, chat=chat, answers=self._work.answers
-        )
+        work, chat = self._work, self._work.settings.chat
+        asking = ask(work.target, work.prompts, work.writing, chat=chat, answers=work.answers)
         given = iter(texts)
         try:
             wanted = next(asking)
@@ -60,9 +58,9 @@ class Worker:
 
     def write(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
         """Returns the target's texts for prompts that are written together."""
-        writing = self._work.inputs.writing
+        writing = self._work.writing
         return written(
-            self._work.inputs.target,
+            self._work.target,
             prompts,
             writing.sampling,
             writing.max_new_tokens,

@@ -30,8 +30,8 @@ from outrider.extras.serving.serve_report import Comparison
 from outrider.extras.serving.server import Server, version_in
 from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
-from outrider.plugins.config import build, option_configs, plain_values
-from outrider.plugins.schema import plain_settings
+from outrider.plugins.config import build
+from outrider.plugins.reading import plain_settings, plain_values
 
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
@@ -81,13 +81,12 @@ def serve_check(config: ServeCheck) -> None:
     version = version_in(python)
     check_version(version)
     folder = Path(HydraConfig.get().runtime.output_dir)
-    nodes = option_configs("drafter", settings["drafters"])
-    drafters = {name: build(node) for name, node in nodes.items()}
+    drafters = {name: build(node) for name, node in config.drafters.items()}
     vllm = {
         name: vllm_settings(
             {**settings, "drafter": plain_values(node)}, drafters[name], folder / name
         )
-        for name, node in nodes.items()
+        for name, node in config.drafters.items()
     }
     target = build(config.target)
     prompts = [

@@ -17,7 +17,7 @@ from outrider.extras.serving.export import exported
 from outrider.extras.serving.settings import ServeConfig
 from outrider.extras.serving.vllm import VARIABLE
 from outrider.plugins.config import build, factory_of
-from outrider.plugins.schema import plain_settings
+from outrider.plugins.reading import plain_settings
 from outrider.verifiers.token import Token
 
 PROPOSER = "outrider.extras.serving.vllm.OutriderProposer"

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
 from outrider.base.bounds import AtLeast, Count, NonNegative, Seconds, Within
-from outrider.cli.settings import Decoding, Part, Parts
+from outrider.cli.settings import Decoding, Part, Reports
+from outrider.plugins.roles import Listed
 
 
 @final
@@ -17,7 +18,7 @@ class ServeConfig(Decoding):
 @dataclass(frozen=True, kw_only=True)
 class ServeCheck(Decoding):
     data: Part
-    drafters: Parts
+    drafters: Annotated[Any, Listed("drafter")]
     vllm: str
     options: list[Any]
     clients: Count
@@ -54,7 +55,7 @@ class Audit:
     level: Annotated[float, Within("(0, 1)")]
     tie: NonNegative
     logprobs: Annotated[int, AtLeast(0)]
-    reports: Parts
+    reports: Reports
     skip: list[Skipped]
     key: str | None
     patience: Seconds

@@ -17,9 +17,9 @@ from outrider.contract.target import Target
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.settings import Train
-from outrider.plugins.config import build, set_arguments
+from outrider.plugins.config import build
+from outrider.plugins.reading import plain_settings, set_arguments
 from outrider.plugins.registry import installed
-from outrider.plugins.schema import plain_settings
 
 KEPT_FILES = ("file", "states")
 """The settings of a recipe that say where files are kept."""

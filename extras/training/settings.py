@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from outrider.base.bounds import Count, Seconds
-from outrider.cli.settings import Decoding, Part, Parts
+from outrider.cli.settings import Decoding, Part, Reports
 
 
 @final
@@ -18,4 +18,4 @@ class Train(Decoding):
     writer: dict[str, Any] | None
     draft_timeout: Seconds | None
     out: str | None
-    reports: Parts
+    reports: Reports

@@ -12,8 +12,9 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
-from outrider.plugins.config import build, compose, plain_values
+from outrider.plugins.config import build, compose
 from outrider.plugins.explaining import explain_error
+from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 

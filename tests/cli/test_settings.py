@@ -8,8 +8,8 @@ import pytest
 from outrider import ConfigError
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.plugins.config import compose
+from outrider.plugins.reading import plain_settings, read_settings
 from outrider.plugins.registry import installed
-from outrider.plugins.schema import plain_settings, read_settings
 
 COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
 NEEDED = {

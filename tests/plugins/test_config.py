@@ -13,10 +13,9 @@ from omegaconf.errors import ValidationError
 
 import outrider
 from outrider import ConfigError, PluginError
-from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins import options
-from outrider.plugins.config import CONF_MODULE, build, compose, option_configs
+from outrider.plugins.config import CONF_MODULE, build, compose
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import Options, command_schema, offer_options, option_schema
 from outrider.plugins.registry import installed
@@ -170,47 +169,6 @@ def test_installing_twice_changes_nothing() -> None:
     before = compose("generate")
     offer_options()
     assert compose("generate") == before
-
-
-def test_drafters_are_named_or_described() -> None:
-    with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        configs = option_configs(
-            "drafter",
-            ["none", {"drafter": "prompt_lookup", "max_n": 2, "name": "short"}, "prompt_lookup"],
-        )
-        assert list(configs) == ["none", "short", "prompt_lookup"]
-        assert isinstance(build(configs["short"]), PromptLookup)
-        assert configs["short"].max_n == 2
-        assert configs["prompt_lookup"].max_n == 3
-
-
-def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
-    with initialize_config_module(CONF_MODULE, version_base="1.3"):
-        configs = option_configs(
-            "policy", ["fixed", {"policy": "classifier", "path": str(foresight)}]
-        )
-    assert type(build(configs["classifier"])).__name__ == "Classifier"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "line"),
-    [
-        ("none", "drafters='none': expected a list, such as"),
-        (["promt_lookup"], "drafters: 'promt_lookup': did you mean 'prompt_lookup'?"),
-        ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
-        ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
-        (["none", "none"], "drafters: two are named 'none'"),
-        ([{"drafter": "prompt_lookup", "maxn": 1}], "prompt_lookup.maxn: did you mean 'max_n'"),
-        ([{"drafter": "prompt_lookup", "max_n": "x"}], "prompt_lookup.max_n='x': Value 'x'"),
-    ],
-)
-def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> None:
-    with (
-        initialize_config_module(CONF_MODULE, version_base="1.3"),
-        pytest.raises(ConfigError) as caught,
-    ):
-        option_configs("drafter", wanted)
-    assert line in str(caught.value)
 
 
 def test_a_command_may_compose_the_config_of_another() -> None:

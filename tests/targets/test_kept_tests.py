@@ -76,7 +76,7 @@ def test_another_model_is_tested_itself(
     assert len(runs) == len(list(results.iterdir())) == 2
 
 
-@pytest.mark.parametrize("what", ["_versions", "_code"])
+@pytest.mark.parametrize("what", ["version", "source_hash"])
 def test_other_versions_or_sources_are_tested_again(
     results: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:

@@ -124,15 +124,15 @@ def test_a_long_window_is_tested_too_and_left_unchanged() -> None:
 
 def refused(result: SelfTest) -> dict[str, str]:
     """Returns the properties that do not hold, with the reasons."""
-    return {row.name: row.reason for row in result.properties() if row.reason}
+    return {name: reason for name, reason in result.properties().items() if reason}
 
 
 def test_every_property_has_a_row() -> None:
-    names = [row.name for row in self_test(llama()).properties()]
+    names = [*self_test(llama()).properties()]
     assert len(names) == 7
     windowed = self_test(mistral())
     assert windowed.window == 6
-    more = {row.name for row in windowed.properties()} - set(names)
+    more = windowed.properties().keys() - set(names)
     assert more == {"also past a window (of 6 tokens in the test)"}
     assert not refused(windowed)
 

@@ -45,8 +45,7 @@ def questions(
 
     folder, on_text: see `written`.
 
-    Raises:
-        ConfigError: as `ask` does.
+    Raises `ConfigError` as `ask` does.
     """
     asking = ask(target, prompts, settings, chat=chat, answers=answers)
     try:
@@ -79,8 +78,7 @@ def ask(
     chat: wrap turns in the tokenizer's chat template.
     answers: whether to write the answers to last turns too.
 
-    Raises:
-        ConfigError: the target can't take a prompt; the message names the prompt.
+    Raises `ConfigError` if the target can't take a prompt; the message names the prompt.
     """
     require(len(prompts) > 0, "data", list(prompts), "at least one prompt")
     results: dict[tuple[str, int], Question] = {}
@@ -118,8 +116,7 @@ def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: b
 def fit(target: Target, variants: Mapping[str, Variant]) -> None:
     """Prepares every variant for the target, before any model runs.
 
-    Raises:
-        ConfigError: there are no variants, or one does not fit the target.
+    Raises `ConfigError` if there are no variants, or one does not fit the target.
     """
     require(len(variants) > 0, "drafters", list(variants), "at least one")
     for variant in variants.values():

@@ -1,11 +1,10 @@
 """What each token of each draft along a text overlaps with the target's."""
 
-from dataclasses import dataclass
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Scores, Verifier
@@ -45,16 +44,11 @@ class DraftTables:
         The token at depth d of an autoregressive drafter has the distribution of the first token
         of a draft that starts d - 1 positions later.
         """
-        return DraftTables(
-            beta=_shifted(self.beta[:, 0], gamma),
-            ratios=_shifted(self.ratios[:, 0], gamma),
-            keep_by_rule=_shifted(self.keep_by_rule[:, 0], gamma),
-            has_token=_shifted(self.has_token[:, 0], gamma),
-            allowed=_shifted(self.allowed[:, 0], gamma),
-            by_rule=self.by_rule,
-            overshoot=self.overshoot,
-            text_q=self.text_q,
-        )
+        by_depth = ("beta", "ratios", "keep_by_rule", "has_token", "allowed")
+        tables: dict[str, Any] = {
+            name: _shifted(getattr(self, name)[:, 0], gamma) for name in by_depth
+        }
+        return replace(self, **tables)
 
 
 def draft_tables(
@@ -74,10 +68,10 @@ def draft_tables(
             text_q.append(drafter_probability(draft, text.ids[text.start + row]))
             has_token[row, : len(draft)] = 1.0
             allowed[row, : min(len(draft), length)] = 1.0
-            for depth, (token, probs) in enumerate(zip(draft.tokens, draft.probs, strict=True)):
+            for depth in range(len(draft)):
                 position = row + depth
                 p, actual = scores.probs[position], text.ids[text.start + position]
-                q = _point_mass(token, p) if probs is None else probs.to(p.device)
+                q = draft.distribution(depth, p)
                 beta[row, depth] = float(p.minimum(q).sum())
                 rates = verifier.accepts(q, scores, position - 1)
                 if rates is None:
@@ -103,12 +97,6 @@ def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:
         return tables.keep_by_rule
     rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
     return None if rates is None else rates.numpy()
-
-
-def _point_mass(token: int, like: Tensor) -> Tensor:
-    probs = torch.zeros_like(like)
-    probs[token] = 1.0
-    return probs
 
 
 def _shifted(column: Floats, gamma: int) -> Floats:

@@ -141,8 +141,7 @@ class Measurement:
     def read(cls, item: Any) -> "Measurement":
         """Returns the measurement with these plain values; unknown fields are ignored.
 
-        Raises:
-            ValueError: `item` does not hold those of a measurement.
+        Raises `ValueError` if `item` does not hold those of a measurement.
         """
         return _adapter().validate_python(item)
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import cache
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from outrider.base.folders import write_whole
+from outrider.base.folders import write_if_possible
 from outrider.base.json_values import json_in
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
@@ -50,12 +49,10 @@ def written(
     on_text: called once for each text, as soon as it is there.
     """
     fingerprint = target.fingerprint() if folder is not None else None
-    paths = [
-        _cache_path(folder, key(target, prompt, sampling, max_new_tokens))
-        if folder is not None and fingerprint is not None
-        else None
-        for prompt in prompts
-    ]
+    paths: list[Path | None] = [None] * len(prompts)
+    if folder is not None and fingerprint is not None:
+        keys = [key(target, prompt, sampling, max_new_tokens) for prompt in prompts]
+        paths = [folder / name[:2] / f"{name[2:]}.json" for name in keys]
     texts: list[list[int]] = [_read(path) for path in paths]
     for text in texts:
         if text:
@@ -72,7 +69,8 @@ def written(
             new_texts = batching().write(target, batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
-            _write(paths[index], text)
+            if (path := paths[index]) is not None:
+                write_if_possible(path, json.dumps(text))
             on_text()
     return texts
 
@@ -122,10 +120,6 @@ def _passes(target: Target) -> list[str]:
     return [str(model.dtype), home(model).type, attention, engine_of(model).layout(model)]
 
 
-def _cache_path(folder: Path, key: str) -> Path:
-    return folder / key[:2] / f"{key[2:]}.json"
-
-
 def _read(path: Path | None) -> list[int]:
     """Returns the cached text, or an empty list."""
     if path is None or not path.is_file():
@@ -136,14 +130,6 @@ def _read(path: Path | None) -> list[int]:
         tokens = []
     is_text = isinstance(tokens, list) and all(type(token) is int for token in tokens)
     return tokens if is_text else []  # the file is damaged; the text is written again
-
-
-def _write(path: Path | None, text: list[int]) -> None:
-    if path is None:
-        return
-    with suppress(OSError):  # on a full disk or a read-only one, the text is written again
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps(text))
 
 
 def _digest(value: object) -> str:

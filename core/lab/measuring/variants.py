@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from outrider.base.bounds import Count, Seconds, checked
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
@@ -16,7 +15,6 @@ from outrider.verifiers.token import Token
 
 
 @final
-@checked()
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How every text is written; see `outrider.decode`.
@@ -27,18 +25,17 @@ class Settings:
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     quality: the scores that texts are given, by name.
 
-    Raises:
-        ConfigError: a length is out of range.
+    The settings of a command are in their bounds when they are read.
     """
 
-    gamma: Count = 5
-    budget: Count | None = None
+    gamma: int = 5
+    budget: int | None = None
     sampling: Sampling = field(default_factory=Sampling)
-    max_new_tokens: Count = 128
-    batch: Count = 16
-    together: Count = 1
-    repeats: Count = 1
-    draft_timeout: Seconds | None = None
+    max_new_tokens: int = 128
+    batch: int = 16
+    together: int = 1
+    repeats: int = 1
+    draft_timeout: float | None = None
     quality: Mapping[str, Score] = field(default_factory=dict)
 
 

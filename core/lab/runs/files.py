@@ -28,8 +28,7 @@ def run_folders(folders: Iterable[Path]) -> list[Path]:
 def read_in(folder: Path, name: str) -> bytes | None:
     """Returns the content of a file in a run's folder, None if there is none.
 
-    Raises:
-        ConfigError: it can't be read, is no file, or is a link that leaves the folder.
+    Raises `ConfigError` if it can't be read, is no file, or is a link that leaves the folder.
     """
     path = folder / name
     try:

@@ -69,7 +69,8 @@ def part_identity(config: Any) -> dict[str, Any]:
             if module.partition(".")[0] != "outrider":
                 code[module] = code_version(module)
         elif isinstance(value, str) and value and (path := Path(value).expanduser()).exists():
-            files[key] = hash_files(_files_below(path))
+            below = sorted(file for file in path.rglob("*") if file.is_file())
+            files[key] = hash_files([path] if path.is_file() else below)
     return {name: part for name, part in (("code", code), ("files", files)) if part}
 
 
@@ -121,10 +122,6 @@ def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
         for name, value in items
         for leaf in _leaves(value, f"{key}.{name}" if key else str(name))
     ]
-
-
-def _files_below(path: Path) -> list[Path]:
-    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def _commit(folder: Path) -> str | None:

@@ -40,7 +40,12 @@ def _pair_table(
     for rate in rates:
         result.add_column(rate.replace("_", "\n"), justify="right", no_wrap=True)
     for names, by_rate in rows.items():
-        cells = [_difference(by_rate[rate]) if rate in by_rate else "-" for rate in rates]
+        cells = [
+            f"{signed(pair.difference)}\n[dim]p {pair.p_holm:.2g}[/]{' *' * pair.significant}"
+            if (pair := by_rate.get(rate)) is not None
+            else "-"
+            for rate in rates
+        ]
         result.add_row(*map(plain, names), *cells)
     return result
 
@@ -62,9 +67,3 @@ def out_of_reach(prompts: int, tests: int) -> list[str]:
     few = f"{prompts} prompt{'s' * (prompts > 1)}"
     what = f"any of {tests} differences" if tests > 1 else "a difference"
     return [f"{few} can't show {what}: no p by Holm is below {least:.2g}; {enough} prompts could"]
-
-
-def _difference(pair: Pair) -> str:
-    """Returns a difference as a cell of the table, with its interval and p below."""
-    mark = " *" * pair.significant
-    return "\n".join([signed(pair.difference), f"[dim]p {pair.p_holm:.2g}[/]{mark}"])

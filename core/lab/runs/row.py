@@ -86,7 +86,7 @@ class Row:
             **rates,
             "counts": None if self.counts is None else asdict(self.counts),
             "seconds": self.seconds,
-            **(self.prediction.plain() if self.prediction else {}),
+            **(asdict(self.prediction) if self.prediction else {}),
             "depths": dict(self.depths),
             "positions": [asdict(stretch) for stretch in self.positions],
             "contexts": [asdict(stretch) for stretch in self.contexts],
@@ -116,7 +116,8 @@ def ranked(rows: Sequence[Row], rate: str, task: str | None = None) -> list[Row]
     figures = {
         row.drafter: figure.value
         for row in rows
-        if (figure := _rates(row, task).get(rate)) is not None and _drafted(row)
+        for rates in [row.rates if task is None else row.tasks.get(task, {})]
+        if (figure := rates.get(rate)) is not None and _drafted(row)
     }
     able = [row for row in rows if row.drafter in figures]
     return sorted(able, key=lambda row: -figures[row.drafter])
@@ -130,10 +131,6 @@ def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
         return inf if figure is None else -figure.value
 
     return sorted(rows, key=key)
-
-
-def _rates(row: Row, task: str | None) -> Mapping[str, Interval | None]:
-    return row.rates if task is None else row.tasks.get(task, {})
 
 
 def _drafted(row: Row) -> bool:

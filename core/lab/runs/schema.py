@@ -68,21 +68,6 @@ class _Facts(BaseModel):
     ends: list[_End] = []
 
 
-class _Counts(BaseModel):
-    drafted: int = 0
-
-
-class _Row(BaseModel):
-    drafter: StrictStr
-    speedup: float | None = None
-    counts: _Counts | None = None
-    doubts: list[StrictStr] = []
-
-
-class _Comparison(BaseModel):
-    rows: list[_Row]
-
-
 def read_facts(folder: Path) -> dict[str, Any]:
     """Returns the facts of a run.
 
@@ -93,14 +78,14 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if content is None:
         raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
     try:
-        facts = _plain(content)
+        facts = strict_json(content)
         checked = _Facts.model_validate(facts)
         missing = [name for name in checked.drafters if name not in checked.lossless]
         if missing:
             raise ValueError(f"lossless has no {missing[0]!r}")
         json.dumps(facts, ensure_ascii=False).encode()  # no halves of surrogate pairs
     except (ValueError, RecursionError) as error:
-        reason = f"damaged, expected the facts of a run ({_reason(error)})"
+        reason = f"damaged, expected the facts of a run ({reason_of(error)})"
         raise ConfigError(f"{folder / FACTS}: {reason}") from error
     result: dict[str, Any] = facts
     return result
@@ -113,33 +98,17 @@ def read_measurement(
 
     asked: the prompt and turn of each question of the run.
 
-    Raises:
-        ValueError: it is damaged, or not of this run; the message names the field.
+    Raises `ValueError` if it is damaged, or not of this run; the message names the field.
     """
     try:
-        measurement = Measurement.read(_plain(line))
+        measurement = Measurement.read(strict_json(line))
         _check(measurement, facts, asked)
     except (ValueError, RecursionError) as error:
-        raise ValueError(_reason(error)) from error
+        raise ValueError(reason_of(error)) from error
     return measurement
 
 
-def timed_rows(folder: Path) -> list[_Row]:
-    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one.
-
-    Raises:
-        ConfigError: it is damaged.
-    """
-    content = read_in(folder, "comparison.json")
-    try:
-        rows = [] if content is None else _Comparison.model_validate(_plain(content)).rows
-    except (ValueError, RecursionError) as error:
-        path = folder / "comparison.json"
-        raise ConfigError(f"{path}: damaged, expected a comparison ({_reason(error)})") from error
-    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
-
-
-def _plain(content: bytes) -> Any:
+def strict_json(content: bytes) -> Any:
     """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
 
     def refuse(name: str) -> float:
@@ -208,7 +177,7 @@ def _expect(holds: bool, expected: str) -> None:
         raise ValueError(f"expected {expected}")
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Returns an error in a few words: of many faults the first, with its place."""
     errors = getattr(error, "errors", None)
     if errors is None:

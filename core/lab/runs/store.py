@@ -70,9 +70,8 @@ class RunFolder:
     The folder is locked until the end of the `with` block. Nothing is deleted from it: a question
     that was interrupted is measured again, and its later measurements count.
 
-    Raises:
-        ConfigError: the folder holds a run with other facts, or holds one and `resume` is false, or
-            another process writes to it.
+    Raises `ConfigError` if the folder holds a run with other facts, or holds one and `resume` is
+    false, or another process writes to it.
     """
 
     def __init__(self, path: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
@@ -115,8 +114,7 @@ class RunFolder:
     def confirm(self, name: str, value: object) -> None:
         """Adds a fact that becomes known during the run, such as a hash of the target's texts.
 
-        Raises:
-            ConfigError: the run has the fact already, with another value.
+        Raises `ConfigError` if the run has the fact already, with another value.
         """
         fact = {name: value}
         if name in self.facts:
@@ -156,8 +154,7 @@ def load(folder: Path) -> Run:
     A last line that the end of the process cut short is ignored, and so are fields that a later
     version of Outrider has added. Of measurements of the same question and drafter the last counts.
 
-    Raises:
-        ConfigError: there is no run, or it is damaged; the message names file and line.
+    Raises `ConfigError` if there is no run, or it is damaged; the message names file and line.
     """
     facts = read_facts(folder)
     asked = {(prompt, turn) for prompt, turn, _ in facts["questions"]}

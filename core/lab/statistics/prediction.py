@@ -3,10 +3,10 @@
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from outrider import theory
-from outrider.lab.measuring.measurement import Decoding, Step
+from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.statistics.intervals import Interval
 
 FACTORS = {
@@ -45,17 +45,6 @@ class Prediction:
     optimal_gamma: int
     factors: dict[str, float]
 
-    def plain(self) -> dict[str, Any]:
-        """Returns the prediction as plain values, for JSON."""
-        return {
-            "cost_ratio": self.cost_ratio,
-            "score_ratio": self.score_ratio,
-            "overhead": self.overhead,
-            "predicted_speedup": self.predicted_speedup,
-            "optimal_gamma": self.optimal_gamma,
-            "factors": self.factors,
-        }
-
 
 def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) -> Prediction | None:
     """Returns the prediction for a drafter from its texts, or None if it drafted nothing.
@@ -74,7 +63,8 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     c = sum(step.draft for _, step in later) / drafted / call
     score = sum(step.score for _, step in later) / rounds / call
     overhead = sum(step.verify for _, step in later) / rounds / call
-    ended_early = sum(_ended_early(step, gamma) for _, step in later)
+    # Drafts that were accepted whole, and were shorter than gamma by their own choice.
+    ended_early = sum(s.stop is None and s.accepted == s.tested < gamma for _, s in later)
     alpha, length = accepted / (tested + ended_early), drafted / rounds
     tokens = sum(len(step.tokens) for _, step in later) / rounds
     predicted = theory.walltime_improvement(alpha, gamma, c)
@@ -88,8 +78,3 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     factors["rest"] = measured.value / steady
     best = theory.optimal_gamma(alpha, c)
     return Prediction(c, score, overhead, predicted, best, factors)
-
-
-def _ended_early(step: Step, gamma: int) -> bool:
-    """Returns whether a draft was accepted whole, and was shorter than gamma by its own choice."""
-    return step.stop is None and step.accepted == step.tested < gamma

@@ -126,38 +126,24 @@ def _quality(score: str) -> dict[str, Rate]:
     }
 
 
+def _share_of_overlap(part: Callable[[Overlap], float], whole: Callable[[Overlap], float]) -> Rate:
+    return Rate("logit", _sums(_of_overlap(part), _of_overlap(whole)))
+
+
 RATES: Mapping[str, Rate] = {
-    "alpha": Rate(
-        "logit",
-        _sums(_of_overlap(lambda sums: sums.beta[0]), _of_overlap(lambda sums: sums.prefixes[0])),
+    "alpha": _share_of_overlap(lambda sums: sums.beta[0], lambda sums: sums.prefixes[0]),
+    "coverage": _share_of_overlap(lambda sums: sums.reached[0], lambda sums: sums.prefixes[0]),
+    "alpha_rule": _share_of_overlap(
+        lambda sums: sums.by_rule or 0.0,
+        lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0],
     ),
-    "coverage": Rate(
-        "logit",
-        _sums(
-            _of_overlap(lambda sums: sums.reached[0]), _of_overlap(lambda sums: sums.prefixes[0])
-        ),
+    "overshoot": _share_of_overlap(
+        lambda sums: sums.overshoot or 0.0,
+        lambda sums: 0.0 if sums.overshoot is None else sums.prefixes[0],
     ),
-    "alpha_rule": Rate(
-        "logit",
-        _sums(
-            _of_overlap(lambda sums: sums.by_rule or 0.0),
-            _of_overlap(lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0]),
-        ),
-    ),
-    "overshoot": Rate(
-        "logit",
-        _sums(
-            _of_overlap(lambda sums: sums.overshoot or 0.0),
-            _of_overlap(lambda sums: 0.0 if sums.overshoot is None else sums.prefixes[0]),
-        ),
-    ),
-    "alpha_ceiling": Rate(
-        "logit",
-        _sums(_of_overlap(lambda sums: sums.ceiling[0]), _of_overlap(lambda s: s.ceiling[1])),
-    ),
-    "expected_alpha_tested": Rate(
-        "logit",
-        _sums(_of_overlap(lambda sums: sums.accepted[-1]), _of_overlap(lambda s: s.tested[-1])),
+    "alpha_ceiling": _share_of_overlap(lambda sums: sums.ceiling[0], lambda sums: sums.ceiling[1]),
+    "expected_alpha_tested": _share_of_overlap(
+        lambda sums: sums.accepted[-1], lambda sums: sums.tested[-1]
     ),
     "expected_block_efficiency": Rate("log", _expected_tokens_a_call),
     "alpha_tested": Rate(

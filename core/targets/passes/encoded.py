@@ -25,8 +25,7 @@ def has_encoder(model: Model) -> bool:
 def decoder_start(model: Model) -> list[int]:
     """Returns the ids that the decoder's text begins with; none if the model has no encoder.
 
-    Raises:
-        TargetError: the encoder does not read text, or the configuration has no start token.
+    Raises `TargetError` if the encoder does not read text, or the configuration has no start token.
     """
     if not has_encoder(model):
         return []

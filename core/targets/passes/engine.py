@@ -61,8 +61,7 @@ class Engine(ABC):
     def prepare(self, model: Model, quantize: str | None = None) -> None:
         """Prepares a model that it can run, in place.
 
-        Raises:
-            ConfigError: its weights can't be quantized like that.
+        Raises `ConfigError` if its weights can't be quantized like that.
         """
 
     def prepare_network(self, network: nn.Module, *, may_round: bool = False) -> None:

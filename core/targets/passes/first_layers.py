@@ -30,8 +30,7 @@ def first_layers(model: Model, layers: int | None) -> Model:
 
     layers: defaults to four fifths of them.
 
-    Raises:
-        ConfigError: `model` does not have more layers than that, or can't be cut after them.
+    Raises `ConfigError` if `model` does not have more layers than that, or can't be cut after them.
     """
     field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
@@ -53,8 +52,7 @@ def without_final_norm(model: Model, layers: int) -> Model:
 
     It shares all of its tensors. A short pass proves that the states are the same.
 
-    Raises:
-        ConfigError: `model` does not have more layers than that, or can't be cut there.
+    Raises `ConfigError` if `model` does not have more layers than that, or can't be cut there.
     """
     norm = last_norm(model)
     cut: Model = replace_modules(
@@ -79,8 +77,7 @@ def _states(model: Model, number: int) -> Float[Tensor, "1 tokens width"]:
 def last_norm(model: Model) -> nn.Module:
     """Returns the norm between a model's last layer and its head.
 
-    Raises:
-        ConfigError: its decoder does not call it `norm`, as most do.
+    Raises `ConfigError` if its decoder does not call it `norm`, as most do.
     """
     untyped: Any = model
     decoder = untyped.get_decoder()
@@ -101,8 +98,7 @@ def some_layers(model: Model, kept: Sequence[int]) -> Model:
 
     kept: the numbers of the layers, ascending.
 
-    Raises:
-        ConfigError: `model` has no list of layers.
+    Raises `ConfigError` if `model` has no list of layers.
     """
     field, total = _layer_count(model)
 

@@ -103,20 +103,3 @@ class GrowingCache(Cache):
         indices = placed([start + row for row in rows], layers[0].device).long()
         for layer in layers:
             layer.retain_rows(start, indices.to(layer.device))  # each may have one of its own
-
-
-def extend_buffers(
-    cache: Cache, keys: Tensor, values: Tensor, layers: int
-) -> list[tuple[Tensor, Tensor]] | None:
-    """Reserves a cache's space for new tokens, and returns the buffers of each layer.
-
-    Returns:
-        None if the cache's layers lie in no buffers. Then nothing has been reserved.
-    """
-    known: Any = cache.layers
-    make: Any = cache.layer_class_to_replicate
-    while make is not None and len(known) < layers:
-        known.append(make())
-    if not all(isinstance(layer, BufferLayer) for layer in known):
-        return None
-    return [layer.extend(keys, values) for layer in known]

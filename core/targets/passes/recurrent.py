@@ -86,8 +86,7 @@ class RecurrentCache(PassCache):
     def feed(self, inputs: PassInput) -> Pass:
         """Appends tokens to the texts.
 
-        Raises:
-            TargetError: they come with a mask.
+        Raises `TargetError` if they come with a mask.
         """
         if inputs.mask is not None:
             name = type(self._model).__name__

@@ -24,7 +24,7 @@ from outrider.extras.serving.audit.expected import Expected, FromLogprobs, FromT
 from outrider.extras.serving.audit.result import Result
 from outrider.extras.serving.settings import Audit
 from outrider.plugins.config import build
-from outrider.plugins.schema import plain_settings
+from outrider.plugins.reading import plain_settings
 
 PROMPTS = 2
 """How many prompts are used: the same ones again and again tell more than many."""

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
+from pydantic import BaseModel, StrictStr
+
+from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date, model
 from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
-from outrider.lab.runs.schema import read_facts, timed_rows
+from outrider.lab.runs.schema import read_facts, reason_of, strict_json
 
 SWEEP = "multirun.yaml"
 """The file that Hydra leaves in the folder of a sweep."""
@@ -45,6 +48,21 @@ class Listed:
     jobs: tuple["Listed", ...] = ()
 
 
+class _Counts(BaseModel):
+    drafted: int = 0
+
+
+class _Row(BaseModel):
+    drafter: StrictStr
+    speedup: float | None = None
+    counts: _Counts | None = None
+    doubts: list[StrictStr] = []
+
+
+class _Comparison(BaseModel):
+    rows: list[_Row]
+
+
 def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
     """Returns the folders of all runs in some folders and below them, by id."""
     runs = {run.resolve() for run in files.run_folders(folders)}
@@ -57,7 +75,7 @@ def listed(run_id: str, folder: Path) -> Listed:
     Raises:
         ConfigError: they are damaged; the message names the file.
     """
-    facts, rows = read_facts(folder), timed_rows(folder)
+    facts, rows = read_facts(folder), _timed_rows(folder)
     settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
     first = max(rows, key=lambda row: row.speedup or 0, default=None)
     return Listed(
@@ -130,3 +148,17 @@ def _state(folder: Path, facts: Mapping[str, Any]) -> str:
     if done >= total:
         return "finished"
     return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
+
+
+def _timed_rows(folder: Path) -> list[_Row]:
+    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one.
+
+    Raises `ConfigError` if it is damaged.
+    """
+    content = read_in(folder, "comparison.json")
+    try:
+        rows = [] if content is None else _Comparison.model_validate(strict_json(content)).rows
+    except (ValueError, RecursionError) as error:
+        path = folder / "comparison.json"
+        raise ConfigError(f"{path}: damaged, expected a comparison ({reason_of(error)})") from error
+    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]

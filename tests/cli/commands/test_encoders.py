@@ -8,7 +8,8 @@ import pytest
 
 from outrider import ConfigError, TargetError
 from outrider.extras.bench.ours import start
-from outrider.plugins.config import compose, plain_values
+from outrider.plugins.config import compose
+from outrider.plugins.reading import plain_values
 from outrider.targets.transformers import TransformersTarget
 
 

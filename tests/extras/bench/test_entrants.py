@@ -10,7 +10,8 @@ import torch
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.extras.bench.entrants import entrants, weights_location
-from outrider.plugins.config import compose, plain_values
+from outrider.plugins.config import compose
+from outrider.plugins.reading import plain_values
 
 
 class PromptLookup(Drafter):

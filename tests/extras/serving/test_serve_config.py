@@ -12,7 +12,8 @@ import pytest
 from outrider import ConfigError
 from outrider.drafters.ngram import bigram
 from outrider.extras.serving.serve_config import vllm_settings
-from outrider.plugins.config import compose, plain_values
+from outrider.plugins.config import compose
+from outrider.plugins.reading import plain_values
 from outrider.verifiers.block import Block
 
 TARGET = ("target=transformers", "target.model=/models/my model")

@@ -1,0 +1,188 @@
+"""A command's composed config, read as its dataclass: lists of parts become their configs."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from copy import deepcopy
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import MissingConfigException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from outrider.base.annotations import hints_of
+from outrider.base.bounds import check
+from outrider.base.errors import ConfigError, nearest, similar
+from outrider.base.terminal import plain, remarks
+from outrider.plugins.explaining import one_line
+from outrider.plugins.options import CONF_MODULE
+from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES, Listed, plural
+from outrider.plugins.schema import ADDED
+
+GLOBAL = "# @package _global_"
+"""The first line of a file whose settings are those of the command."""
+
+Settings = TypeVar("Settings")
+Item = tuple[str, dict[str, Any], dict[str, Any]]
+"""A part's name, its settings, and what an item of a list has beside them."""
+
+
+def read_settings(settings: type[Settings], config: DictConfig, prefix: str = "") -> Settings:
+    """Returns a command's config as an instance of its dataclass.
+
+    Raises:
+        ConfigError: a value is out of its bounds, or a list of parts names none.
+        MissingMandatoryValue: a setting has no value.
+    """
+    hints = hints_of(settings)
+    values: dict[str, Any] = {}
+    if not prefix:
+        _remark_on_other_keys(settings, config)
+    for name in (it.name for it in fields(settings)):  # type: ignore[arg-type]
+        value = config[name]
+        if is_dataclass(hints[name]):
+            value = read_settings(hints[name], value, f"{prefix}{name}.")
+        elif OmegaConf.is_config(value) and "_target_" not in value:
+            value = OmegaConf.to_container(value, resolve=True)
+        values[name] = value
+    check(hints, values, prefix.rstrip("."))
+    for name, hint in hints.items():
+        for kind in getattr(hint, "__metadata__", ()):
+            if isinstance(kind, Listed) and (value := values[name]) is not None:
+                is_one = kind.or_one and isinstance(value, str)
+                values[name] = option_configs(kind.role, [value] if is_one else value, kind.own)
+    return settings(**values)
+
+
+def _remark_on_other_keys(settings: type, config: DictConfig) -> None:
+    """Says which keys change nothing: those of an experiment that no setting refers to."""
+    known = [it.name for it in fields(settings)]
+    text = str(OmegaConf.to_container(config, resolve=False))
+    for key in map(str, config):
+        if key not in (*known, "hydra") and f"${{{key}" not in text:
+            hint = f"; a file begins with {GLOBAL!r}" if key in ADDED else similar(key, known)
+            line = f"{key}: no such setting, it changes nothing{hint}"
+            remarks().print(plain(line, "yellow"), soft_wrap=True)
+
+
+def option_configs(
+    role: str, options: Any, own: Mapping[str, Any] | None = None
+) -> dict[str, DictConfig]:
+    """Returns the config of each part in a list of names, or of mappings with arguments.
+
+    >>> option_configs("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
+
+    own: see `Listed`. An item that has any of it is named by it: `token_recycling (candidates)`.
+
+    Raises `ConfigError` if `options` is no list, an item is neither a name nor such a mapping, has
+    what its part does not take, or has the name of another.
+    """
+    items = _items(role, options, own or {})
+    # One composition for all: each option gets a key of its own.
+    overrides = [f"+{role}@_{i}={option}" for i, (option, *_) in enumerate(items.values())]
+    context: Any = nullcontext()  # inside a command Hydra is ready
+    if not GlobalHydra.instance().is_initialized():
+        context = initialize_config_module(CONF_MODULE, version_base="1.3")
+    with context:
+        sources = GlobalHydra.instance().config_loader().get_sources()
+        paths = (source.full_path() for source in sources)
+        try:
+            composed = deepcopy(
+                _composed_options(tuple(overrides), *installed().of(role).values(), *paths)
+            )
+        except MissingConfigException as error:
+            name = (error.missing_cfg_file or "").rpartition("/")[2]
+            raise ConfigError(
+                f"{plural(role)}: {name!r}: {nearest(name, error.options or ())}"
+            ) from error
+    configs: dict[str, Any] = {}
+    for i, (name, (_, arguments, beside)) in enumerate(items.items()):
+        config, prefix = composed[f"_{i}"], f"{plural(role)}: {name}"
+        set_arguments(config, arguments, prefix, own or ())
+        if own:
+            check(own, beside, prefix)
+            config = {role: config} | {key: _own(key, value) for key, value in beside.items()}
+        configs[name] = config
+    return configs
+
+
+def _items(role: str, options: Any, own: Mapping[str, Any]) -> dict[str, Item]:
+    """Returns the items of a list by their names."""
+    if not isinstance(options, Sequence) or isinstance(options, str):
+        examples = ",".join(list(installed().of(role))[:2])
+        raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
+    items: dict[str, Item] = {}
+    for item in options:
+        arguments = dict(item) if isinstance(item, Mapping) else {role: item}
+        option = arguments.pop(role, None)
+        if not isinstance(option, str):
+            raise ConfigError(
+                f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
+            )
+        beside = {key: arguments.pop(key) for key in own if key in arguments}
+        said = ", ".join(_said(key, value) for key, value in beside.items())
+        name = str(arguments.pop("name", f"{option} ({said})" if said else option))
+        if name in items:
+            raise ConfigError(
+                f"{plural(role)}: two are named {name!r}: expected another name for one of them,"
+                f" as in {{{role}: {option}, name: ...}}"
+            )
+        items[name] = option, arguments, beside
+    return items
+
+
+def _said(key: str, value: Any) -> str:
+    if key not in ROLES:
+        return f"{key} {value}"
+    return str(value.get("name", value.get(key)) if isinstance(value, Mapping) else value)
+
+
+def _own(key: str, value: Any) -> Any:
+    return next(iter(option_configs(key, [value]).values())) if key in ROLES else value
+
+
+@lru_cache
+def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictConfig:
+    """Returns the composed overrides; they are composed only once for all jobs of a sweep.
+
+    _sources: where the options come from, as a part of the cache's key.
+    """
+    return hydra_compose(overrides=list(overrides))
+
+
+def set_arguments(
+    config: DictConfig, arguments: Mapping[str, Any], prefix: str, beside: Iterable[str] = ()
+) -> None:
+    """Sets arguments of a part in its config.
+
+    prefix: what the arguments are of, for messages. beside: what they are beside, likewise.
+
+    Raises `ConfigError` if the part has no such argument, or it takes no such value.
+    """
+    known = [str(key) for key in config if key != "_target_"]
+    for key, value in arguments.items():
+        if key not in known:  # `key in config` would be false for a parameter without a default
+            raise ConfigError(f"{prefix}.{key}: {nearest(key, [*known, *beside])}")
+        try:
+            config[key] = value
+        except OmegaConfBaseException as error:
+            raise ConfigError(f"{prefix}.{key}={value!r}: {one_line(error)}") from error
+
+
+def plain_settings(settings: Any) -> dict[str, Any]:
+    """Returns settings as plain dicts and lists, for reports."""
+    return {it.name: plain_values(getattr(settings, it.name)) for it in fields(settings)}
+
+
+def plain_values(value: Any) -> Any:
+    """Returns a config as plain dicts and lists, for reports; missing values stay '???'."""
+    if is_dataclass(value):
+        return plain_settings(value)
+    if isinstance(value, dict):
+        return {key: plain_values(item) for key, item in value.items()}
+    return OmegaConf.to_container(value, resolve=True) if OmegaConf.is_config(value) else value
