@@ -1,15 +1,12 @@
 """The texts of decoding have the target's distribution."""
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 from torch import Tensor
 
 from outrider import Chance, Sampling
 from outrider.testing import Setup, loop_distribution, output_distribution, target_distribution
-from outrider.testing.exact import Text, assert_equal, distribution_of, text_distribution
-from outrider.verifiers.token import Token
+from outrider.testing.exact import Distribution, Text, assert_equal, distribution_of
 
 SAMPLED = Sampling(temperature=1.0)
 
@@ -33,6 +30,11 @@ def assert_follows(
 
     logits: returns those after a text.
     """
-    conditionals: Any = SimpleNamespace(after=logits)
-    exact = text_distribution(conditionals, length, sampling, Token())
+    exact: Distribution = {(): 1.0}
+    for _ in range(length):
+        exact = {
+            (*text, token): weight * p
+            for text, weight in exact.items()
+            for token, p in enumerate(sampling.probs(logits(text)).tolist())
+        }
     assert_equal(distribution_of(play), exact)
