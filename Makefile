@@ -130,6 +130,7 @@ interop: install .venv-interop/installed
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/pip install --quiet torch==2.13.0
 	$(@D)/bin/pip install --quiet torch==2.13.0 transformers==5.19.0 speculators==0.9.0
+	$(@D)/bin/pip install --quiet --no-deps dflash==0.1.0 specforge==0.2.0
 	$(@D)/bin/pip uninstall --quiet --yes torchvision torchaudio
 	touch $@
 

@@ -11,7 +11,6 @@ from torch.nn.functional import embedding
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
-from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -24,9 +23,6 @@ from outrider.drafters.parts.networks.layer import (
 from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
-
-EXPECTED: dict[str, Any] = {"use_sliding_window": False}
-"""Entries that some published configs have, and the values that `EagleNetwork` implements."""
 
 
 @final
@@ -74,10 +70,7 @@ class EagleNetwork(FeatureNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = weights.read_config(folder, target)
-        own = LayerConfig.like(target.model.config.get_text_config())
-        decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
-        require_known(folder, config, decoder, family="eagle", own={"bias"}, expected=EXPECTED)
+        config, sizes = speculators.read_layer(folder, target, family=cls.family, own={"bias"})
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         words = weights.own_embedding(tensors, file, target)
         return cls.with_tensors(
@@ -85,7 +78,7 @@ class EagleNetwork(FeatureNetwork):
             file,
             target,
             vocabulary,
-            config=speculators.layer_sizes(decoder),
+            config=sizes,
             words=words,
             bias=bool(config.get("bias", True)),
         )

@@ -2,10 +2,11 @@
 
 python evidence/interop.py --python .venv-interop/bin/python
 
-`make interop` sets up that environment, which has the speculators library. A second table is for
-training data and checkpoints that go there and come from there. The exit status is 1 if a layout
-loads and its logits differ by more than 1e-5 of the largest, if one is refused without the name of
-an entry of its config, or if what was exchanged is not the same here and there.
+`make interop` sets up that environment, which has speculators, dflash and specforge. Drafters that
+are written here are compared likewise. A second table is for training data and checkpoints that go
+there and come from there. The exit status is 1 if a layout loads and its logits differ by more than
+1e-5 of the largest, if one is refused without the name of an entry of its config, or if what was
+exchanged is not the same here and there.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from outrider.drafters.peagle import PEagleNetwork
 from outrider.targets.passes.tree_mask import causal
 from outrider.targets.transformers import TransformersTarget
 
-WRITER = Path(__file__).with_name("interop_layouts.py")
+WRITER = Path(__file__).with_name("interop_others.py")
 NETWORKS: dict[str, Any] = {"eagle3": Eagle3Network, "peagle": PEagleNetwork}
 ANCHOR, MASKS, CLOSE = 12, 3, 1e-5
 
@@ -112,6 +113,7 @@ def main() -> int:
             kind: TransformersTarget(AutoModelForCausalLM.from_pretrained(root / f"target-{kind}"))
             for kind in ("llama", "qwen3")
         }
+        lines = list(exchanged(root, targets, options.python))
         print("| layout | tensors | entries | largest difference of logits | as it should be |")
         print("|---|---:|---:|---|---|")
         for layout in sorted(path.parent for path in root.glob("*/config.json")):
@@ -130,10 +132,8 @@ def main() -> int:
             hold = hold and is_right
         print("\n| exchanged | found | as it should be |")
         print("|---|---|---|")
-        for line in exchanged(root, targets["llama"], options.python):
-            print(
-                f"| {line.what} | {line.found} | {'yes' if line.is_right else 'NO'} |", flush=True
-            )
+        for line in lines:
+            print(f"| {line.what} | {line.found} | {'yes' if line.is_right else 'NO'} |")
             hold = hold and line.is_right
     return 0 if hold else 1
 

@@ -2,7 +2,7 @@
 
 Run by evidence/interop.py in an environment that has the speculators library, and not Outrider:
 
-.venv-interop/bin/python evidence/interop_data.py write|read|exports FOLDER
+.venv-interop/bin/python evidence/interop_data.py write|read|outputs|exports FOLDER
 """
 
 import json
@@ -11,11 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import interop_layouts
 import torch
 from datasets import Dataset
 from hs_connectors.fp8_utils import SCALES_KEY, quantize_tensor_to_fp8
 from safetensors.torch import load_file, save_file
-from speculators import SpeculatorsConfig, VerifierConfig
+from speculators import (
+    SpeculatorModel,
+    SpeculatorModelConfig,
+    SpeculatorsConfig,
+    VerifierConfig,
+)
 from speculators.convert.mtp import MTPConverter
 from speculators.data_generation.preprocessing import build_speculator_training_dataset
 from speculators.losses import resolve_loss_config
@@ -123,6 +129,24 @@ def _drafter(root: Path) -> Any:
     return Eagle3DraftModel(config=config)
 
 
+def outputs(root: Path, _: Any) -> None:
+    """Reads drafters of ours with the verifier that they name, and saves what is computed."""
+    given = load_file(root / "inputs.safetensors")
+    for folder in root.glob("*-written-here"):
+        config = SpeculatorModelConfig.from_pretrained(folder)
+        config.transformer_layer_config._attn_implementation = "eager"
+        model = SpeculatorModel.from_pretrained(folder, config=config).float().eval()
+        saved = load_file(folder / "model.safetensors")
+        for name in ("embed_tokens", "lm_head"):
+            if f"{name}.weight" not in saved:  # the target's are read once more, unrounded
+                torch.nn.init.constant_(getattr(model, name).weight, torch.nan)
+        model.load_verifier_weights()
+        family = folder.name.partition("-")[0]
+        found = interop_layouts.outputs(model, family, given["states"], given["tokens"])
+        saved = {str(step): rows for step, rows in found.items()}
+        save_file(saved, folder / "outputs.safetensors")
+
+
 @torch.no_grad()
 def exports(root: Path, _: Any) -> None:
     """Reads checkpoints of ours, and saves what the library and transformers make of them."""
@@ -139,7 +163,8 @@ def exports(root: Path, _: Any) -> None:
 def main(action: str, root: Path) -> None:
     torch.manual_seed(0)
     target = AutoModelForCausalLM.from_pretrained(root / "target-llama", dtype=torch.float32)
-    {"write": write, "read": read, "exports": exports}[action](root, target.eval())
+    actions = {"write": write, "read": read, "outputs": outputs, "exports": exports}
+    actions[action](root, target.eval())
 
 
 if __name__ == "__main__":

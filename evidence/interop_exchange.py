@@ -3,9 +3,10 @@
 evidence/interop.py prints it below its table of layouts.
 """
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,11 @@ from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
 from outrider.drafters.mtp import MtpNetwork
+from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.student import read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
+from outrider.drafters.peagle import PEagleNetwork
 from outrider.extras.serving.stitched import write_stitched
 from outrider.extras.serving.whole_models import write_parallel_model
 from outrider.extras.training.rows import read_rows
@@ -37,6 +40,9 @@ NAMES = (HIDDEN, *(f"{HIDDEN}.{layer}" for layer in LAYERS))
 THEIRS = {"their-data": ("", CLOSE), "their-data-fp8": (" of eight bits", 0.1)}
 """The library's data, by folder: what is special about their states, and how close these are."""
 
+OWN = "written-here"
+"""How the names of our own drafters' folders end."""
+
 STITCHED = "qwen3_5_text"
 """A kind of targets that speculators fine-tunes the layer of."""
 
@@ -51,10 +57,40 @@ class Line(NamedTuple):
     is_right: bool
 
 
-def exchanged(root: Path, target: Any, python: str) -> Iterator[Line]:
+def exchanged(root: Path, targets: Mapping[str, Any], python: str) -> Iterator[Line]:
     """Yields the lines of the table. python: of an environment that has the library."""
-    yield from data(root, target, python)
-    yield from checkpoints(root, target, python)
+    yield from data(root, targets["llama"], python)
+    yield from trained(root, targets["llama"])
+    write_own(root, targets, python)
+    yield from checkpoints(root, targets["llama"], python)
+
+
+def trained(root: Path, target: Any) -> Iterator[Line]:
+    """Yields how a drafter learns here from their rows and states."""
+    _words(target.vocab_size).save_pretrained(root / "target-llama")
+    run, out = root / "training", root / f"eagle3-llama-{OWN}"
+    words = [
+        "drafter=eagle3", "target=transformers", f"target.model={root / 'target-llama'}",
+        f"recipe.rows={root / 'their-data'}", "recipe.texts=4", "recipe.held_out=2",
+        f"recipe.vocabulary={KNOWN}", f"recipe.options.layers={[*LAYERS]}",
+        "recipe.options.steps=2", "recipe.schedule.epochs=8", "recipe.schedule.evaluate=4",
+        "recipe.schedule.warmup=0", f"hydra.run.dir={run}", f"out={out}",
+    ]  # fmt: skip
+    subprocess.run([sys.executable, "-m", "outrider", "train", *words], check=True, cwd=root)
+    curve = [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
+    before, after = curve[0]["loss"], curve[-1]["loss"]
+    line = f"loss {before:.4f}, then {after:.4f}"
+    yield Line(f"{curve[-1]['step']:.0f} steps of EAGLE-3 here, on its data", line, after < before)
+
+
+def write_own(root: Path, targets: Mapping[str, Any], python: str) -> None:
+    """Writes drafters of our own, and what the library makes of them."""
+    llama, qwen = targets["llama"], targets["qwen3"]
+    known = Vocabulary(llama.vocab_size, torch.arange(0, llama.vocab_size, 2))
+    PEagleNetwork.untrained(llama, known).save_checkpoint(root / f"peagle-llama-{OWN}", llama)
+    network = DFlashNetwork.untrained(qwen, Vocabulary(qwen.vocab_size))
+    network.save_checkpoint(root / f"dflash-{OWN}", qwen)
+    _run(python, "outputs", root)
 
 
 @torch.no_grad()

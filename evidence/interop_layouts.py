@@ -1,20 +1,13 @@
-"""Drafters in the layouts of the field, and the logits of the library that saved them.
-
-Run by evidence/interop.py in an environment that has the speculators library, and not Outrider:
-
-.venv-interop/bin/python evidence/interop_layouts.py FOLDER
-"""
+"""Drafters that the speculators library saves, and the logits that it computes."""
 
 import importlib
-import json
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from speculators import SpeculatorModel, SpeculatorsConfig, VerifierConfig
 from speculators.losses import resolve_loss_config
 from speculators.models.peagle import core as peagle
@@ -119,19 +112,6 @@ def corrected(model: Any, family: str, run: Callable[[], Any]) -> torch.Tensor:
     return excluded.scatter(-1, heard["training_candidate_ids"], heard["candidate_logits"])[0]
 
 
-def republish(root: Path, name: str, source: str, entries: dict[str, Any], prefix: str) -> None:
-    """Writes a saved drafter once more, with the entries and names of another layout."""
-    folder = root / name
-    folder.mkdir()
-    tensors = load_file(root / source / "model.safetensors")
-    renamed = {tensor.replace("layers.0.", prefix): rows for tensor, rows in tensors.items()}
-    save_file(renamed, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps(entries))
-    (folder / "outputs.safetensors").write_bytes(
-        (root / source / "outputs.safetensors").read_bytes()
-    )
-
-
 def main(root: Path) -> None:
     torch.manual_seed(0)
     for kind, (config, model, own) in TARGETS.items():
@@ -179,65 +159,3 @@ def main(root: Path) -> None:
         assert torch.equal(loaded.fc.weight, model.fc.weight)  # it loads there
         found = {str(i): rows for i, rows in outputs(model, family, states, tokens).items()}
         save_file(found, root / name / "outputs.safetensors")
-    others(root)
-
-
-def others(root: Path) -> None:
-    """Writes the layouts of those that are no libraries here, with the weights of the others."""
-    flat = SIZES | {"head_dim": 16, "num_hidden_layers": 1}
-    flat |= {"model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-6, "use_cache": True}
-    flat |= {"draft_vocab_size": KNOWN, "rope_theta": 10000.0, "rope_scaling": None}
-    flat |= {"attention_bias": False, "torch_dtype": "float32", "transformers_version": "4.53.2"}
-    layers = {"eagle_aux_hidden_state_layer_ids": LAYERS}
-    outputs = {"eagle_aux_hidden_state_layer_ids": [layer - 1 for layer in LAYERS]}
-    named = {"eagle_config": outputs | {"use_aux_hidden_state": True}}
-    forge = flat | {"architectures": ["LlamaForCausalLMEagle3"], "max_window_layers": 48}
-    forge |= {"sliding_window": None, "use_sliding_window": False, "tie_word_embeddings": False}
-    angel = forge | {"architectures": ["Eagle3LlamaForCausalLM"]}
-    nvidia = flat | {"architectures": ["LlamaForCausalLMEagle3"], "mlp_bias": False}
-    nvidia["eagle_config"] = named["eagle_config"] | {
-        "use_input_layernorm_in_first_layer": True, "use_last_layernorm": True,
-        "use_mtp_layernorm": False, "next_layer_regular": True, "parallel_draft_step": 1,
-        "parallel_draft_heads_num_layers": 1,
-    }  # fmt: skip
-    plain, first = "eagle3-llama", "midlayer."
-    republish(root, "eagle3-of-SafeAILab", plain, flat | layers, first)
-    republish(root, "eagle3-of-SpecForge", "eagle3-llama-no-layers", forge, first)
-    republish(root, "eagle3-of-SpecForge-3.1", f"{plain}-norm_output",
-              forge | layers | {"norm_output": True}, first)  # fmt: skip
-    republish(root, "eagle3-of-AngelSlim", "eagle3-llama-no-layers", angel, first)
-    republish(root, "eagle3-of-NVIDIA", plain, nvidia, "layers.0.")
-    own = {"target_layer_ids": [layer - 1 for layer in LAYERS]}
-    deep = flat | own | {"architectures": ["Qwen3Eagle3Model"], "model_type": "qwen3"}
-    deep |= {"ttt_length": 7, "step_loss_decay": 0.8, "draft_num_hidden_layers": 1}
-    republish(root, "eagle3-of-DeepSpec", "eagle3-qwen3", deep, "layers.0.")
-    block = flat | {"model_type": "qwen3", "block_size": BLOCK, "num_target_layers": 8}
-    del block["draft_vocab_size"]
-    own |= {"mask_token_id": 3}
-    deep = block | own | {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512}
-    bare = {"markov_rank": 0, "enable_confidence_head": False}  # its DFlash is DSpark without heads
-    heads = {"markov_rank": 256, "markov_head_type": "vanilla"}
-    heads |= {"enable_confidence_head": True, "confidence_head_with_markov": True}
-    republish(root, "dflash-of-z-lab", "dflash", block | {"dflash_config": own}, "layers.0.")
-    republish(root, "dflash-of-DeepSpec", "dflash-from-anchor", deep | bare, "layers.0.")
-    republish(root, "dspark-of-DeepSpec", "dspark", deep | heads, "layers.0.")
-    shards(root, "eagle3-llama-in-shards", plain)
-
-
-def shards(root: Path, name: str, source: str) -> None:
-    """Writes a saved drafter once more, in two files and an index."""
-    entries = json.loads((root / source / "config.json").read_text())
-    republish(root, name, source, entries, "layers.0.")
-    whole = root / name / "model.safetensors"
-    tensors = load_file(whole)
-    whole.unlink()
-    files = {tensor: f"model-{i % 2}.safetensors" for i, tensor in enumerate(sorted(tensors))}
-    for file in set(files.values()):
-        part = {tensor: rows for tensor, rows in tensors.items() if files[tensor] == file}
-        save_file(part, root / name / file)
-    index = root / name / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": files}))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ On a machine that has one, `OUTRIDER_ACCELERATOR=cuda pytest -m device` runs tes
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -88,17 +88,19 @@ def _run(call: Any, args: Any, kwargs: Any) -> Any:
 
 
 class _Operations(TorchDispatchMode):
-    """Runs operations on the values. with_float64: whether the device has such numbers."""
+    """Runs operations on the values. with_float64, told: as for `accelerator`."""
 
-    def __init__(self, *, with_float64: bool) -> None:
+    def __init__(self, *, with_float64: bool, told: Callable[..., None] | None) -> None:
         super().__init__()
-        self._with_float64 = with_float64
+        self._with_float64, self._told = with_float64, told
 
     def __torch_dispatch__(self, call: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = _run(call, args, kwargs or {})
         made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, FarTensor)]
         if not self._with_float64 and any(tensor.dtype == torch.float64 for tensor in made):
             raise TypeError(f"{call}: the device has no float64")
+        if self._told is not None:
+            self._told(call, args, kwargs or {}, result)
         return result
 
 
@@ -115,16 +117,19 @@ class _Constructors(TorchFunctionMode):
 
 
 @contextmanager
-def accelerator(*, with_float64: bool = True) -> Iterator[torch.device]:
+def accelerator(
+    *, with_float64: bool = True, told: Callable[..., None] | None = None
+) -> Iterator[torch.device]:
     """Yields a device that exists while the context lasts.
 
     with_float64: whether it has such numbers; Apple's GPUs have none.
+    told: is called with each operation, its arguments and its result.
     """
     if FAR.type != "meta":
         yield FAR
         return
     widest.cache_clear()
-    with _Constructors(), _Operations(with_float64=with_float64):
+    with _Constructors(), _Operations(with_float64=with_float64, told=told):
         yield FAR
     widest.cache_clear()
 

@@ -45,12 +45,12 @@ def write_profile(
 ) -> Path | None:
     """Writes the profile of a drafter into a folder of its own; None if there is nothing to say.
 
-    settings: of the run. conditions: what it was measured with.
+    settings: of the run, with its `drafter`. conditions: what it was measured with.
     """
     found = acceptance_of(counts, int(settings["gamma"]))
     if found is None:
         return None
-    subject = Subject(name, target=(settings.get("target") or {}).get("model"))
+    subject = Subject(settings["drafter"], settings.get("target"))
     path = folder / "profiles" / name.replace("/", "-") / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(profile(found, subject, conditions), indent=2) + "\n")

@@ -82,12 +82,10 @@ def serve_check(config: ServeCheck) -> None:
     check_version(version)
     folder = Path(HydraConfig.get().runtime.output_dir)
     drafters = {name: build(node) for name, node in config.drafters.items()}
-    vllm = {
-        name: vllm_settings(
-            {**settings, "drafter": plain_values(node)}, drafters[name], folder / name
-        )
-        for name, node in config.drafters.items()
+    runs = {
+        name: {**settings, "drafter": plain_values(node)} for name, node in config.drafters.items()
     }
+    vllm = {name: vllm_settings(runs[name], drafters[name], folder / name) for name in runs}
     target = build(config.target)
     prompts = [
         target.encode_turns(list(prompt.turns[: config.turns]), chat=config.chat)
@@ -109,7 +107,7 @@ def serve_check(config: ServeCheck) -> None:
         config, target, prompts, drafters, launcher=launcher, vllm=vllm
     ):
         comparisons[name] = comparison
-        write_profile(name, comparison.vllm, settings, conditions, folder=folder)
+        write_profile(name, comparison.vllm, runs[name], conditions, folder=folder)
         content = json.dumps(serve_report.content(settings, comparisons), indent=1) + "\n"
         write_whole(path, content)  # what is known so far: the next server may fail
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"

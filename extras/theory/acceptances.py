@@ -8,7 +8,7 @@ from typing import Any, final
 from outrider.base.errors import ConfigError
 from outrider.base.json_values import json_in
 from outrider.extras.theory.draft_costs import MODULES
-from outrider.extras.theory.speculation_profile import NAME, read_profile
+from outrider.extras.theory.speculation_profile import NAME, module_of, read_profile
 from outrider.theory import expected_tokens
 
 SMALL = "small_lm"
@@ -76,7 +76,7 @@ def _drafted(row: Mapping[str, Any]) -> bool:
 
 def _of_row(row: Mapping[str, Any], parts: Mapping[str, Any]) -> Acceptance:
     config = parts["drafter"]
-    module = str(config["_target_"]).split(".")[-2]
+    module = module_of(config)
     rates = row["acceptance"]["marginal_accept_rates"]
     chain = row.get("acceptance_by_rank") is None
     return Acceptance(

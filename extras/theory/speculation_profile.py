@@ -5,7 +5,7 @@ mocker reads its conditional rates, vLLM's synthetic acceptance the marginal one
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +28,9 @@ TOLERANCE = 0.02
 BLOCKS = ("dflash",)
 """The drafters that engines let fill a block as long as the draft, so shorter drafts differ."""
 
+BLOCKWISE = ("block", "traversal")
+"""The rules that judge a draft as a whole."""
+
 Rate = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -36,17 +39,16 @@ Rate = Annotated[float, Field(ge=0, le=1)]
 class Subject:
     """What was measured.
 
-    method: the name of the drafter.
-    checkpoint, target: a folder or hub id, None if there is none.
-    is_block: whether the rule does not accept the longest prefix of tokens that pass by themselves.
-    extrapolates: whether what is accepted of shorter drafts follows from that of the longest.
+    drafter, target: their settings in the run.
+    rule, policy: the names of their classes, in lower case.
+    is_chain: whether drafts are chains.
     """
 
-    method: str
-    checkpoint: Any = None
-    target: Any = None
-    is_block: bool = False
-    extrapolates: bool = True
+    drafter: Mapping[str, Any]
+    target: Mapping[str, Any] | None
+    rule: str = "token"
+    policy: str = "fixed"
+    is_chain: bool = True
 
 
 class SpeculationProfile(BaseModel):
@@ -137,19 +139,10 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
     """Returns the profile of a drafter of a run."""
     facts = summary.run.facts
     settings, config = facts["settings"], facts["drafters"][row.drafter]
-    target = settings.get("target") or {}
-    drafter = config.get("drafter") or {}
     rule = _class_name(config.get("verifier") or settings.get("verifier"))
     policy = _class_name(config.get("policy") or settings.get("policy"))
-    is_block = rule in ("block", "traversal")
-    is_whole = _class_name(drafter) in BLOCKS or policy not in ("", "fixed")
-    subject = Subject(
-        method=row.drafter,
-        checkpoint=drafter.get("path") or drafter.get("model"),
-        target=target.get("model") or _class_name(target),
-        is_block=is_block,
-        extrapolates=row.ranks is None and not is_whole and not is_block,
-    )
+    drafter = config.get("drafter") or {}
+    subject = Subject(drafter, settings.get("target"), rule, policy, row.ranks is None)
     conditions = {
         "engine": "outrider",
         "concurrency": 1,
@@ -172,29 +165,32 @@ def profile(
     acceptance: Acceptance, subject: Subject, conditions: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Returns the content of a profile. conditions: what it was measured with."""
-    checkpoint, target = subject.checkpoint, subject.target
+    drafter, target = subject.drafter, subject.target or {}
+    method, is_block = module_of(drafter), subject.rule in BLOCKWISE
+    is_prefix = subject.is_chain and not is_block and method not in BLOCKS
+    extrapolates = is_prefix and subject.policy in ("", "fixed")
     requests = acceptance.mean_per_request
     marginal = [round(rate, 6) for rate in acceptance.marginal]
     mean, count = acceptance.mean.value, len(marginal)
     implied = 1 + sum(acceptance.marginal)
     by_length = {str(count): mean}
-    if subject.extrapolates:
+    if extrapolates:
         by_length = {str(k): 1 + sum(acceptance.marginal[:k]) for k in range(1, count + 1)}
     return {
         "schema_version": "1.0",
         "measured": True,
-        "method": subject.method,
-        "draft_checkpoint": None if checkpoint is None else {"name": published_name(checkpoint)},
-        "target_model": None if target is None else {"name": published_name(target)},
+        "method": method or None,
+        "draft_checkpoint": _named(drafter.get("path") or drafter.get("model")),
+        "target_model": _named(target.get("model") or _class_name(target)),
         "num_speculative_tokens": count,
         "block_size": None,
         "max_supported_k": count,
-        "verification_method": "block" if subject.is_block else "longest_prefix",
+        "verification_method": "block" if is_block else "longest_prefix",
         "conditional_accept_rates": [round(rate or 0.0, 6) for rate in acceptance.conditional],
         "marginal_accept_rates": marginal,
         "mean_accept_length": round(mean, 6),
         "mean_accept_length_per_request": None if requests is None else round(requests.value, 6),
-        "accept_length_model": "chain_analytic" if subject.extrapolates else "measured_per_k",
+        "accept_length_model": "chain_analytic" if extrapolates else "measured_per_k",
         "accept_length_by_k": {k: round(tokens, 6) for k, tokens in by_length.items()},
         "acceptance_length_histogram": {str(k): v for k, v in acceptance.histogram.items()},
         "per_category": None,
@@ -212,16 +208,21 @@ def profile(
     }
 
 
+def module_of(drafter: Mapping[str, Any]) -> str:
+    """Returns the module of a drafter, which has its family's name, by its settings in a run."""
+    return str(drafter.get("_target_", "")).split(".")[-2:][0]
+
+
 def _class_name(config: Mapping[str, Any] | None) -> str:
     """Returns the name of a part's class in lower case, as its settings in a run give it."""
     return str((config or {}).get("_target_", "")).rpartition(".")[2].lower()
 
 
-def published_name(path: Any) -> str:
+def _named(path: Any) -> dict[str, str] | None:
     """Returns the last two parts of a path or hub id, so that no folder of a machine is published.
 
-    >>> published_name("/data/models/org/drafter")
-    'org/drafter'
+    >>> _named("/data/models/org/drafter")
+    {'name': 'org/drafter'}
     """
-    parts: Sequence[str] = [part for part in str(path).replace("\\", "/").split("/") if part]
-    return "/".join(parts[-2:])
+    parts = [part for part in str(path or "").replace("\\", "/").split("/") if part]
+    return {"name": "/".join(parts[-2:])} if parts else None

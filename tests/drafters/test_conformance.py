@@ -36,6 +36,7 @@ SHAPES = (
     *("random, tree: 2x2", "random, tree: iid:2x2", "self_sparse, sink: 1, window: 2, layers: 1"),
     *(f"small_lm, layers: 1, tree: {tree}" for tree in ("iid:2x2", "paths:2", "top:2x2")),
     *(f"small_lm, layers: 1, tree: {tree}" for tree in ("dynamic:2", "'sequoia:.5,.2'")),
+    "small_lm, layers: 1, tree: 'cost:3,.05,.02'",
     *(f"eagle, path: untrained, tree: {tree}" for tree in ("2x1", "iid:2x1", "top:2x2")),
     "eagle, path: untrained, tree: [[0], [1], [0, 0]]",
     *(f"eagle3, path: untrained, tree: {tree}" for tree in ("2x1", "top:2x2")),

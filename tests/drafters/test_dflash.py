@@ -81,7 +81,9 @@ def probs_behind(
     rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
     columns = torch.arange(len(text) + BLOCK - 1)
     sees = (columns <= rows) & (columns > rows - (window or 0))
-    if reach != "token":
+    if reach == "around":
+        sees = (columns - rows).abs() < (window or 0)
+    elif reach != "token":
         sees = (columns >= len(text) - 1 - (window or 0)) & (columns <= rows)
     if reach == "text_both_ways":
         sees |= columns >= len(text) - 1
@@ -143,12 +145,19 @@ def test_a_draft_is_that_of_the_published_model(
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
 
 
-def test_windows_and_scaled_embeddings(model: Any, target: Any, tmp_path: Path) -> None:
-    config = z_lab(input_embedding_scale=1.5) | SLIDING
+@pytest.mark.parametrize(
+    ("reach", "entries"),
+    [("token", {}), ("around", {"is_causal": False}), ("token", {"sample_from_anchor": True})],
+)
+def test_windows_and_scaled_embeddings(
+    reach: str, entries: Any, model: Any, target: Any, tmp_path: Path
+) -> None:
+    config = z_lab(input_embedding_scale=1.5) | SLIDING | entries
     drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
-        draft = draft_after(drafter, target, TEXT[:length], 4)
-        right = probs_behind(model, target, TEXT[:length], 4, scale=1.5)[1:]
+        draft = draft_after(drafter, target, TEXT[:length], 9)
+        right = probs_behind(model, target, TEXT[:length], 4, scale=1.5, reach=reach)
+        right = right[0 if "sample_from_anchor" in entries else 1 :]
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
     assert network.config.windows == (4, None)
@@ -229,13 +238,27 @@ def test_a_round_trip(known: Any, target: Any, model: Any, tmp_path: Path) -> No
         assert torch.equal(again.state_dict()[name], tensor.half().float())
 
 
-def test_dspark_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+MARKOV = {"markov_rank": 3, "markov_head_type": "vanilla"}
+CONFIDENT = {"enable_confidence_head": True, "confidence_head_with_markov": True}
+
+
+@pytest.mark.parametrize("library", ["speculators", "SpecForge", "NVIDIA"])
+def test_a_published_dspark(library: str, model: Any, target: Any, tmp_path: Path) -> None:
     first, second = torch.randn(31, 3), torch.randn(31, 3)
     head = {"markov_head.markov_w1.weight": first, "markov_head.markov_w2.weight": second}
     read, added = torch.randn(1, 19), torch.randn(1)
     head |= {"confidence_head.proj.weight": read, "confidence_head.proj.bias": added}
-    config = speculators(speculators_model_type="dspark", markov_rank=3)
-    del config["sample_from_anchor"]  # which is the default here
+    if library == "speculators":
+        config = speculators(speculators_model_type="dspark", markov_rank=3)
+        del config["sample_from_anchor"]  # which is the default here
+    elif library == "SpecForge":
+        config = z_lab(projector_type="dspark", confidence_head_alpha=1.0, **MARKOV, **CONFIDENT)
+        config |= {"architectures": ["DSparkDraftModel"]}
+    else:
+        own = {"projector_type": "dspark", "shift_label": True, "use_confidence_head": True}
+        config = z_lab(causal=False, **own, **MARKOV) | {"architectures": ["DFlashDraftModel"]}
+        renamed = {"markov_head.": "", "confidence_head.proj.": "confidence_proj."}
+        head = checkpoint.replace_prefixes(head, renamed)
     drafter = bound(
         DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0), target
     )
@@ -292,7 +315,8 @@ def test_dspark_with_another_confidence_head(
     assert len(draft_after(drafter, target, TEXT, 2)) == 2
 
 
-def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("library", ["speculators", "z-lab", "NVIDIA"])
+def test_a_published_dflash2(library: str, model: Any, target: Any, tmp_path: Path) -> None:
     tensors = tensors_of(model)
     same = torch.zeros(2, 2, 16)  # convolutions that leave the layer as it is
     same[:, 0] = 1
@@ -305,7 +329,13 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
         "candidate_selector.successor_codebook": latter,
         "candidate_selector.hidden_projection.weight": hidden,
     }
-    config = speculators(speculators_model_type="dflash2", selector_rank=3, selector_top_k=4)
+    sizes = {"selector_rank": 3, "selector_top_k": 4, "conv_kernel_size": 2, "conv_group_size": 16}
+    config = speculators(speculators_model_type="dflash2", **sizes)
+    if library != "speculators":
+        config = z_lab(**sizes, block_size=BLOCK) | {"architectures": ["DFlash2DraftModel"]}
+        config["is_causal"] = False
+    if library == "NVIDIA":
+        config["dflash_config"] |= {"projector_type": "dflash2", "causal": False}
     drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
     draft = draft_after(drafter, target, TEXT, 9)
     assert len(draft) == BLOCK - 1
@@ -313,6 +343,35 @@ def test_dflash2_of_the_speculators_library(model: Any, target: Any, tmp_path: P
         best = base.topk(4).indices
         exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shift", "plain"), [(True, 1), (False, 1), (False, 0)])
+def test_a_published_domino(
+    shift: bool, plain: int, model: Any, target: Any, tmp_path: Path
+) -> None:
+    gru = torch.nn.GRU(16, 5, batch_first=True, bias=False)
+    layers = [torch.nn.Linear(21, 3, bias=False), torch.nn.Linear(3, 31, bias=False)]
+    projection = torch.nn.Sequential(layers[0], torch.nn.SiLU(), layers[1])
+    tensors = tensors_of(model)
+    for name, part in {"prefix_gru": gru, "embed_proj": projection}.items():
+        tensors |= {f"{name}.{weight}": rows for weight, rows in part.state_dict().items()}
+    own = {"projector_type": "domino", "emb_dim": 3, "gru_hidden_dim": 5, "shift_label": shift}
+    config = z_lab(**own, pure_draft_prefix_len=plain) | {"emb_dim": 3}  # NVIDIA has both
+    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
+    states: list[Any] = []
+    held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
+    draft = draft_after(drafter, target, TEXT, 9)
+    base, before = probs_behind(model, target, TEXT), torch.tensor([TEXT[-1], *draft.tokens[:-1]])
+    memory, _ = gru(weights.embedding(target)[before][None])
+    base, states = base[-len(draft) :], states[0][0, -len(draft) :]
+    assert len(draft) == BLOCK - 1 + shift
+    bias = projection(torch.cat([states, memory[0]], dim=-1)).detach()
+    bias[:plain] = 0
+    right = (base.log() + bias).softmax(-1).double()
+    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
 
 
 def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
@@ -374,10 +433,19 @@ def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
         (speculators(sample_from_anker=1), r"sample_from_anker=1: .*mean 'sample_from_anchor'"),
         (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),
         (z_lab() | {"model_type": "quen"}, "model_type='quen': expected llama or qwen3"),
-        (z_lab() | {"architectures": ["DFlash2DraftModel"]}, r"architectures=\['DFlash2Dr"),
+        (z_lab() | {"architectures": ["LiLiCorrDraftModel"]}, r"architectures=\['LiLiCorrDr"),
+        (z_lab() | {"architectures": ["DFlash2DraftModel"]}, "attention_conv.base_kernel is missi"),
+        (z_lab(projector_type="lilicorr"), "projector_type='lilicorr': expected dspark or dflash2"),
+        (
+            z_lab(projector_type="domino") | {"architectures": ["DSparkDraftModel"]},
+            "projector_type='domino': expected dspark",
+        ),
+        (z_lab(projector_type="domino", emb_dim=3), "gru_hidden_dim=None: expected a whole"),
+        (z_lab(projector_type="dspark", gru_hidden_dim=3), "gru_hidden_dim=3: expected no such"),
+        (z_lab(final_logit_softcapping=20.0), r"final_logit_softcapping=20\.0: expected no such"),
         (speculators(draft_vocab_size=12), "draft_vocab_size=12: expected 31"),
         (z_lab(rope_theta=5.0), "rope_theta=5.0: expected no such entry"),
-        (z_lab(is_causal=False) | SLIDING, "is_causal=False: expected windows that end"),
+        (z_lab(causal=False) | SLIDING, "causal=False: expected windows that end"),
         (z_lab() | SLIDING | {"use_sliding_window": False}, "sliding_window=None: expected a"),
         (
             decoder(rope_parameters={"rope_type": "dynamic", "factor": 2.0}) | own(),

@@ -19,6 +19,7 @@ from outrider.testing.exact import Distribution, Setup, output_distribution
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
+from tests.cuda_rules import CudaRules
 from tests.devices import FAR, accelerator
 
 VOCAB = 4
@@ -84,6 +85,39 @@ def test_a_rule_reports_as_on_the_cpu(
             moved = rule.accepts(q.to(drafter_at), scores, ROOT)
             assert (rates is None and moved is None) or close(moved.cpu(), rates)
             assert close(rule.ceiling(scores).cpu(), ceiling)
+
+
+WARPED = Sampling(temperature=0.7, top_k=3, top_p=0.9, min_p=0.01)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_round_keeps_to_the_rules_that_pytorch_has_for_cuda(name: str) -> None:
+    rule: Verifier = make("verifier", name)
+    kinds = ["chain", *sorted(rule.takes - {"chain"})]
+    for kind, sampling in zip(kinds, (SAMPLED, WARPED, GREEDY, SAMPLED, WARPED), strict=False):
+        texts, cuda = [], CudaRules()
+        with accelerator(told=cuda):
+            for device in ("cpu", FAR):
+                target, own = table(device), table(device)
+                is_chain = kind == "chain"
+                drafter = ChainDrafter(own, "mixed") if is_chain else TreeDrafter(own, kind)
+                options = {"gamma": 2, "budget": 4, "sampling": sampling, "max_new_tokens": 3}
+                rounds = decode(target, drafter, rule, PROMPT, **options)
+                texts.append([round.tokens for round in rounds])
+        assert texts[0] == texts[1]
+        assert cuda.asked > cuda.read > 0
+
+
+ATEN = torch.ops.aten
+
+
+@pytest.mark.parametrize("fault", [ATEN.sub.Tensor, ATEN.maximum.default, ATEN.dot.default])
+def test_pytorch_refuses_tensors_of_two_devices(fault: Any) -> None:
+    values = torch.ones(3)
+    with accelerator() as device:
+        far = values.to(device)
+    with pytest.raises(RuntimeError, match="on the same device"):
+        CudaRules()(fault, (far, values), {}, far)
 
 
 HOSTS: list[tuple[Any, str]] = [

@@ -11,7 +11,6 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
-from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import Attention, KeysAndValues, LayerConfig, RMSNorm
 from outrider.drafters.parts.networks.logits import LogitRule
@@ -78,10 +77,7 @@ class Adapter(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = weights.read_config(folder, target)
-        own = LayerConfig.like(target.model.config.get_text_config())
-        decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
-        require_known(folder, config, decoder, family="early_exit", own={LAYERS_KEY}, expected={})
+        _, sizes = speculators.read_layer(folder, target, family=cls.family, own={LAYERS_KEY})
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
         return cls.with_tensors(
@@ -90,7 +86,7 @@ class Adapter(TrainedNetwork):
             target,
             vocabulary,
             layers=exit_layer(folder),
-            config=speculators.layer_sizes(decoder),
+            config=sizes,
         )
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:

@@ -27,10 +27,10 @@ from outrider.drafters.parts.networks.published_correctors import (
 )
 from outrider.targets.passes.tree_mask import causal, within
 
-TOKEN, TEXT, BOTH_WAYS = "token", "text", "text_both_ways"
-"""Where a window ends: at the token that attends, as in z-lab's networks; at the end of the text,
-as in the speculators library's, whose tokens also see the earlier ones of their block; or so that
-they see the whole block."""
+TOKEN, AROUND, TEXT, BOTH_WAYS = "token", "around", "text", "text_both_ways"
+"""Where a window ends: at the token that attends, as in z-lab's networks, or as far behind it as it
+reaches back; at the end of the text, as in the speculators library's, whose tokens also see the
+earlier ones of their block; or so that they see the whole block."""
 
 FULL = "full_attention"
 """The type of layers without a window."""
@@ -77,7 +77,7 @@ class DFlashConfig:
     block: the number of tokens in a pass: the last one of the text, followed by masks.
     windows: for each decoder layer, the number of tokens in its window; None if every token sees
         the whole text and block.
-    reach: where windows end, TOKEN, TEXT or BOTH_WAYS.
+    reach: where windows end, TOKEN, AROUND, TEXT or BOTH_WAYS.
     from_anchor: whether the last token of the text has a prediction too: that of the next one.
     scale: the factor that embeddings are multiplied by.
     corrector: what makes the tokens of a block depend on each other; None for nothing.
@@ -137,7 +137,7 @@ class DFlashConfig:
         stored = checkpoint.read_config(folder)
         both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
         decoder = speculators.read_decoder(folder, stored)
-        family = algorithm(folder, stored)
+        family = algorithm(folder, both)
         own = (*OWN, *ENTRIES.get(family, ()))
         require_known(
             folder, stored, decoder, family=family, own=own, expected=EXPECTED, nested=NESTED
@@ -165,7 +165,7 @@ class DFlashConfig:
             convolved=bool(both.get("convolved")),
             confident=_confident(folder, both),
         )
-        config = replace(config, **published_fields(folder, both))
+        config = replace(config, **published_fields(folder, family, both))
         return replace(config, calibration=_calibration(folder, both, config.drafted))
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
@@ -184,9 +184,11 @@ class DFlashConfig:
         more["calibration"] = [list(pair) for pair in self.calibration]
         more["corrector"] = None if self.corrector is None else asdict(self.corrector)
         more = {name: value for name, value in more.items() if value}
-        if sizes and self.reach == TOKEN:  # which only z-lab's layout can say
+        if sizes and self.reach in (TOKEN, AROUND):  # which only z-lab's layout can say
             own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
             own["target_layer_ids"] = [layer - 1 for layer in self.layers]
+            more |= {"sample_from_anchor": True} if self.from_anchor else {}
+            more |= {"is_causal": False} if self.reach == AROUND else {}
             return decoder | more | {"block_size": self.block, NESTED: own}
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
         return {
@@ -224,6 +226,9 @@ class DFlashConfig:
         if self.reach == TOKEN:
             return within(window, positions, known)
         count, device = positions.shape[-1], positions.device
+        if self.reach == AROUND:
+            distance = positions[..., None] - torch.arange(known, device=device)
+            return (distance.abs() < window)[:, None]
         near = torch.arange(known, device=device) >= known - count - window
         every = causal(count, known, device) if self.reach == TEXT else near.expand(count, -1)
         return (near & every)[None, None]
@@ -235,14 +240,13 @@ def _windows(folder: Path, decoder: Any, both: Mapping[str, Any]) -> tuple[int |
     decoder: the config of the layers. both: the entries of the config, and of its nested one.
 
     Raises:
-        ConfigError: the size of a window is missing, or z-lab's tokens see later ones within it.
+        ConfigError: the size of a window is missing, or it is not that of z-lab's networks.
     """
     types = getattr(decoder, "layer_types", None) or ()
     if not set(types) - {FULL}:
         return (None,) * int(decoder.num_hidden_layers)
-    for name in ("causal", "is_causal"):
-        is_valid = both.get(name) is not False
-        require(is_valid, f"{folder}: {name}", False, "windows that end with the token that looks")
+    is_valid = both.get("causal") is not False
+    require(is_valid, f"{folder}: causal", False, "windows that end with the token that looks")
     size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
     return tuple(None if kind == FULL else size for kind in types)
@@ -286,5 +290,5 @@ def _reach(both: Mapping[str, Any], family: str) -> str:
     both: the entries of the config, and of its nested one. family: the algorithm.
     """
     if "speculators_model_type" not in both:
-        return TOKEN
+        return AROUND if both.get("is_causal") is False else TOKEN
     return BOTH_WAYS if both.get("sliding_window_non_causal", family == DFLASH2) else TEXT

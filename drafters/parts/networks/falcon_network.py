@@ -11,7 +11,6 @@ from torch.nn.functional import embedding
 from outrider.base.errors import ConfigError, is_int
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import speculators, weights
-from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
@@ -91,15 +90,11 @@ class FalconNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = weights.read_config(folder, target)
-        own = LayerConfig.like(target.model.config.get_text_config())
-        decoder = speculators.read_decoder(folder, speculators.completed(config, own), "llama")
-        require_known(folder, config, decoder, family="falcon", own={"block"}, expected={})
+        config, sizes = speculators.read_layer(folder, target, family=cls.family, own={"block"})
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         block: Any = config.get("block")
         if not is_int(block):
             raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        sizes = speculators.layer_sizes(decoder)
         return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:

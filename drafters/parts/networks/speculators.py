@@ -1,7 +1,7 @@
 """The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
 
-from collections.abc import Mapping
-from dataclasses import fields, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.config_entries import require_known
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -54,9 +55,8 @@ def config(
     vocabulary: the number of tokens that the network knows.
     tokens: the default number of tokens of a draft, for servers.
     """
-    # A hub id is of use elsewhere. Of a local folder, only the name is stored.
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
-    name = Path(name).name if Path(name).is_dir() else name
+    name = str(Path(name).resolve()) if name and Path(name).is_dir() else name
     return {
         "speculators_model_type": algorithm,
         "speculators_version": VERSION,
@@ -69,7 +69,7 @@ def config(
             "proposal_methods": [{"proposal_type": "greedy", "speculative_tokens": tokens}],
             "default_proposal_method": "greedy",
             "verifier": {
-                "name_or_path": name,
+                "name_or_path": name or None,  # from which readers take the target's tables
                 "architectures": list(getattr(target.model.config, "architectures", None) or ()),
             },
         },
@@ -141,17 +141,28 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     return config
 
 
-def completed(stored: Mapping[str, Any], sizes: LayerConfig) -> dict[str, Any]:
-    """Returns a config with the target's own sizes if it has none, as those of EAGLE-1 from here.
+def read_layer(
+    folder: Path, target: Target, *, family: str, own: Collection[str]
+) -> tuple[dict[str, Any], LayerConfig]:
+    """Returns the contents of a folder's `config.json`, and the sizes of the layer that it is for.
 
-    What a config with sizes lacks has the defaults of its type of model, as in every other reader:
-    EAGLE-3's own networks have rotary positions of base 10,000, whatever the target's.
+    They are the target's own if the config has none, as those of EAGLE-1 from here. What a config
+    with sizes lacks has the defaults of its type of model, as in every other reader: EAGLE's own
+    networks have rotary positions of base 10,000, whatever the target's.
+
+    family, own: as for `require_known`.
+
+    Raises:
+        ConfigError: it can't be read, does not fit the target, or is for a network of another kind.
     """
-    if not {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored):
-        return dict(stored)
-    own = {field.name: getattr(sizes, field.name) for field in fields(sizes)}
-    names = ("input_size", "scaling")
-    return {name: own[name] for name in own if name not in names} | dict(stored)
+    stored = weights.read_config(folder, target)
+    is_bare = {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored)
+    sizes = asdict(LayerConfig.like(target.model.config.get_text_config()))
+    del sizes["input_size"], sizes["scaling"]  # which are no entries of a config
+    decoder = read_decoder(folder, sizes | stored if is_bare else stored, "llama")
+    expected = {"use_sliding_window": False}
+    require_known(folder, stored, decoder, family=family, own=own, expected=expected)
+    return stored, layer_sizes(decoder)
 
 
 def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:

@@ -1,9 +1,10 @@
 """A profile from a server's counters follows the rules of the format."""
 
-import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tiny.profile_rules import checked
 
 from outrider.extras.serving.profiles import acceptance_of, write_profile
 from outrider.extras.serving.server import Drafted
@@ -22,10 +23,21 @@ def test_counters_by_position_are_rates_and_lengths() -> None:
     assert acceptance_of(Drafted(10, 30, 12), gamma=4) is None
 
 
-def test_the_profile_is_one_that_is_read(tmp_path: Path) -> None:
-    settings = {"gamma": 3, "target": {"model": "/models/org/large"}}
-    path = write_profile("eagle3", COUNTS, settings, {"engine": "vllm 0.32.0"}, folder=tmp_path)
-    assert path == tmp_path / "profiles" / "eagle3" / "speculation_profile.json"
-    assert read_profile(path).mean_accept_length == pytest.approx(2.2)
-    assert json.loads(path.read_text())["target_model"] == {"name": "org/large"}
+EAGLE = {"_target_": "outrider.drafters.eagle3.Eagle3", "path": "/models/org/drafter"}
+BLOCK = {"_target_": "outrider.drafters.dflash.DFlash", "path": "untrained"}
+
+
+@pytest.mark.parametrize(
+    ("drafter", "method", "lengths"), [(EAGLE, "eagle3", [1, 2, 3]), (BLOCK, "dflash", [3])]
+)
+def test_the_profile_follows_the_rules(
+    drafter: Any, method: str, lengths: list[int], tmp_path: Path
+) -> None:
+    settings = {"gamma": 3, "target": {"model": "/models/org/large"}, "drafter": drafter}
+    path = write_profile("mine", COUNTS, settings, {"engine": "vllm 0.32.0"}, folder=tmp_path)
+    assert path == tmp_path / "profiles" / "mine" / "speculation_profile.json"
+    content, profile = checked(path), read_profile(path)
+    assert profile.mean_accept_length == pytest.approx(2.2)
+    assert list(profile.tokens_by_length()) == lengths
+    assert (content["method"], content["target_model"]) == (method, {"name": "org/large"})
     assert write_profile("none", Drafted(), settings, {}, folder=tmp_path) is None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.profile_rules import checked
 
 from outrider.base.errors import ConfigError
 from outrider.extras.theory.speculation_profile import read_profile, write_profiles
@@ -20,12 +21,12 @@ def test_each_drafter_that_drafted_has_a_profile(whole_run: Run, tmp_path: Path)
     paths = write_profiles(summary, tmp_path)
     assert [path.parent.name for path in paths] == ["lookup", "bigram"]
     for path, row in zip(paths, summary.rows[1:], strict=True):
-        written, profile = json.loads(path.read_text()), read_profile(path)
+        written, profile = checked(path), read_profile(path)
         rate, counts = row.rates["mean_acceptance_length"], row.counts
         assert rate is not None and counts is not None
         assert profile.mean_accept_length == pytest.approx(rate.value, abs=1e-6)
         assert sum(written["acceptance_length_histogram"].values()) == counts.rounds
-        assert written["method"] == row.drafter and written["num_speculative_tokens"] == 3
+        assert written["num_speculative_tokens"] == 3
         assert profile.verification_method == "longest_prefix"
         assert all(check["passed"] for check in written["validation"].values())
         assert written["measurement_conditions"]["verifier"] == "token"
@@ -39,19 +40,27 @@ def test_each_drafter_that_drafted_has_a_profile(whole_run: Run, tmp_path: Path)
 def test_block_verification_is_said(run_in: Callable[..., Any], tmp_path: Path) -> None:
     summary = Summary(run_in(tmp_path / "run", protocol="decode", verifier=Block()).run)
     for path in write_profiles(summary, tmp_path):
+        checked(path)
         profile = read_profile(path)
         assert profile.verification_method == "block" and list(profile.tokens_by_length()) == [3]
 
 
-@pytest.mark.parametrize(
-    "config", [{"drafter": {"_target_": "a.DFlash"}}, {"policy": {"_target_": "a.Heuristic"}}]
-)
+LOOKUP = {"drafter": {"_target_": "outrider.drafters.prompt_lookup.PromptLookup"}}
+WHOLE = {"drafter": {"_target_": "outrider.drafters.dflash.DFlash", "path": "/data/org/mine"}}
+
+
+@pytest.mark.parametrize("config", [WHOLE, LOOKUP | {"policy": {"_target_": "a.Heuristic"}}])
 def test_drafts_that_change_with_their_length_say_nothing_of_shorter_ones(
     config: Any, whole_run: Run, tmp_path: Path
 ) -> None:
-    drafters = whole_run.facts["drafters"] | {"bigram": config}
+    drafters = whole_run.facts["drafters"] | {"bigram": config, "lookup": LOOKUP}
     run = replace(whole_run, facts={**whole_run.facts, "drafters": drafters})
-    lookup, bigram = map(read_profile, write_profiles(Summary(run), tmp_path))
+    paths = write_profiles(Summary(run), tmp_path)
+    first, second = map(checked, paths)
+    assert first["method"] == "prompt_lookup" and first["draft_checkpoint"] is None
+    assert second["method"] == ("dflash" if config is WHOLE else "prompt_lookup")
+    assert second["draft_checkpoint"] == ({"name": "org/mine"} if config is WHOLE else None)
+    lookup, bigram = map(read_profile, paths)
     assert list(lookup.tokens_by_length()) == [1, 2, 3]
     assert bigram.tokens_by_length() == {3: pytest.approx(bigram.mean_accept_length)}
 

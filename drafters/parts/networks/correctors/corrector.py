@@ -4,12 +4,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pkgutil import resolve_name
-from typing import ClassVar, Self, final
+from typing import Annotated, ClassVar, Self, final
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from outrider.base.bounds import Count, checked
+from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError, nearest
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -104,13 +104,17 @@ class CorrectorConfig:
     kind: a name in CORRECTORS, or "module:class".
     rank: the width of its inner layers.
     candidates: how many tokens it chooses from at each place, if it is one that does.
+    memory: the width of Domino's GRU. Defaults to `rank`.
+    first: the first place that Domino corrects.
 
-    Raises `ConfigError` if there is no such corrector, or a number is below 1.
+    Raises `ConfigError` if there is no such corrector, or a number is too low.
     """
 
     kind: str
     rank: Count = 256
     candidates: Count = 16
+    memory: Count | None = None
+    first: Annotated[int, AtLeast(0)] = 0
 
     def __post_init__(self) -> None:
         if self.kind not in CORRECTORS and ":" not in self.kind:

@@ -57,19 +57,18 @@ class Domino(Corrector):
 
     The GRU reads the target's embeddings of the last token of the text and of those drafted. Its
     state and the backbone's are projected to `rank` entries, and from there to the vocabulary. The
-    tensors are those of SpecForge, which gives the GRU a width of its own, and whose loss moves
-    from the logits before correction to those after it; here they count after it alone.
+    tensors are those of SpecForge, whose loss moves from the logits before correction to those
+    after it; here they count after it alone.
     """
 
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()
-        width, rank = backbone.width, config.rank
-        self._embedding = backbone.embedding
-        self.prefix_gru: nn.GRU = nn.GRU(width, rank, batch_first=True, bias=False)
-        known = len(backbone.vocabulary)
-        self.embed_proj: nn.Sequential = nn.Sequential(
-            nn.Linear(width + rank, rank, bias=False), nn.SiLU(), nn.Linear(rank, known, bias=False)
-        )
+        width, rank, memory = backbone.width, config.rank, config.memory or config.rank
+        self._embedding, self._first = backbone.embedding, config.first
+        self.prefix_gru: nn.GRU = nn.GRU(width, memory, batch_first=True, bias=False)
+        inner = nn.Linear(width + memory, rank, bias=False)
+        last = nn.Linear(rank, len(backbone.vocabulary), bias=False)
+        self.embed_proj: nn.Sequential = nn.Sequential(inner, nn.SiLU(), last)
 
     def forward(self, block: Block) -> Correction:
         def correction(before: Before, first: int) -> Places:
@@ -77,6 +76,7 @@ class Domino(Corrector):
             memory, _ = self.prefix_gru(embedding(before, self._embedding))
             states = block.states[:, first:count].expand(len(before), -1, -1)
             bias: Tensor = self.embed_proj(torch.cat([states, memory[:, first:]], dim=-1))
-            return block.logits[:, first:count] + bias
+            is_corrected = torch.arange(first, count, device=bias.device) >= self._first
+            return block.logits[:, first:count] + bias * is_corrected[:, None]
 
         return correction
