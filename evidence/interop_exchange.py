@@ -76,7 +76,8 @@ def trained(root: Path, target: Any) -> Iterator[Line]:
         "recipe.options.steps=2", "recipe.schedule.epochs=8", "recipe.schedule.evaluate=4",
         "recipe.schedule.warmup=0", f"hydra.run.dir={run}", f"out={out}",
     ]  # fmt: skip
-    subprocess.run([sys.executable, "-m", "outrider", "train", *words], check=True, cwd=root)
+    command = [sys.executable, "-m", "outrider", "train", *words]
+    subprocess.run(command, check=True, capture_output=True, cwd=root)
     curve = [json.loads(line) for line in (run / "curve.jsonl").read_text().splitlines()]
     before, after = curve[0]["loss"], curve[-1]["loss"]
     line = f"loss {before:.4f}, then {after:.4f}"

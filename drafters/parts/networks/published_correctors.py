@@ -79,7 +79,7 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
     choices = [found] if found != DFLASH else [DSPARK, DFLASH2, DOMINO]
     is_valid = projector is None or projector in choices
     require(is_valid, f"{folder}: {PROJECTOR}", projector, " or ".join(choices))
-    return projector or found
+    return str(projector or found)
 
 
 def published_fields(folder: Path, kind: str, stored: Mapping[str, Any]) -> dict[str, Any]:
