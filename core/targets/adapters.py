@@ -20,7 +20,8 @@ def base_of(folder: Path) -> str:
 
     Raises:
         ConfigError: PEFT is not installed.
-        TargetError: the adapter does not name its model.
+        TargetError: the adapter does not name its model, or one that is gone, or the model has its
+            layers several times, whose weights can't hold different changes.
     """
     try:
         found = json_in(folder / SETTINGS)
@@ -29,6 +30,10 @@ def base_of(folder: Path) -> str:
     base = found.get("base_model_name_or_path") if isinstance(found, dict) else None
     if not isinstance(base, str) or not base:
         raise TargetError(f"model={str(folder)!r}: expected base_model_name_or_path in {SETTINGS}")
+    if Path(base).is_absolute() and (not Path(base).exists() or folder.samefile(base)):
+        raise TargetError(f"model={str(folder)!r}: there is no {base}, which {SETTINGS} names")
+    if found.get("layer_replication"):
+        raise TargetError(f"model={str(folder)!r}: {SETTINGS} replicates layers: expected none")
     try:
         import peft  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
     except ImportError as error:
@@ -38,8 +43,19 @@ def base_of(folder: Path) -> str:
     return base
 
 
-def adapted(model: Any, folder: Path) -> Any:
-    """Returns the model with an adapter's changes added to its weights, a model of its own kind."""
+def adapted(model: Any, folder: Path, size: int) -> Any:
+    """Returns the model with an adapter's changes added to its weights, a model of its own kind.
+
+    size: how many tokens the adapter was trained with, which may be more than the model has.
+
+    Raises:
+        TargetError: the adapter changes no weights: it is a prompt, or a part beside the layers.
+    """
     from peft import PeftModel  # type: ignore[import-not-found,unused-ignore]
 
-    return PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+    if size > model.get_input_embeddings().num_embeddings:
+        model.resize_token_embeddings(size, mean_resizing=False)
+    whole = PeftModel.from_pretrained(model, str(folder))
+    if not hasattr(whole, "merge_and_unload"):
+        raise TargetError(f"model={str(folder)!r}: an adapter without changes of weights")
+    return whole.merge_and_unload()

@@ -24,6 +24,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "penalty_alpha": (0,),
     "dola_layers": (),
     "max_time": (),
+    "token_healing": (False,),
     "sequence_bias": ([], {}),
     "encoder_repetition_penalty": (1.0,),
     "repetition_penalty": (1.0,),
@@ -46,9 +47,11 @@ NEED_END = {"min_length", "min_new_tokens", "exponential_decay_length_penalty"}
 
 LEFT_OUT = {
     *("guidance_scale", "watermarking_config", "num_beams", "penalty_alpha", "dola_layers"),
-    "max_time",
+    *("max_time", "token_healing"),
 }
-"""Defaults that take other passes than a text's own, chance of their own, or a clock."""
+"""Defaults that take other passes than a text's own, chance of their own, or a clock, or that
+change the prompt.
+"""
 
 LEAST = {"min_length", "min_new_tokens", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size"}
 """Defaults that change nothing below 1, as -1 in some files."""

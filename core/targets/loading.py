@@ -119,9 +119,9 @@ def _from_pretrained(
         base = base_of(folder)
         model, tokenizer, report = _from_pretrained(base, dtype, spread, options)
         remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
-        if (folder / "tokenizer_config.json").is_file():
-            tokenizer = AutoTokenizer.from_pretrained(name)
-        return adapted(model, folder), tokenizer, report
+        is_own = (folder / "tokenizer_config.json").is_file()
+        tokenizer = AutoTokenizer.from_pretrained(name) if is_own else tokenizer
+        return adapted(model, folder, len(tokenizer) * is_own), tokenizer, report
     read_ahead(weight_files(name))
     config: Any = AutoConfig.from_pretrained(name)
     auto_model = _auto_model(config)

@@ -108,7 +108,7 @@ def test_a_text_is_measured_with_the_defaults(llama: Any, words: Any) -> None:
     ("name", "value"),
     [
         ("guidance_scale", 2.0), ("repetition_penalty", 1.1), ("stop_strings", ["."]),
-        ("num_beams", 4), ("max_time", 5.0),
+        ("num_beams", 4), ("max_time", 5.0), ("token_healing", True),
     ],
 )  # fmt: skip
 def test_a_default_that_is_not_in_force_is_named(

@@ -1,5 +1,6 @@
 """Weights as other libraries publish and wrap them are loaded, or refused in one line."""
 
+import copy
 import json
 import os
 import sys
@@ -83,6 +84,40 @@ def test_an_adapter_is_added_to_its_model(
     monkeypatch.setitem(sys.modules, "peft", fake)
     assert text(str(adapter)) != text(str(folder))
     assert f"is an adapter, added to {folder}" in capsys.readouterr().err.replace("\n", "")
+
+
+def test_an_adapter_that_is_not_of_weights_is_one_line(
+    adapter: Path, folder: Path, words: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = list[int]()
+
+    def kept(model: Any, path: str) -> Any:
+        sizes.append(model.get_input_embeddings().num_embeddings)
+        return SimpleNamespace()
+
+    fake: Any = ModuleType("peft")
+    fake.PeftModel = SimpleNamespace(from_pretrained=kept)
+    fake.__spec__ = ModuleSpec("peft", None)
+    monkeypatch.setitem(sys.modules, "peft", fake)
+    with pytest.raises(TargetError, match="an adapter without changes of weights"):
+        TransformersTarget(str(adapter))
+    more = copy.deepcopy(words)
+    more.add_tokens(["<one more>"])
+    more.save_pretrained(adapter)
+    with pytest.raises(TargetError, match="an adapter without changes of weights"):
+        TransformersTarget(str(adapter))
+    assert sizes == [len(words), len(words) + 1]
+    for settings, line in (
+        ({"base_model_name_or_path": "/gone"}, "there is no /gone, which adapter_config"),
+        ({"base_model_name_or_path": str(adapter)}, "there is no /"),
+        (
+            {"base_model_name_or_path": str(folder), "layer_replication": [[0, 2], [1, 2]]},
+            r"adapter_config\.json replicates layers: expected none",
+        ),
+    ):
+        (adapter / "adapter_config.json").write_text(json.dumps(settings))
+        with pytest.raises(TargetError, match=line):
+            TransformersTarget(str(adapter))
 
 
 def test_an_adapter_without_peft_is_one_line(
