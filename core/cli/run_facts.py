@@ -18,16 +18,8 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = (
-    "precision",
-    "pairs",
-    "by_task",
-    "sort",
-    "live",
-    "objective",
-    "reports",
-    "workers",
-    "cluster",
-)
+    "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "workers", "cluster",
+)  # fmt: skip
 """The settings that decide what is printed or reported, or who measures, and nothing else."""
 
 

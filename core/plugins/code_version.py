@@ -16,19 +16,9 @@ HASHED = (".py", ".c", ".json", ".safetensors")
 """The files of a package that decide what it computes."""
 
 DECIDING = (
-    "contract",
-    "decoding",
-    "drafters",
-    "extras.batches",
-    "extras.cpu",
-    "extras.graphs",
-    "extras.policies",
-    "extras.ranks",
-    "extras.scores",
-    "lab",
-    "targets",
-    "verifiers",
-)
+    "contract", "decoding", "drafters", "extras.batches", "extras.cpu", "extras.graphs",
+    "extras.policies", "extras.ranks", "extras.scores", "lab", "targets", "verifiers",
+)  # fmt: skip
 """The folders of Outrider that decide what a run measures."""
 
 CodeVersion = dict[str, str]

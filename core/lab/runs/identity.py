@@ -34,6 +34,9 @@ def identity(
     scores: the configs of scores by name. One without code or files of its own adds nothing.
     """
     own = {name: part for name, config in (scores or {}).items() if (part := part_identity(config))}
+    module = type(target).__module__
+    is_own = module.partition(".")[0] == "outrider"
+    code = {} if is_own else {"code": code_version(module)}
     identities: dict[str, dict[str, Any]] = {}
 
     def identity_once(config: Any) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def identity(
     return {
         "outrider": code_version("outrider"),
         "libraries": {name: version(name) for name in LIBRARIES},
-        "target": {"fingerprint": (target.fingerprint() or "")[:16], **_own_version(target)},
+        "target": {"fingerprint": (target.fingerprint() or "")[:16], **code},
         **{
             name: {role: identity_once(config) for role, config in roles.items()}
             for name, roles in drafters.items()
@@ -100,12 +103,6 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
 def load() -> float | None:
     """Returns how many processes wanted to run in the last minute, on average; None if unknown."""
     return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
-
-
-def _own_version(target: Target) -> dict[str, Any]:
-    """Returns the version of a target's class, unless it is Outrider's own."""
-    module = type(target).__module__
-    return {} if module.partition(".")[0] == "outrider" else {"code": code_version(module)}
 
 
 def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:

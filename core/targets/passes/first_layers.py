@@ -35,7 +35,13 @@ def first_layers(model: Model, layers: int | None) -> Model:
     field, total = _layer_count(model)
     layers = total * 4 // 5 if layers is None else layers
     require(layers < total, "drafter.layers", layers, f"fewer than the target's {total} layers")
-    short: Model = _cut(model, total, layers)
+
+    def shorter(module: nn.Module) -> nn.Module | None:
+        is_list = isinstance(module, nn.ModuleList) and len(module) == total
+        return module[:layers] if is_list else None  # type: ignore[index]
+
+    # Each module keeps its own config, which also sizes the tensors that it owns.
+    short: Model = replace_modules(model, shorter)
     is_cut = short is not model
     if is_cut:
         short.config = _shorter_config(model, field, range(layers))
@@ -142,19 +148,6 @@ def _layer_count(model: Model) -> tuple[str, int]:
         if isinstance(count, int) and any(_layer_lists(model, count)):
             return field, count
     return COUNTS[1], int(config.num_hidden_layers)
-
-
-def _cut(model: nn.Module, total: int, layers: int) -> Any:
-    """Returns a model whose lists of `total` layers are cut, or the model if it has none.
-
-    Each module keeps its own config, which also sizes the tensors that it owns.
-    """
-
-    def shorter(module: nn.Module) -> nn.Module | None:
-        is_list = isinstance(module, nn.ModuleList) and len(module) == total
-        return module[:layers] if is_list else None  # type: ignore[index]
-
-    return replace_modules(model, shorter)
 
 
 def _shorter_config(model: Any, field: str, kept: Sequence[int]) -> Any:
