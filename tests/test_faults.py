@@ -235,7 +235,8 @@ def test_compare_resumes_at_its_last_question(
     where = f"hydra.run.dir={tmp_path / 'runs' / 'a'}"
     assert command == ["outrider", *words[:-2], words[-1], "resume=true", where]
     lines = tmp_path / "runs" / "a" / "measurements.jsonl"
-    assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count)
+    errors = fault == "hang"  # of the drafter, so it is a line too
+    assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count) + errors
     if fault != "SIGTERM":
         return  # what follows is the same for all
     # `kill -9` leaves the same and prints nothing: the next run says how to go on.
@@ -276,7 +277,7 @@ def _a_report_that_breaks_off_leaves_the_one_before(
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     for fault, expected in (("SIGTERM", 143), ("memory", 1)):
         monkeypatch.setattr(
-            "outrider.extras.view.report_command.plain_rows", lambda _, f=fault: FAULTS[f]()
+            "outrider.extras.view.report_command.plain_rows", lambda *_, f=fault: FAULTS[f]()
         )
         assert run("report", str(runs))[0] == expected
         after = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}

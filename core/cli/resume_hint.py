@@ -13,10 +13,10 @@ from outrider.lab.runs.store import RunFolder, unfinished
 
 def advice(run_folder: RunFolder) -> str | None:
     """Returns how to continue an interrupted run; None if it has measured nothing."""
-    if not run_folder.measurements:
+    count = sum(measurement.error is None for measurement in run_folder.measurements)
+    if not count:
         return None
-    hydra = HydraConfig.get()
-    saved = f"{len(run_folder.measurements)} measurements are saved"
+    hydra, saved = HydraConfig.get(), f"{count} measurements are saved"
     if hydra.mode == RunMode.MULTIRUN:
         where = f"hydra.sweep.dir={hydra.sweep.dir}"
         return f"{saved}: the same command with resume=true {where} continues"

@@ -8,7 +8,7 @@ from typing import Annotated, Any, final
 from hydra.core.singleton import Singleton
 
 from outrider.base.bounds import AtLeast, Count, NonNegative, checked
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, DrafterError, require
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work
 from outrider.extras.ray.connection import connected
@@ -115,23 +115,26 @@ class Crew(Work):
     def measure(
         self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
-        protocols = PROTOCOLS[self._settings.protocol]
+        each = len(PROTOCOLS[self._settings.protocol]) * len(self.facts["drafters"])
         done_of: dict[tuple[str, int], list[Measurement]] = {}
-        for each in done:
-            done_of.setdefault((each.prompt, each.turn), []).append(each)
+        for one in done:
+            done_of.setdefault((one.prompt, one.turn), []).append(one)
         left = [
             question
             for question in questions
-            if len({m.protocol for m in done_of.get((question.prompt, question.turn), ())})
-            < len(protocols)
+            if len(done_of.get((question.prompt, question.turn), ())) < each
         ]
         calls = []
         for some in groups(left, self._settings.together):
-            theirs = [m for each in some for m in done_of.get((each.prompt, each.turn), ())]
+            theirs = [m for asked in some for m in done_of.get((asked.prompt, asked.turn), ())]
             about = f"prompt {', '.join(question.prompt for question in some)}"
             calls.append(Call("measure", (some, theirs), about))
+        failed = None
         for _, measurements in self._team.results(calls):
             yield from measurements
+            failed = failed or next((m.error for m in measurements if m.error), None)
+        if failed is not None:
+            raise DrafterError(failed)
 
     def __exit__(self, *_: object) -> None:
         self._ray.shutdown()

@@ -9,7 +9,7 @@ from typing import Any, final
 from hydra.core.singleton import Singleton
 from hydra.core.utils import setup_globals
 
-from outrider.base.errors import require
+from outrider.base.errors import OutriderError, require
 from outrider.cli.settings import Compare
 from outrider.cli.work import OneProcess
 from outrider.lab.measuring.compare import ask
@@ -72,7 +72,13 @@ class Worker:
         self, questions: Sequence[Question], done: Sequence[Measurement]
     ) -> list[Measurement]:
         """Returns the measurements of some questions, but for those that are done."""
-        return [*self._work.measure(questions, done)]
+        measured = list[Measurement]()
+        try:
+            measured.extend(self._work.measure(questions, done))
+        except OutriderError:
+            if all(measurement.error is None for measurement in measured):
+                raise
+        return measured
 
 
 def check_independent(workers: int | None, variants: Mapping[str, Variant]) -> None:

@@ -6,13 +6,13 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.terminal import plain
-from outrider.lab.runs.row import Row
+from outrider.extras.view.details import Details
+from outrider.extras.view.latency import PERCENTILES
+from outrider.extras.view.positions import Stretch
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.latency import PERCENTILES
-from outrider.lab.statistics.positions import Stretch
 
-Rows = Mapping[str, Sequence[Row]]
-"""The rows of each run, by its label."""
+Rows = Mapping[str, Sequence[Details]]
+"""The rows of each run with their details, by its label."""
 
 
 def detail_tables(rows: Rows) -> list[Table]:
@@ -20,12 +20,12 @@ def detail_tables(rows: Rows) -> list[Table]:
     tables = [
         latency_table(rows),
         depth_table(rows),
-        stretch_table(rows, "acceptance by position in the text", lambda row: row.positions),
-        stretch_table(rows, "acceptance by length of the context", lambda row: row.contexts),
+        stretch_table(rows, "acceptance by position in the text", lambda own: own.positions),
+        stretch_table(rows, "acceptance by length of the context", lambda own: own.contexts),
     ]
-    if any(row.remembers for run in rows.values() for row in run):
+    if any(own.row.remembers for run in rows.values() for own in run):
         title = "acceptance by order of prompts"
-        tables.append(stretch_table(rows, title, lambda row: row.order, "prompts"))
+        tables.append(stretch_table(rows, title, lambda own: own.order, "prompts"))
     return [table for table in tables if table.row_count]
 
 
@@ -35,8 +35,8 @@ def latency_table(rows: Rows) -> Table:
     result.add_column("time")
     for heading in ("mean", *(f"p{percentile}" for percentile in PERCENTILES), "n"):
         result.add_column(heading, justify="right")
-    for names, row in _named(rows):
-        for time, spread in (row.latency or {}).items():
+    for names, own in _named(rows):
+        for time, spread in own.latency.items():
             figures = [f"{1000 * figure:.1f}" for key, figure in spread.items() if key != "n"]
             result.add_row(*names, time.replace("_", " "), *figures, str(spread["n"]))
     return result
@@ -54,8 +54,8 @@ def depth_table(rows: Rows) -> Table:
     )
     for heading in ("position", "accepted", "n", "conditional", "marginal"):
         result.add_column(heading, justify="right")
-    for names, row in _named(rows):
-        counted = row.acceptance
+    for names, own in _named(rows):
+        row, counted = own.row, own.row.acceptance
         fields = ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
         figures = zip(*(row.depths.get(field, ()) for field in fields), strict=True)
         for depth, (value, low, high, count) in enumerate(figures, start=1):
@@ -68,14 +68,14 @@ def depth_table(rows: Rows) -> Table:
 
 
 def stretch_table(
-    rows: Rows, title: str, stretches: Callable[[Row], Sequence[Stretch]], unit: str = "tokens"
+    rows: Rows, title: str, stretches: Callable[[Details], Sequence[Stretch]], unit: str = "tokens"
 ) -> Table:
     """Returns acceptance by stretches of positions, or of prompts."""
     result = _table(title, rows)
     for heading in (unit, "accepted", "n"):
         result.add_column(heading, justify="right")
-    for names, row in _named(rows):
-        for stretch in stretches(row):
+    for names, own in _named(rows):
+        for stretch in stretches(own):
             place = f"{stretch.first} to {stretch.last}"
             result.add_row(*names, place, _figure(stretch.alpha_tested), str(stretch.tested))
     return result
@@ -90,12 +90,12 @@ def _table(title: str, rows: Rows) -> Table:
     return result
 
 
-def _named(rows: Rows) -> list[tuple[list[str], Row]]:
+def _named(rows: Rows) -> list[tuple[list[str], Details]]:
     """Returns each row with the names that stand in front of its figures."""
     return [
-        ([plain(label).markup] * (len(rows) > 1) + [plain(row.drafter).markup], row)
+        ([plain(label).markup] * (len(rows) > 1) + [plain(own.row.drafter).markup], own)
         for label, run in rows.items()
-        for row in run
+        for own in run
     ]
 
 

@@ -6,7 +6,7 @@ from itertools import chain
 
 from outrider.lab.runs.store import Run
 
-OWN = ("schema", "starts", "ends", "questions", "questions_sha256")
+OWN = ("schema", "starts", "ends", "apart", "questions", "questions_sha256")
 """The facts in which shards of one run differ, besides the setting `shard`."""
 
 
@@ -32,6 +32,8 @@ def _together(runs: Sequence[Run]) -> list[Run]:
         return list(runs)
     settings = {name: fact for name, fact in first.facts["settings"].items() if name != "shard"}
     facts = {**first.facts, "settings": settings}
-    for name in ("questions", "starts", "ends"):
+    for name in ("questions", "starts", "ends", "apart"):
         facts[name] = [*chain.from_iterable(run.facts.get(name, ()) for run in runs)]
-    return [Run(first.folder, facts, tuple(m for run in runs for m in run.measurements))]
+    failed = {name: why for run in runs for name, why in run.failed.items()}
+    found = (m for run in runs for m in run.measurements if m.drafter not in failed)
+    return [Run(first.folder, facts, tuple(found), failed)]

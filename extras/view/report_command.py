@@ -16,13 +16,15 @@ from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.across import config_differences, gather, pairs_across, settings_table
 from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
-from outrider.extras.view.detail_tables import detail_tables
+from outrider.extras.view.detail_tables import Rows, detail_tables
+from outrider.extras.view.details import details
 from outrider.extras.view.harness_samples import harness_content, harness_runs, harness_tables
 from outrider.extras.view.page.contents import plain_rows
 from outrider.extras.view.pooling import pooled
 from outrider.extras.view.print_layouts import NAMES, layout
 from outrider.extras.view.report import labels
 from outrider.extras.view.table_formats import FORMATS, rates_table
+from outrider.lab.runs.conclusion import history
 from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.store import Run
@@ -80,14 +82,16 @@ def report(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     written = chosen_reports().end(summaries, folder)
     pairs = pairs_across(summaries) if options.pairs else []
+    detailed = details(summaries)
     content = {
-        "rows": plain_rows(summaries),
+        "rows": plain_rows(summaries, detailed),
         "pairs": [asdict(pair) for pair in pairs],
         "damaged": damaged,
     }
     _write(folder, content | harness_content(scored))
     console = results()
-    _print(console, [*_tables(options, summaries, pairs, folder), *harness], options.format)
+    tables = _tables(options, summaries, detailed, pairs, folder)
+    _print(console, [*tables, *harness], options.format)
     if options.format is not None:
         return
     for line in best_gamma_lines(best_gammas(list(summaries.values()))):
@@ -117,28 +121,32 @@ def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
 
 def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
     return [
-        f"unfinished, {len(summary.prompts)} of {len(summary.run.prompts)} prompts:"
-        f" {summary.run.folder}"
+        f"{' '.join(history(summary.run)) or 'unfinished,'}"
+        f" {len(summary.prompts)} of {len(summary.run.prompts)} prompts: {summary.run.folder}"
         for summary in summaries.values()
-        if not summary.run.finished
+        if history(summary.run) or not summary.run.finished
     ]
 
 
 def _tables(
-    options: Namespace, summaries: Mapping[str, Summary], pairs: Sequence[Pair], folder: Path
+    options: Namespace,
+    summaries: Mapping[str, Summary],
+    detailed: Rows,
+    pairs: Sequence[Pair],
+    folder: Path,
 ) -> list[Table]:
     """Returns the tables to show; a layout takes the place of the rates and the differences."""
     rows = {label: summary.rows for label, summary in summaries.items()}
-    details = detail_tables(rows) if options.details else []
+    shown = detail_tables(detailed) if options.details else []
     if options.layout is not None:
-        return [*layout(options.layout, list(summaries.values()), folder), *details]
+        return [*layout(options.layout, list(summaries.values()), folder), *shown]
     title = f"{len(rows)} run{'s' if len(rows) > 1 else ''}"
     if options.format is None:
-        return [table(rows, title), *details]
+        return [table(rows, title), *shown]
     families = [*(summary.pairs for summary in summaries.values()), pairs]
     differences = [pair_table(family, narrow=False) for family in families if family]
     settings = _settings(summaries) if options.pairs else []
-    return [rates_table(summaries, title), *differences, *details, *settings]
+    return [rates_table(summaries, title), *differences, *shown, *settings]
 
 
 def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:

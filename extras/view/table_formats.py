@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.table import Table
 from rich.text import Text
 
+from outrider.lab.runs.conclusion import history
 from outrider.lab.runs.pair_table import out_of_reach
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import table
@@ -71,7 +72,8 @@ def rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
     """Returns the rates of one or more runs, by label, with the stars of each run's tests."""
     rows = {label: summary.rows for label, summary in summaries.items()}
     starred = {label: marks(summary) for label, summary in summaries.items()}
-    return table(rows, title, starred, star_notes(summaries.values()))
+    past = [line for summary in summaries.values() for line in history(summary.run)]
+    return table(rows, title, starred, [*star_notes(summaries.values()), *past])
 
 
 def star_notes(summaries: Iterable[Summary]) -> list[str]:

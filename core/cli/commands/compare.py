@@ -10,7 +10,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
-from outrider.base.errors import require
+from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
@@ -34,6 +34,9 @@ def compare(settings: Compare) -> float | None:
     """Prints the table; measurements and the report are saved in Hydra's run dir.
 
     Returns the rate in `objective`, that of the best drafter, for a sweeper to make larger.
+
+    Raises:
+        OutriderError: a drafter failed; what was measured of the others is printed before.
     """
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
@@ -55,24 +58,35 @@ def compare(settings: Compare) -> float | None:
             "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)
         )
         reports.begin(run_folder.run)
-        done = tuple(run_folder.measurements)
+        done, failure = tuple(run_folder.measurements), None
         try:
             watch = screen.watch if screen.live_texts else None
             for measurement in work.measure(all_questions, done, watch):
                 run_folder.add(measurement)
-                reports.add(measurement)
+                if measurement.error is None:
+                    reports.add(measurement)
+                else:
+                    line = f"{measurement.drafter} failed: {measurement.error}"
+                    remarks().print(plain(line), soft_wrap=True)
                 step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
                 screen.update(task, advance=1, description=visible(step), refresh=True)
+        except OutriderError as error:
+            if not run_folder.run.failed:
+                raise
+            failure = error
         finally:  # an interrupted run leaves the figures of what it finished
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
     with advising(lambda: advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
-    print_comparison(summary, settings)
-    for path in (run_folder.path / "comparison.json", *written):
-        line = path.absolute().as_uri() if path.suffix == ".html" else path
-        remarks(stderr=False).print(plain(line), soft_wrap=True)
+        if failure is None or any(not row.control for row in summary.rows):
+            print_comparison(summary, settings)
+            for path in (run_folder.path / "comparison.json", *written):
+                line = path.absolute().as_uri() if path.suffix == ".html" else path
+                remarks(stderr=False).print(plain(line), soft_wrap=True)
+        if failure is not None:
+            raise failure
     return None if settings.objective is None else best(summary, settings.objective)
 
 
@@ -96,7 +110,11 @@ def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
 def _opened(settings: Compare, facts: Mapping[str, Any]) -> RunFolder:
     """Returns the folder of the run, once it is said what the run can't show."""
     _say_what_is_out_of_reach(facts)
-    return RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
+    run_folder = RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
+    if run_folder.changed:
+        line = f"measured anew, since code or weights have changed: {', '.join(run_folder.changed)}"
+        remarks().print(plain(line), soft_wrap=True)
+    return run_folder
 
 
 def _run_path(resume: bool) -> Path:

@@ -11,6 +11,7 @@ from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.decoding.detokenizer import text_of
+from outrider.lab.measuring.failure import Failure, failing
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
@@ -137,14 +138,60 @@ def measure(  # noqa: PLR0913  the options of a run, by name
     """Yields a measurement for each protocol, question and variant, as soon as it is made.
 
     A drafter that remembers texts begins each protocol and each repeat with an empty memory. At
-    each question it remembers the questions before, in their order.
+    each question it remembers the questions before, in their order. The last that is yielded of a
+    variant that fails is its error; the others go on from where they were, as a run does that is
+    resumed, unless all that are left draft nothing.
 
     protocol: a key of `PROTOCOLS`.
     done: what was measured before, and is left out. What was learned from it is learned again, so
-        that a run that goes on is the same as one that was not interrupted.
+        that a run that goes on is the same as one that was not interrupted. Variants that differ in
+        what is done are measured apart, each part beside plain decoding.
     watch: see `trials`.
     warmed: whether the same variants have decoded in this process before.
+
+    Raises:
+        OutriderError: the error of the first variant that failed, at the end.
     """
+    left, measured, first = dict(variants), [*done], None
+    while first is None or any(not isinstance(each.drafter, NoDraft) for each in left.values()):
+        try:
+            for part in _parts(left, measured):
+                own = [each for each in measured if each.drafter in part]
+                for measurement in _measure_part(
+                    target, part, questions, settings, PROTOCOLS[protocol], own, watch, warmed
+                ):
+                    measured.append(measurement)
+                    yield measurement
+            break
+        except Failure as failure:
+            first = first or failure.error
+            del left[failure.measurement.drafter]
+            yield failure.measurement
+    if first is not None:
+        raise first
+
+
+def _parts(
+    variants: Mapping[str, Variant], done: Sequence[Measurement]
+) -> list[dict[str, Variant]]:
+    """Returns the variants, those together that were measured on the same questions."""
+    parts: dict[frozenset[tuple[str, str, int]], dict[str, Variant]] = {}
+    for name, variant in variants.items():
+        known = frozenset((m.protocol, m.prompt, m.turn) for m in done if m.drafter == name)
+        parts.setdefault(known, {})[name] = variant
+    return [*parts.values()]
+
+
+def _measure_part(  # noqa: PLR0913, PLR0917
+    target: Target,
+    variants: Mapping[str, Variant],
+    questions: Sequence[Question],
+    settings: Settings,
+    protocols: Sequence[str],
+    done: Sequence[Measurement],
+    watch: Watch | None,
+    warmed: bool,
+) -> Iterator[Measurement]:
     known = {(m.protocol, m.prompt, m.turn) for m in done}
 
     def split(protocol: str) -> tuple[list[Question], list[Question]]:
@@ -153,15 +200,16 @@ def measure(  # noqa: PLR0913  the options of a run, by name
             parts[(protocol, question.prompt, question.turn) not in known].append(question)
         return parts
 
-    if "overlap" in PROTOCOLS[protocol] and (left := split("overlap"))[1]:
+    if "overlap" in protocols and (left := split("overlap"))[1]:
         _check_no_repeats(questions, variants, settings)
         remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
-        learners = [each for each in remembering.values() if each.drafter.remembers]
-        for question, variant in itertools.product(left[0], learners):
-            remember(target, variant, question, question.text)
+        learners = [name for name, each in remembering.items() if each.drafter.remembers]
+        for question, name in itertools.product(left[0], learners):
+            with failing(name, question):
+                remember(target, remembering[name], question, question.text)
         for question in left[1]:
             yield from _measure_overlap(target, remembering, question, settings)
-    if "decode" in PROTOCOLS[protocol] and (left := split("decode"))[1]:
+    if "decode" in protocols and (left := split("decode"))[1]:
         by_repeat = [
             {name: variant.with_own_memory() for name, variant in variants.items()}
             for _ in range(settings.repeats)
@@ -199,23 +247,26 @@ def _check_no_repeats(
 
 def _measure_overlap(
     target: Target, variants: Mapping[str, Variant], question: Question, settings: Settings
-) -> Iterator[Measurement]:
+) -> list[Measurement]:
     drafters = [variant.drafter for variant in variants.values()]
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
+    place, measured = (question.prompt, question.turn, question.category), list[Measurement]()
     for name, variant in variants.items():
-        sums = overlap(
-            text,
-            variant.drafter,
-            variant.verifier,
-            settings.sampling,
-            **variant.lengths(settings),
-            policy=variant.policy,
-            draft_timeout=settings.draft_timeout,
-        )
-        if variant.drafter.remembers:
-            variant.drafter.remember(text.before(len(question.text)))
-        yield Measurement(question.prompt, question.turn, question.category, name, overlap=sums)
+        with failing(name, question):
+            sums = overlap(
+                text,
+                variant.drafter,
+                variant.verifier,
+                settings.sampling,
+                **variant.lengths(settings),
+                policy=variant.policy,
+                draft_timeout=settings.draft_timeout,
+            )
+            if variant.drafter.remembers:
+                variant.drafter.remember(text.before(len(question.text)))
+        measured.append(Measurement(*place, name, overlap=sums))
+    return measured
 
 
 def _measure_decoding(

@@ -119,6 +119,7 @@ class Measurement:
 
     prompt: the conversation's id; conversations are the units of resampling.
     turn: the number of the turn, from 1.
+    error: in place of both, why the drafter was measured no further.
     """
 
     prompt: str
@@ -127,6 +128,7 @@ class Measurement:
     drafter: str
     overlap: Overlap | None = None
     decoding: Decoding | None = None
+    error: str | None = None
 
     @property
     def protocol(self) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from outrider.contract.target import Target
+from outrider.lab.measuring.failure import failing
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.trial import decoded
@@ -42,15 +43,16 @@ def learn_again(
     variant decodes the questions once more.
     """
     for name, variant in by_repeat[0].items():
-        drafter, policy = variant.drafter, copy.deepcopy(variant.policy)
-        if policy.learns or (drafter.remembers and drafter.observes):
-            decoded(target, variant, questions, settings)
-            for repeat in by_repeat[1:]:
-                own = replace(repeat[name], policy=copy.deepcopy(policy))
-                decoded(target, own, questions, settings)
-        elif drafter.remembers:
-            for own in (repeat[name] for repeat in by_repeat):
-                own.drafter.bind(target)  # as decoding does, in case it reads a file
-                for question in questions:
-                    text = texts[name, question.prompt, question.turn]
-                    remember(target, own, question, text)
+        with failing(name, questions[0]):
+            drafter, policy = variant.drafter, copy.deepcopy(variant.policy)
+            if policy.learns or (drafter.remembers and drafter.observes):
+                decoded(target, variant, questions, settings)
+                for repeat in by_repeat[1:]:
+                    own = replace(repeat[name], policy=copy.deepcopy(policy))
+                    decoded(target, own, questions, settings)
+            elif drafter.remembers:
+                for own in (repeat[name] for repeat in by_repeat):
+                    own.drafter.bind(target)  # as decoding does, in case it reads a file
+                    for question in questions:
+                        text = texts[name, question.prompt, question.turn]
+                        remember(target, own, question, text)

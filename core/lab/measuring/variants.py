@@ -58,12 +58,13 @@ class Variant:
         return {"gamma": self.gamma or settings.gamma, "budget": self.budget or settings.budget}
 
     def with_own_memory(self) -> "Variant":
-        """Returns the variant with an empty memory, if its drafter remembers texts."""
+        """Returns the variant with an empty memory and a copy of its policy, which learns."""
+        policy = copy.deepcopy(self.policy)
         if not self.drafter.remembers:
-            return self
+            return replace(self, policy=policy)
         drafter = copy.copy(self.drafter.open())
         drafter.forget()
-        return replace(self, drafter=drafter)
+        return replace(self, drafter=drafter, policy=policy)
 
 
 PLAIN = Variant(NoDraft(), Token())

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.lab.runs.row import Row, ranked
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import Pair, drafter_in
@@ -43,10 +44,18 @@ def conclusion(
 
 
 def conclusion_of(summary: Summary) -> list[str]:
-    """Returns the finding of one run."""
-    return conclusion(
+    """Returns which drafters failed or were measured apart, and the finding of one run."""
+    found = conclusion(
         summary.rows, summary.pairs, summary.over_plain, summary.task_pairs, summary.reference
     )
+    return [*history(summary.run), *found]
+
+
+def history(run: Run) -> list[str]:
+    """Returns sentences on the drafters that failed, or were measured apart from the others."""
+    failed = [f"No figures of {name}, which failed at {why}." for name, why in run.failed.items()]
+    apart = dict.fromkeys(name for name in run.facts.get("apart", ()) if name not in run.failed)
+    return [*failed, *(f"{name} was timed later than the others." for name in apart)]
 
 
 def _doubts(timed: Sequence[Row]) -> list[str]:

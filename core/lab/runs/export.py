@@ -32,6 +32,7 @@ def comparison(summary: Summary) -> str:
         "identity": run.facts.get("identity"),
         "starts": run.facts.get("starts"),
         "lossless": all(run.facts["lossless"].values()),
+        "failed": dict(run.failed),
         "finished": run.finished,
     }
     return json.dumps(content, indent=1)

@@ -8,7 +8,6 @@ from typing import Any, final
 from outrider.contract.round import Counts
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
 
 TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
@@ -27,10 +26,6 @@ class Row:
         of a round at that gamma, both from the overlap protocol. `tested_at` and
         `tokens_tested_at` are the same from decoding, `tested_at_low` and `tested_at_high` the
         interval, and `tested_at_n` how many draft tokens were tested there.
-    positions, contexts, order: acceptance by position in the text, by the length of the context,
-        and by the number of the prompt in the run; see `outrider.lab.statistics.positions`.
-    latency: the times that a reader waits; see `outrider.lab.statistics.latency`. None where
-        nothing was decoded.
     ranks: how often the first, second, ... sibling in a tree was accepted, among the positions
         that have that many siblings; None for chains. This is Sequoia's acceptance vector
         (2402.12374, section 3.1).
@@ -50,10 +45,6 @@ class Row:
     gamma: int
     rates: Mapping[str, Interval | None]
     depths: Mapping[str, Sequence[float | None]]
-    positions: Sequence[Stretch]
-    contexts: Sequence[Stretch]
-    order: Sequence[Stretch]
-    latency: Mapping[str, Mapping[str, float]] | None
     ranks: Sequence[float] | None
     acceptance: Acceptance | None
     categories: Mapping[str, Interval | None]
@@ -88,10 +79,6 @@ class Row:
             "seconds": self.seconds,
             **(asdict(self.prediction) if self.prediction else {}),
             "depths": dict(self.depths),
-            "positions": [asdict(stretch) for stretch in self.positions],
-            "contexts": [asdict(stretch) for stretch in self.contexts],
-            "order": [asdict(stretch) for stretch in self.order],
-            "latency": self.latency,
             "acceptance_by_rank": self.ranks,
             "acceptance": None if self.acceptance is None else self.acceptance.plain(),
             "categories": _plain(self.categories),

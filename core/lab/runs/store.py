@@ -2,8 +2,9 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -19,7 +20,7 @@ from outrider.lab.runs.schema import read_facts, read_measurement
 SCHEMA = 2
 """The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
 
-CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends")
+CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends", "apart")
 """The facts that may differ when a run is resumed, or that are added later."""
 
 
@@ -33,18 +34,28 @@ class Run:
         `lossless` for each drafter, `remember` (the drafters that remember texts, if any do),
         `target_itself` (likewise, those that are the target in weights that lose nothing),
         `reference` (the drafter that is compared with the others, if one is), `identity` (see
-        `outrider.lab.runs.identity`), and `starts` (the provenance of each process that measured)
-        and `ends` (the load when it ended).
+        `outrider.lab.runs.identity`), `starts` (the provenance of each process that measured),
+        `ends` (the load when it ended) and `apart` (the drafters that a later process measured on
+        questions that others had finished).
+    measurements: those of the drafters that have not failed.
+    failed: by drafter, where it failed and how.
     """
 
     folder: Path
     facts: Mapping[str, Any]
     measurements: tuple[Measurement, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, facts: Mapping[str, Any], found: Sequence[Measurement]) -> Self:
+        """Returns the run with these measurements, some of which may be errors."""
+        failed = {m.drafter: f"prompt {m.prompt}: {m.error}" for m in found if m.error is not None}
+        return cls(folder, facts, tuple(m for m in found if m.drafter not in failed), failed)
 
     @property
     def drafters(self) -> list[str]:
-        """Returns the drafters' names, in the order of the settings."""
-        return list(self.facts["drafters"])
+        """Returns the names of the drafters that have not failed, in the order of the settings."""
+        return [name for name in self.facts["drafters"] if name not in self.failed]
 
     def gamma(self, drafter: str) -> int:
         """Returns the gamma of a drafter: its own, or that of all."""
@@ -59,16 +70,17 @@ class Run:
     @property
     def finished(self) -> bool:
         """Returns whether every question was measured with every drafter by every protocol."""
-        total = len(self.facts["questions"]) * len(self.drafters) * len(self.facts["protocols"])
-        return len(self.measurements) == total
+        each = len(self.facts["questions"]) * len(self.facts["protocols"])
+        return len(self.measurements) == each * len(self.facts["drafters"])
 
 
 @final
 class RunFolder:
     """A run in progress: the measurements made so far, and the folder that takes the others.
 
-    The folder is locked until the end of the `with` block. Nothing is deleted from it: a question
-    that was interrupted is measured again, and its later measurements count.
+    The folder is locked until the end of the `with` block. A question that was interrupted is
+    measured again, and its later measurements count. Nothing is deleted from the folder but errors,
+    and the measurements of drafters whose code or weights have changed: `changed` has their names.
 
     Raises `ConfigError` if the folder holds a run with other facts, or holds one and `resume` is
     false, or another process writes to it.
@@ -91,15 +103,30 @@ class RunFolder:
 
     def _open(self, facts: dict[str, Any], resume: bool) -> None:
         self.measurements: list[Measurement] = []
+        self.changed: list[str] = []
         self._is_new = not (self.path / FACTS).is_file()
         if not self._is_new:
-            run = load(self.path)
+            saved, found = _read(self.path)
             require(resume, "resume", resume, f"true, since {self.path} holds a run already")
-            _check_same(_lasting(run.facts), _lasting(facts), self.path)
-            facts = {**run.facts, **facts}
-            facts["starts"] = [*run.facts.get("starts", ()), *facts.get("starts", ())]
-            self.measurements = list(_complete_questions(run))
-            self._drop_cut_line()
+            if not Run.of(self.path, saved, found).finished:
+                old, new = (each.get("identity") or {} for each in (saved, facts))
+                self.changed = [
+                    name for name in saved["drafters"] if old.get(name) != new.get(name)
+                ]
+            _check_same(_lasting(saved, self.changed), _lasting(facts, self.changed), self.path)
+            facts = {**saved, **facts}
+            facts["starts"] = [*saved.get("starts", ()), *facts.get("starts", ())]
+            failed = (m.drafter for m in found if m.error is not None)
+            apart = {*self.changed, *failed}
+            found = [m for m in found if m.error is None and m.drafter not in self.changed]
+            self.measurements = _complete_questions(found, facts, apart)
+            done = Counter(measurement.drafter for measurement in self.measurements)
+            later = {name for name in apart if done[name] < max(done.values(), default=0)}
+            if later:
+                facts["apart"] = sorted({*saved.get("apart", ()), *later})
+            if self._lines.is_file():  # a line that a process left cut short goes too
+                lines = (json.dumps(measurement.plain()) + "\n" for measurement in found)
+                write_whole(self._lines, "".join(lines))
         self.facts: dict[str, Any] = facts
         self._save_facts()
 
@@ -135,17 +162,10 @@ class RunFolder:
     @property
     def run(self) -> Run:
         """Returns the run in its present state."""
-        return Run(self.path, self.facts, tuple(self.measurements))
+        return Run.of(self.path, self.facts, self.measurements)
 
     def _save_facts(self) -> None:
         write_whole(self.path / FACTS, json.dumps(self.facts, indent=1))
-
-    def _drop_cut_line(self) -> None:
-        """Removes a last line without an end, which a process that was killed has left."""
-        if self._lines.is_file():
-            content = self._lines.read_bytes()
-            with self._lines.open("r+b") as file:
-                file.truncate(content.rfind(b"\n") + 1)
 
 
 def load(folder: Path) -> Run:
@@ -156,9 +176,14 @@ def load(folder: Path) -> Run:
 
     Raises `ConfigError` if there is no run, or it is damaged; the message names file and line.
     """
+    return Run.of(folder, *_read(folder))
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
+    """Returns the facts of a run and its measurements, those of drafters that failed too."""
     facts = read_facts(folder)
     asked = {(prompt, turn) for prompt, turn, _ in facts["questions"]}
-    measurements: dict[tuple[str, ...], Measurement] = {}
+    measurements: dict[tuple[object, ...], Measurement] = {}
     # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
     content = read_in(folder, LINES) or b""
     for number, line in enumerate(content.split(b"\n")[:-1], start=1):
@@ -168,10 +193,10 @@ def load(folder: Path) -> Run:
             raise ConfigError(
                 f"{folder / LINES}, line {number}: damaged, expected a measurement ({error})"
             ) from error
-        key = (*_question(measurement), measurement.drafter)
+        key = (*_question(measurement), measurement.drafter, measurement.error is None)
         measurements.pop(key, None)  # the order is that of the last ones
         measurements[key] = measurement
-    return Run(folder, facts, tuple(measurements.values()))
+    return facts, [*measurements.values()]
 
 
 def unfinished(folder: Path) -> Path | None:
@@ -207,14 +232,18 @@ def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[
             yield key, old.get(key), new.get(key)
 
 
-def _complete_questions(run: Run) -> tuple[Measurement, ...]:
+def _complete_questions(
+    found: Sequence[Measurement], facts: Mapping[str, Any], apart: AbstractSet[str]
+) -> list[Measurement]:
     """Returns the measurements of the questions that all drafters have finished.
 
     The other questions are measured again with all drafters, and questions that are decoded
     together again together: times are only comparable within these.
+
+    apart: the drafters that are not waited for, since they failed or have changed.
     """
-    together = int(run.facts["settings"].get("together", 1))
-    questions = [(prompt, str(turn)) for prompt, turn, _ in run.facts["questions"]]
+    together = int(facts["settings"].get("together", 1))
+    questions = [(prompt, str(turn)) for prompt, turn, _ in facts["questions"]]
     numbers = {question: number for number, question in enumerate(questions)}
 
     def group(measurement: Measurement) -> tuple[str, int]:
@@ -222,11 +251,16 @@ def _complete_questions(run: Run) -> tuple[Measurement, ...]:
         size = together if protocol == "decode" else 1
         return protocol, numbers[question[0], question[1]] // size
 
-    counts = Counter(map(group, run.measurements))
+    counts = Counter((measurement.drafter, group(measurement)) for measurement in found)
     sizes = {("overlap", number): 1 for number in numbers.values()}
     sizes |= Counter(("decode", number // together) for number in numbers.values())
-    each = len(run.drafters)
-    return tuple(m for m in run.measurements if counts[group(m)] == each * sizes[group(m)])
+    steady = facts["drafters"].keys() - apart
+
+    def is_complete(measurement: Measurement) -> bool:
+        own = group(measurement)
+        return all(counts[name, own] == sizes[own] for name in {measurement.drafter, *steady})
+
+    return [*filter(is_complete, found)]
 
 
 def _question(measurement: Measurement) -> tuple[str, str, str]:
@@ -240,8 +274,11 @@ def _check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) 
         raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
 
 
-def _lasting(facts: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in facts.items() if key not in CHANGING}
+def _lasting(facts: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:
+    """Returns the facts that have to be the same; the drafters `changed` may be others."""
+    lasting = {key: value for key, value in facts.items() if key not in CHANGING}
+    identity = facts.get("identity") or {}
+    return lasting | {"identity": {k: own for k, own in identity.items() if k not in changed}}
 
 
 def _as_json(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,7 @@ from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.store import Run
 from outrider.lab.statistics.acceptance import acceptance
 from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
-from outrider.lab.statistics.latency import latency
 from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
-from outrider.lab.statistics.positions import by_context, by_order, by_position
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
@@ -32,6 +30,8 @@ MT_BENCH = frozenset(
 @final
 class Summary:
     """The rows and pairs of a run, over the prompts that every drafter has finished.
+
+    Drafters that failed have no row.
 
     prompts: the ids of these prompts.
     scores: the names of the scores that its texts have.
@@ -112,13 +112,17 @@ class Summary:
         chosen = self.prompts if prompts is None else prompts
         return self._rates[rate].statistic([by_prompt[prompt] for prompt in chosen])
 
+    def measured(self, drafter: str) -> list[list[Measurement]]:
+        """Returns the measurements of a drafter, by finished prompt."""
+        return [self._measurements[drafter][prompt] for prompt in self.prompts]
+
     def _interval(
         self, drafter: str, rate: str, prompts: Sequence[str] | None = None
     ) -> Interval | None:
         return interval(self.statistic(drafter, rate, prompts), self._rates[rate].scale)
 
     def _row(self, name: str) -> Row:
-        by_prompt = [self._measurements[name][prompt] for prompt in self.prompts]
+        by_prompt = self.measured(name)
         measurements = [measurement for prompt in by_prompt for measurement in prompt]
         texts = [m.decoding for m in measurements if m.decoding is not None]
         rates = {rate: self._interval(name, rate) for rate in self._rates}
@@ -129,10 +133,6 @@ class Summary:
             gamma=gamma,
             rates=rates,
             depths=by_depth(by_prompt, gamma),
-            positions=by_position(by_prompt),
-            contexts=by_context(by_prompt),
-            order=by_order(by_prompt),
-            latency=latency(texts) if texts else None,
             ranks=by_rank(texts),
             acceptance=acceptance(by_prompt, gamma),
             categories=self._categories(name),
@@ -217,7 +217,7 @@ def _grouped(labels: Mapping[str, str]) -> dict[str, list[str]]:
 def _finished_prompts(run: Run) -> list[str]:
     """Returns the prompts whose turns were all measured with every drafter by every protocol."""
     missing: dict[str, int] = {}
-    for prompt, *_ in run.facts["questions"]:
+    for prompt, *_ in run.facts["questions"] if run.drafters else ():
         missing[prompt] = missing.get(prompt, 0) + len(run.drafters) * len(run.facts["protocols"])
     for measurement in run.measurements:
         missing[measurement.prompt] -= 1

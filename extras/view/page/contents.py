@@ -9,6 +9,7 @@ from typing import Any, final
 from outrider.extras.view.across import config_differences, pairs_across
 from outrider.extras.view.costs import score_times
 from outrider.extras.view.detail_tables import detail_tables
+from outrider.extras.view.details import Details, details
 from outrider.extras.view.figures import figures
 from outrider.extras.view.page.head import command, common_settings, head
 from outrider.extras.view.page.rates import columns, lines
@@ -17,7 +18,7 @@ from outrider.extras.view.page.tasks import leaders, named_rows, task_tables
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg, named
 from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
-from outrider.lab.runs.conclusion import conclusion, conclusion_of
+from outrider.lab.runs.conclusion import conclusion, conclusion_of, history
 from outrider.lab.runs.pair_table import family
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import MEMORY, caveats
@@ -108,6 +109,7 @@ def runs_page(
 
     rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
     all_rows = [row for run in rows.values() for row in run]
+    detailed = details(summaries)
     shown = lines(rows)
     runs = [summary.run for summary in summaries.values()]
     families = _families(summaries)
@@ -127,7 +129,7 @@ def runs_page(
         families=[(pairs, family(pairs)) for pairs in families],
         differences=config_differences({label: run.run for label, run in summaries.items()}),
         factors=FACTORS,
-        details=[contents(each) for each in detail_tables(rows)],
+        details=[contents(each) for each in detail_tables(detailed)],
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
         ],
@@ -147,7 +149,7 @@ def runs_page(
         questions=[] if follow else questions(first),
         files={
             "rates.json": _data_url(
-                "application/json", json.dumps({"rows": plain_rows(summaries)})
+                "application/json", json.dumps({"rows": plain_rows(summaries, detailed)})
             ),
             **{
                 f"rates.{SUFFIXES[name]}": _data_url("text/plain", write(rates))
@@ -160,12 +162,14 @@ def runs_page(
     )
 
 
-def plain_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
+def plain_rows(
+    summaries: Mapping[str, Summary], detailed: Mapping[str, Sequence[Details]]
+) -> list[dict[str, Any]]:
     """Returns the rows of all runs as plain values, each with its run's folder and label."""
     return [
-        {"run": str(summary.run.folder), "label": label, **row.plain()}
+        {"run": str(summary.run.folder), "label": label, **own.plain()}
         for label, summary in summaries.items()
-        for row in summary.rows
+        for own in detailed[label]
     ]
 
 
@@ -192,7 +196,10 @@ def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[st
         for label, summary in summaries.items()
         for pair in summary.over_plain
     ]
-    return conclusion(named_rows(summaries), pairs, over_plain)
+    past = [
+        f"{label}: {line}" for label, summary in summaries.items() for line in history(summary.run)
+    ]
+    return [*past, *conclusion(named_rows(summaries), pairs, over_plain)]
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:

@@ -13,13 +13,32 @@ from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date, model
 from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
+<<<<<<< HEAD
 from outrider.lab.runs.schema import read_facts, reason_of, strict_json
+=======
+from outrider.lab.runs.schema import brief, plain_json, read_facts
+>>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
 
 SWEEP = "multirun.yaml"
 """The file that Hydra leaves in the folder of a sweep."""
 
 ACTIVE_SECONDS = 120
 """An unfinished run that was not written to for this long counts as interrupted."""
+
+
+class _Counts(BaseModel):
+    drafted: int = 0
+
+
+class _Row(BaseModel):
+    drafter: StrictStr
+    speedup: float | None = None
+    counts: _Counts | None = None
+    doubts: list[StrictStr] = []
+
+
+class _Comparison(BaseModel):
+    rows: list[_Row]
 
 
 @final
@@ -93,6 +112,17 @@ def listed(run_id: str, folder: Path) -> Listed:
         speedup=None if first is None else first.speedup,
         doubts=list(dict.fromkeys(why for row in rows for why in row.doubts)),
     )
+
+
+def _timed_rows(folder: Path) -> list[_Row]:
+    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one."""
+    content = read_in(folder, "comparison.json")
+    try:
+        rows = [] if content is None else _Comparison.model_validate(plain_json(content)).rows
+    except (ValueError, RecursionError) as error:
+        path = folder / "comparison.json"
+        raise ConfigError(f"{path}: damaged, expected a comparison ({brief(error)})") from error
+    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
 
 
 def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:

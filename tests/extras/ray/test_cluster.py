@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tiny.stub_ray import StubRay
 
+from outrider import Context, Pen
+from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.runs.store import Run, load
 
 DOCUMENTED = "outrider compare workers=4 drafters=[none,bigram]"
@@ -62,6 +64,26 @@ def test_the_documented_comparison_resumes(compared: Any, ray: StubRay, tmp_path
     compared(*words, "reports=[]", "resume=true")
     assert measured(load(lines.parent)) == measured(whole)
     assert ray.made["measure"] < 2 * before
+
+
+def test_a_drafter_that_fails_leaves_the_others(
+    compared: Any, ray: StubRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = PromptLookup.propose
+
+    def fails(self: PromptLookup, context: Context, pen: Pen) -> None:
+        if len(context.tokens) > 12:
+            raise ZeroDivisionError("by accident")
+        inner(self, context, pen)
+
+    words = ("workers=2", "drafters=[none,bigram,prompt_lookup]", "reports=[]", "turns=1")
+    with monkeypatch.context() as patch:
+        patch.setattr(PromptLookup, "propose", fails)
+        printed, report = compared(*words, status=1)
+    assert "outrider: drafter PromptLookup raised ZeroDivisionError: by accident" in printed
+    assert [row["drafter"] for row in report["rows"]] == ["none", "bigram"]
+    _, again = compared(*words, "resume=true")
+    assert again["finished"] and again["rows"][:2] == report["rows"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Latency and acceptance in detail are shown for each drafter that decoded."""
 
 from outrider.extras.view.detail_tables import detail_tables
+from outrider.extras.view.details import details
 from outrider.extras.view.table_formats import contents
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
@@ -8,11 +9,11 @@ from outrider.lab.runs.summary import Summary
 
 def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
     summary = Summary(whole_run)
-    latency, depths, positions, contexts = map(contents, detail_tables({"": summary.rows}))
+    latency, depths, positions, contexts = map(contents, detail_tables(details({"": summary})))
     heads, lines, *_ = latency
     assert heads == ["drafter", "time", "mean", "p50", "p90", "p99", "n"]
-    lookup = next(row for row in summary.rows if row.drafter == "lookup")
-    first = lookup.latency["time_to_first_token"]
+    own = next(own for own in details({"": summary})[""] if own.row.drafter == "lookup")
+    lookup, first = own.row, own.latency["time_to_first_token"]
     assert ["lookup", "time to first token", f"{1000 * first['mean']:.1f}"] in [
         line[:3] for line in lines
     ]
@@ -27,4 +28,4 @@ def test_a_run_without_decoding_has_no_details(whole_run: Run) -> None:
     overlaps = tuple(m for m in whole_run.measurements if m.decoding is None)
     facts = {**whole_run.facts, "protocols": ["overlap"]}
     run = Run(whole_run.folder, facts, overlaps)
-    assert detail_tables({"": Summary(run).rows}) == []
+    assert detail_tables(details({"": Summary(run)})) == []

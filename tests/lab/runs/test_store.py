@@ -10,8 +10,9 @@ import pytest
 
 from outrider import ConfigError
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import RunFolder, load, unfinished
+from outrider.lab.runs.store import Run, RunFolder, load, unfinished
 from outrider.lab.runs.summary import Summary
 
 Go = Callable[..., RunFolder]
@@ -123,6 +124,61 @@ def test_other_code_or_weights_are_another_run(run_in: Go, tmp_path: Path) -> No
     ):
         with pytest.raises(ConfigError, match=line):
             RunFolder(tmp_path, {**facts, "identity": identity}, resume=True)
+
+
+@pytest.fixture
+def failed_run(run_in: Go, tmp_path: Path) -> Callable[[], Run]:
+    """Returns what reads a run whose drafter `lookup` failed at its second question."""
+    whole = run_in(tmp_path, temperature=1.0)
+    own = [m for m in whole.measurements if m.drafter == "lookup"]
+    kept = [m for m in whole.measurements if m.drafter != "lookup" or m is own[0]]
+    error = replace(own[1], overlap=None, error="drafter PromptLookup raised KeyError: 'a'")
+    lines = (json.dumps(item.plain()) + "\n" for item in [*kept[:4], error, *kept[4:]])
+    (tmp_path / LINES).write_text("".join(lines))
+    return lambda: load(tmp_path)
+
+
+def test_a_drafter_that_failed_has_no_row_and_the_others_keep_theirs(
+    failed_run: Callable[[], Run],
+) -> None:
+    run = failed_run()
+    why = "prompt a: drafter PromptLookup raised KeyError: 'a'"
+    assert (run.failed, run.drafters, run.finished) == ({"lookup": why}, ["none", "bigram"], False)
+    summary = Summary(run)
+    assert [row.drafter for row in summary.rows] == ["none", "bigram"]
+    assert summary.prompts == ["a", "b", "c", "d"]
+    assert conclusion_of(summary)[0] == f"No figures of lookup, which failed at {why}."
+
+
+def test_a_drafter_that_failed_goes_on_where_it_was(
+    run_in: Go, failed_run: Callable[[], Run], tmp_path: Path
+) -> None:
+    before = failed_run()
+    resumed = run_in(tmp_path, temperature=1.0, resume=True).run
+    assert failed_run() == resumed
+    assert resumed.finished and resumed.drafters == ["none", "lookup", "bigram"]
+    assert set(before.measurements) < set(resumed.measurements)
+    assert conclusion_of(Summary(resumed))[0] == "lookup was timed later than the others."
+
+
+def test_a_drafter_whose_code_has_changed_is_measured_anew(
+    failed_run: Callable[[], Run], tmp_path: Path
+) -> None:
+    before = failed_run()
+    facts = {**before.facts, "identity": {"lookup": {"drafter": {"code": {"mine": "b"}}}}}
+    with RunFolder(tmp_path, facts, resume=True) as folder:
+        assert folder.changed == ["lookup"]
+        assert tuple(folder.measurements) == before.measurements
+    assert not any('"lookup"' in line for line in (tmp_path / LINES).read_text().splitlines())
+    # No figures of a finished run are given up.
+    (tmp_path / LINES).write_text("")
+    with RunFolder(tmp_path, facts, resume=True) as folder:
+        for drafter in before.facts["drafters"]:
+            for measurement in (m for m in before.measurements if m.drafter == "none"):
+                folder.add(replace(measurement, drafter=drafter))
+        assert folder.run.finished
+    with pytest.raises(ConfigError, match=r"resume: lookup\.drafter"):
+        RunFolder(tmp_path, {**facts, "identity": {}}, resume=True)
 
 
 def test_each_start_of_a_run_is_recorded(run_in: Go, tmp_path: Path) -> None:

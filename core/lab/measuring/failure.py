@@ -1,0 +1,43 @@
+"""Failure: what ends the measuring of one variant, while the others go on."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import final
+
+from outrider.base.errors import OutriderError, TargetError
+from outrider.decoding.blame import named_errors
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.variants import Question
+
+
+@final
+class Failure(Exception):
+    """A part of a variant has raised an error.
+
+    error: the error. measurement: what is stored of it.
+    """
+
+    def __init__(self, name: str, question: Question, error: OutriderError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        place = question.prompt, question.turn, question.category
+        self.measurement = Measurement(*place, name, error=str(error))
+
+
+@contextmanager
+def failing(name: str | None, question: Question) -> Iterator[None]:
+    """Raises a `Failure` of a variant in place of its error.
+
+    The target's errors stay as they are, and so does one of memory that is full.
+
+    name: the variant's; None for plain decoding, all of whose errors stay.
+    """
+    try:
+        with named_errors():
+            yield
+    except TargetError:
+        raise
+    except OutriderError as error:
+        if name is None:
+            raise
+        raise Failure(name, question, error) from error
