@@ -18,7 +18,7 @@ def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:
     a figure that was chosen for being large is too large on the prompts that it was chosen by. All
     are one Holm family. Names are such as "eagle, gamma 5", with what else differs between the runs
     before the gamma. Runs are compared if they differ in gamma alone and have ten finished prompts
-    in common.
+    in common, and drafters if their gamma is that of the run.
     """
     comparisons = []
     sweeps = _sweeps(summaries)
@@ -33,9 +33,10 @@ def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:
             continue
         choosing, testing = prompts[::2], prompts[1::2]
         for row in first.rows:
-            if row.control or row.rates["speedup"] is None:
-                continue
             name = row.drafter
+            has_own = first.run.facts["drafters"][name].get("gamma") is not None
+            if row.control or has_own or row.rates["speedup"] is None:
+                continue
             able = {g: s for g, s in by_gamma.items() if name in s.run.drafters}
             ranking = sorted(
                 able, key=lambda g: -float(able[g].statistic(name, "speedup", choosing).value)

@@ -1,5 +1,7 @@
 """Heat map: the speedup of each drafter in each run of a sweep over gamma."""
 
+from statistics import mode
+
 from outrider.extras.view.plotting import Axes, Rows, say, short
 
 Cells = dict[str, dict[str, float]]
@@ -27,7 +29,8 @@ def plot_heat_map(axes: Axes, rows: Rows) -> None:
     from matplotlib.colors import TwoSlopeNorm
 
     found = cells(rows)
-    gammas = {label: run[0].gamma for label, run in rows.items() if run}
+    # That of most rows: a drafter may have a gamma of its own.
+    gammas = {label: mode(row.gamma for row in run) for label, run in rows.items() if run}
     labels = sorted(gammas, key=lambda label: gammas[label])
     nothing = float("nan")
     values = [[by_run.get(label, nothing) for label in labels] for by_run in found.values()]

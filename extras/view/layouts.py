@@ -22,10 +22,10 @@ from outrider.extras.view.plotting import (
     style_of,
     use_integer_ticks,
 )
-from outrider.extras.view.report import differing, labels
+from outrider.extras.view.report import differing, labels, readable
 from outrider.extras.view.table_formats import marks, star_notes
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import caveats, cell
 from outrider.lab.runs.task_table import task_table
@@ -211,7 +211,7 @@ def _drafts(row: Row) -> bool:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    return dict(flatten(run.facts["settings"]))
+    return readable(run.facts["settings"])
 
 
 def _samplings(summaries: Sequence[Summary]) -> list[str]:

@@ -14,6 +14,7 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
     """Returns the runs with all shards of one run put together, at the place of the first.
 
     Shards agree in all settings but `shard`, in the code and in the weights, and share no prompt.
+    If some are missing, the setting names those that are there.
     """
     groups: dict[str, list[Run]] = {}
     for number, run in enumerate(runs):
@@ -30,7 +31,10 @@ def _together(runs: Sequence[Run]) -> list[Run]:
     prompts = [prompt for run in runs for prompt in run.prompts]
     if len(runs) == 1 or len(set(prompts)) < len(prompts):
         return list(runs)
-    settings = {name: fact for name, fact in first.facts["settings"].items() if name != "shard"}
+    shards = [str(run.facts["settings"]["shard"]) for run in runs]
+    total = shards[0].partition("/")[2]
+    is_whole = {*shards} == {f"{number}/{total}" for number in range(1, int(total) + 1)}
+    settings = {**first.facts["settings"], "shard": None if is_whole else ", ".join(shards)}
     facts = {**first.facts, "settings": settings}
     for name in ("questions", "starts", "ends", "apart"):
         facts[name] = [*chain.from_iterable(run.facts.get(name, ()) for run in runs)]

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from outrider.base.folders import write_whole
 from outrider.extras.view.page.contents import drawings, runs_page
+from outrider.extras.view.page.head import model
 from outrider.extras.view.page.stored import PAGE, page_key
 from outrider.extras.view.plotting import as_png
 from outrider.lab.runs.report import Report
@@ -22,11 +23,12 @@ def labels(runs: Sequence[Run]) -> list[str]:
     """
     if len(runs) == 1:
         return [""]
-    for fact in ("settings", "identity"):
-        names = differing([dict(flatten(run.facts.get(fact, {}))) for run in runs])
-        if len(set(names)) == len(names):
-            return names
-    settings = differing([dict(flatten(run.facts["settings"])) for run in runs])
+    settings = differing([readable(run.facts["settings"]) for run in runs])
+    if len(set(settings)) == len(runs):
+        return settings
+    names = differing([dict(flatten(run.facts.get("identity", {}))) for run in runs])
+    if len(set(names)) == len(runs):
+        return names
     both = [", ".join(filter(None, pair)) for pair in zip(settings, names, strict=True)]
     return [
         label if both.count(label) == 1 else f"{label}, {run.folder}".removeprefix(", ")
@@ -34,14 +36,32 @@ def labels(runs: Sequence[Run]) -> list[str]:
     ]
 
 
+def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings by dotted name: a part by that of its class, and a target by its model's."""
+    found: dict[str, Any] = {"target": model(settings)}
+    for key, value in flatten(settings):
+        if key.endswith("._target_"):
+            found.setdefault(key.removesuffix("._target_"), str(value).rpartition(".")[2])
+        elif key != "target.model":
+            found[key] = value
+    return found
+
+
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns for each of several flat mappings the values that are not the same in all."""
+    """Returns for each of several flat mappings the values that are not the same in all.
+
+    Keys that some lack, such as the settings of another part, are left out if the rest tells.
+    """
     keys = dict.fromkeys(key for flat in facts for key in flat)
-    differing = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]
-    return [
-        ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in differing)
-        for flat in facts
-    ]
+    different = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]
+    names: list[str] = []
+    for some in ([key for key in different if all(key in flat for flat in facts)], different):
+        names = [
+            ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in some) for flat in facts
+        ]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 @final

@@ -120,12 +120,15 @@ def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
 
 
 def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
-    return [
-        f"{' '.join(history(summary.run)) or 'unfinished,'}"
-        f" {len(summary.prompts)} of {len(summary.run.prompts)} prompts: {summary.run.folder}"
-        for summary in summaries.values()
-        if history(summary.run) or not summary.run.finished
-    ]
+    lines = list[str]()
+    for summary in summaries.values():
+        run, said = summary.run, history(summary.run)
+        if shard := run.facts["settings"].get("shard"):
+            said.append(f"A part of the prompts, shard {shard}.")
+        if not run.finished:
+            said.append(f"unfinished, {len(summary.prompts)} of {len(run.prompts)} prompts")
+        lines += [f"{' '.join(said)}: {run.folder}"] * bool(said)
+    return lines
 
 
 def _tables(

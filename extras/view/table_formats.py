@@ -173,6 +173,6 @@ def _cell(content: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Returns text as LaTeX shows it; a bracket in front is no argument of the line before."""
+    """Returns text as LaTeX shows it; a bracket or star in front belongs to no line before."""
     escaped = "".join(SPECIAL.get(character, character) for character in text)
-    return "{[}" + escaped[1:] if escaped.startswith("[") else escaped
+    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped

@@ -46,6 +46,13 @@ def test_few_prompts_and_other_differences_choose_nothing(whole_run: Run) -> Non
     assert best_gammas([sped(whole_run, 1, 1, 16)]) == []
 
 
+def test_a_drafter_with_a_gamma_of_its_own_has_no_best_one(whole_run: Run) -> None:
+    drafters = {**whole_run.facts["drafters"], "bigram": {"gamma": 8}}
+    run = replace(whole_run, facts={**whole_run.facts, "drafters": drafters})
+    pairs = best_gammas([sped(run, gamma, gamma, 16) for gamma in (1, 2)])
+    assert [pair.one.partition(",")[0] for pair in pairs] == ["lookup"]
+
+
 def test_runs_of_sweeps_have_names_that_differ(whole_run: Run) -> None:
     def sweep(turns: int) -> list[Summary]:
         settings = {**whole_run.facts["settings"], "turns": turns}

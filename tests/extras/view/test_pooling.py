@@ -30,6 +30,22 @@ def test_shards_give_the_figures_of_the_whole(whole_run: Run) -> None:
     ]
 
 
+def test_shards_that_are_missing_are_said(whole_run: Run) -> None:
+    parts = [shard(whole_run, f"{number}/3", {"abc"[number - 1]}) for number in (1, 3)]
+    (run,) = pooled(parts)
+    assert run.facts["settings"]["shard"] == "1/3, 3/3"
+
+
+def test_a_drafter_that_failed_on_one_shard_has_no_row(whole_run: Run) -> None:
+    one, other = shard(whole_run, "1/2", {"a", "c"}), shard(whole_run, "2/2", {"b", "d"})
+    kept = tuple(m for m in one.measurements if m.drafter != "lookup")
+    failed = {"lookup": "prompt a: drafter PromptLookup raised KeyError"}
+    (run,) = pooled([replace(one, measurements=kept, failed=failed), other])
+    assert run.failed == failed and not run.finished
+    assert [row.drafter for row in Summary(run).rows] == ["none", "bigram"]
+    assert len(Summary(run).prompts) == 4
+
+
 def test_other_runs_stay_apart(whole_run: Run) -> None:
     one, other = shard(whole_run, "1/2", {"a"}), shard(whole_run, "2/2", {"b"}, gamma=9)
     assert pooled([one, other]) == [one, other]

@@ -392,6 +392,30 @@ def test_markup_in_a_text_is_text(
     assert "<b id=bad>bold</b>" in page.inner_text("body")
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "names"),
+    [
+        (
+            {"target": {"_target_": "a.b.smollm2", "dtype": "auto"}},
+            {"target": {"_target_": "a.b.Model", "model": "Qwen/Q2", "dtype": "auto"}},
+            ["target smollm2", "target Qwen/Q2"],
+        ),
+        (
+            {"policy": {"_target_": "a.Fixed"}},
+            {"policy": {"_target_": "a.Entropy", "scale": 0.2}},
+            ["policy Fixed", "policy Entropy"],
+        ),
+        ({"shard": "1/2"}, {"shard": "2/2"}, ["shard 1/2", "shard 2/2"]),
+        ({"sampling": {"top_k": 3}}, {"sampling": {}}, ["top_k 3", "top_k None"]),
+    ],
+)
+def test_labels_are_readable(
+    whole_run: Run, one: dict[str, Any], other: dict[str, Any], names: list[str]
+) -> None:
+    runs = [replace(whole_run, facts={"settings": {"gamma": 2, **own}}) for own in (one, other)]
+    assert labels(runs) == names
+
+
 def test_runs_are_labelled_by_their_differing_settings(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
