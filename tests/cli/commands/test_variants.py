@@ -65,6 +65,15 @@ def test_a_variant_that_can_not_run_is_refused_before_any_job(
     assert not (tmp_path / "s").exists() and not out
 
 
+def test_a_misspelt_reference_is_refused_before_any_job(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    sweep = ("--multirun", "gamma=2,3", f"hydra.sweep.dir={tmp_path / 's'}")
+    line = run.refused("compare", *quick, "reference=bigrm", *sweep)
+    assert "reference='bigrm': expected a drafter; did you mean 'bigram'" in line
+    assert not (tmp_path / "s").exists()
+
+
 def test_variants_are_read_from_a_file(run: Any, quick: list[str], tmp_path: Path) -> None:
     folder = tmp_path / "conf" / "experiment"
     folder.mkdir(parents=True)
