@@ -2,6 +2,7 @@
 
 import csv
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from itertools import pairwise
@@ -17,6 +18,9 @@ from outrider.lab.statistics.pairs import LEVEL
 
 STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}
 """By p-value, the mark of a difference with a smaller one."""
+
+CAPITALS = ("gamma", "delta", "theta", "lambda", "xi", "pi", "sigma", "phi", "psi", "omega")
+"""The Greek letters whose capital has a command in LaTeX; the others look Latin."""
 
 SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -105,7 +109,10 @@ def as_markdown(content: Table) -> str:
 
 
 def as_latex(content: Table) -> str:
-    """Returns a table in LaTeX, with the rules of the package `booktabs`."""
+    """Returns a table in LaTeX, with the rules of the package `booktabs`.
+
+    Names in other scripts than Latin and Greek need the packages that a text in them needs.
+    """
     heads, rows, title, caption = contents(content)
     columns = "".join("r" if column.justify == "right" else "l" for column in content.columns)
     lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
@@ -175,4 +182,15 @@ def _cell(content: object) -> str:
 def _escaped(text: str) -> str:
     """Returns text as LaTeX shows it; a bracket or star in front belongs to no line before."""
     escaped = "".join(SPECIAL.get(character, character) for character in text)
+    escaped = re.sub("[\u0391-\u03a9\u03b1-\u03c9]", _greek, escaped)
+    escaped = re.sub(r"(?<![\w.)])-(?=\.?\d)", "$-$", escaped)
+    escaped = re.sub("-(?=-)", "-{}", escaped)
     return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
+
+
+def _greek(letter: re.Match[str]) -> str:
+    """Returns the command for a Greek letter; one that looks Latin has none, and stays."""
+    words = unicodedata.name(letter[0]).lower().replace("lamda", "lambda").split()
+    name = words[-1] if "small" in words else words[-1].title()
+    has_none = name == "omicron" or not ("small" in words or words[-1] in CAPITALS)
+    return letter[0] if has_none else rf"$\{name}$"

@@ -36,7 +36,7 @@ def small() -> Table:
             r"% \usepackage{booktabs}", r"\begin{table}", r"\centering",
             r"\caption{a\_b. 50\% \& more}", r"\begin{tabular}{lr}", r"\toprule",
             r"drafter & speedup \\", r"\midrule", r"x\textbar{}y\_1 & 1.50* [1.20, 1.90] \\",
-            r"{[}z] & -0.10 [-0.200, +0.100] p 0.2 \\", r"\bottomrule", r"\end{tabular}",
+            r"{[}z] & $-$0.10 [$-$0.200, +0.100] p 0.2 \\", r"\bottomrule", r"\end{tabular}",
             r"\end{table}",
         ]),
         ("csv", [
@@ -46,6 +46,25 @@ def small() -> Table:
 )  # fmt: skip
 def test_a_table_keeps_its_figures(small: Table, name: str, lines: list[str]) -> None:
     assert FORMATS[name](small).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("a_b%c #1 $x$ {y}", r"a\_b\%c \#1 \$x\$ \{y\}"),
+        ("x~y^z\\", r"x\textasciitilde{}y\textasciicircum{}z\textbackslash{}"),
+        ("[opt]", "{[}opt]"),
+        ("*best", "{*}best"),
+        ("\u03b1-\u0394\u0391", "$\\alpha$-$\\Delta$\u0391"),
+        ("na\u00efve", "na\u00efve"),
+        ("a---b top-2 1e-5 (-.5)", "a-{}-{}-b top-2 1e-5 ($-$.5)"),
+    ],
+)
+def test_a_name_is_what_latex_prints(name: str, written: str) -> None:
+    table = Table("drafter", "alpha")
+    table.add_row(Text(name), "-0.1")
+    (line,) = [line for line in FORMATS["latex"](table).splitlines() if "0.1" in line]
+    assert line == written + r" & $-$0.1 \\"
 
 
 @pytest.mark.parametrize("name", FORMATS)
