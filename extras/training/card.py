@@ -2,10 +2,15 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from outrider.base.folders import write_whole
+from outrider.contract.target import Target
+from outrider.lab.runs.identity import provenance
+
+LIBRARIES = ("outrider", "torch", "transformers")
 
 CARD = """\
 # {family}
@@ -43,7 +48,9 @@ def write_card(
         family=facts["family"],
         command=facts["command"],
         facts="\n".join(
-            f"| {name} | {value} |" for name, value in facts.items() if name != "command"
+            f"| {name} | {str(value).replace('|', chr(92) + '|')} |"
+            for name, value in facts.items()
+            if name != "command"
         ),
         names=" | ".join(names),
         lines="|".join("---" for _ in names),
@@ -52,6 +59,21 @@ def write_card(
     write_whole(folder / "README.md", text)
     write_whole(folder / "facts.json", json.dumps(dict(facts), indent=1) + "\n")
     plot_curve(folder / "curve.png", curve)
+
+
+def origin(target: Target, name: str) -> dict[str, str]:
+    """Returns for which target weights are made, when, where and by which versions.
+
+    name: the target's; of a folder, its last part.
+    """
+    made = provenance("train", ())
+    return {
+        "target": Path(name).name if Path(name).exists() else name,
+        "target's weights": (target.fingerprint() or "")[:16],
+        "date": made["date"][:10],
+        "machine": str(made["accelerator"] or made["processor"]),
+        "versions": ", ".join(f"{library} {version(library)}" for library in LIBRARIES),
+    }
 
 
 def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:

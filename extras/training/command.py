@@ -14,6 +14,7 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
+from outrider.extras.training.card import origin
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.settings import Train
@@ -60,6 +61,7 @@ def train(config: Train) -> None:
                 max_new_tokens=config.max_new_tokens,
                 draft_timeout=config.draft_timeout,
                 command=_command_line(HydraConfig.get().overrides.task),
+                origin=origin(target, _target_name(config)),
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
                 console=remarks(stderr=False),
@@ -120,6 +122,10 @@ def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
     if path is not None:
         line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} continues it"
         remarks().print(plain(line), soft_wrap=True)
+
+
+def _target_name(config: Train) -> str:
+    return str(config.target.get("model") or config.target["_target_"].rpartition(".")[2])
 
 
 def _command_line(overrides: Iterable[str]) -> str:

@@ -97,6 +97,7 @@ class DrafterRecipe(TextRecipe):
         facts = {
             "family": self.family,
             "command": job.command,
+            **job.origin,
             **split.facts(),
             "steps": int(curve[-1]["step"]),
             "seconds": round(time.monotonic() - began),

@@ -26,6 +26,7 @@ def write_fitted(
     card_facts = {
         "family": family,
         "command": job.command,
+        **job.origin,
         **split.facts(),
         "steps": 1,
         "seconds": round(time.monotonic() - began),

@@ -33,6 +33,7 @@ class Job:
     openings: how the target's own questions begin.
     question_tokens: the most tokens that the target adds to an opening.
     command: the command that trains the same again, without the settings that name folders.
+    origin: facts for the card: for which target, when, where and by which versions.
     folder: the run's folder, for what the recipe keeps on the way.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     out: the file or folder to write, without a suffix; the recipe adds its own.
@@ -52,6 +53,7 @@ class Job:
     max_new_tokens: int
     draft_timeout: float | None
     command: str
+    origin: Mapping[str, str]
     folder: Path
     out: Path
     console: Console

@@ -57,6 +57,7 @@ def tiny_job(folder: Path) -> Job:
         max_new_tokens=8,
         draft_timeout=None,
         command="outrider check",
+        origin={},
         folder=folder,
         out=folder / "trained",
         console=Console(file=StringIO()),

@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +78,9 @@ def test_a_family_is_trained_and_used(
     assert f"| texts | {facts['texts']} |" in card and "held_out" in card
     assert f"outrider train drafter={family} " in card and "recipe.texts=12" in card
     assert str(tmp_path) not in facts["command"]
+    assert facts["target"] == folder.name and len(facts["target's weights"]) == 16
+    assert f"torch {version('torch')}" in facts["versions"]
+    assert f"| date | {datetime.now(UTC):%Y-%m-}" in card and "| machine | " in card
     assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     begun, *logged = map(json.loads, log.read_text().splitlines())
     assert begun["settings"]["recipe.texts"] == "12" and logged[-1]["step"] == facts["steps"]
