@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -13,11 +13,7 @@ from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date, model
 from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
-<<<<<<< HEAD
-from outrider.lab.runs.schema import read_facts, reason_of, strict_json
-=======
 from outrider.lab.runs.schema import brief, plain_json, read_facts
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
 
 SWEEP = "multirun.yaml"
 """The file that Hydra leaves in the folder of a sweep."""
@@ -39,6 +35,7 @@ class _Row(BaseModel):
 
 class _Comparison(BaseModel):
     rows: list[_Row]
+    failed: dict[StrictStr, StrictStr] = {}
 
 
 @final
@@ -94,7 +91,9 @@ def listed(run_id: str, folder: Path) -> Listed:
     Raises:
         ConfigError: they are damaged; the message names the file.
     """
-    facts, rows = read_facts(folder), _timed_rows(folder)
+    facts, found = read_facts(folder), _comparison(folder)
+    timed = (row for row in found.rows if row.speedup is not None)
+    rows = [row for row in timed if row.counts and row.counts.drafted]
     settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
     first = max(rows, key=lambda row: row.speedup or 0, default=None)
     return Listed(
@@ -102,7 +101,7 @@ def listed(run_id: str, folder: Path) -> Listed:
         folder=folder,
         name="/".join(folder.parts[-2:]),
         date=date(facts),
-        state=_state(folder, facts),
+        state=_state(folder, facts, found.failed),
         model=model(settings),
         drafters=list(facts["drafters"]),
         gamma=str(settings.get("gamma", "")),
@@ -114,15 +113,16 @@ def listed(run_id: str, folder: Path) -> Listed:
     )
 
 
-def _timed_rows(folder: Path) -> list[_Row]:
-    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one."""
+def _comparison(folder: Path) -> _Comparison:
+    """Returns what `comparison.json` says, if there is one."""
     content = read_in(folder, "comparison.json")
+    if content is None:
+        return _Comparison(rows=[])
     try:
-        rows = [] if content is None else _Comparison.model_validate(plain_json(content)).rows
+        return _Comparison.model_validate(plain_json(content))
     except (ValueError, RecursionError) as error:
         path = folder / "comparison.json"
         raise ConfigError(f"{path}: damaged, expected a comparison ({brief(error)})") from error
-    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
 
 
 def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:
@@ -172,11 +172,15 @@ def _stamps(folder: Path) -> list[tuple[int, float]]:
     return [found for name in (FACTS, LINES) if (found := stamp(folder, name)) is not None]
 
 
-def _state(folder: Path, facts: Mapping[str, Any]) -> str:
+def _state(folder: Path, facts: Mapping[str, Any], failed: Iterable[str]) -> str:
+    is_active, names = active(folder), ", ".join(failed)
+    if names and not is_active:
+        return f"{names} failed"
     total = len(facts["questions"]) * len(facts["drafters"]) * len(facts["protocols"])
     done = (read_in(folder, LINES) or b"").count(b"\n")
-    if done >= total:
+    if done >= total and not names:
         return "finished"
+<<<<<<< HEAD
     return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
 
 
@@ -192,3 +196,6 @@ def _timed_rows(folder: Path) -> list[_Row]:
         path = folder / "comparison.json"
         raise ConfigError(f"{path}: damaged, expected a comparison ({reason_of(error)})") from error
     return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
+=======
+    return f"{'running' if is_active else 'unfinished'}, {100 * done // total}%"
+>>>>>>> 3fa242bc (view: the list names the drafters that failed)

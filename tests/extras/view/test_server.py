@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
@@ -14,7 +15,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from tiny.browsing import Opener, assert_fits_and_is_accessible
 
-from outrider.extras.view.page.listing import run_folders
+from outrider.extras.view.page import listing
+from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.stored import StoredPage, page_key, stored_page
 from outrider.extras.view.report import write_report
 from outrider.extras.view.server import HEADERS, app
@@ -231,6 +233,19 @@ def test_texts_are_shown_a_few_at_a_time(
     assert len(set(first + second)) == 4
     page.get_by_role("link", name="Before").first.click()
     assert page.locator(".question h3").all_inner_texts() == first
+
+
+def test_the_list_names_a_drafter_that_failed(
+    whole_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(whole_run.folder, folder)
+    failed = replace(whole_run, failed={"lookup": "prompt a: drafter X raised KeyError"})
+    write_json(Summary(failed), folder)
+    assert listed("x", folder).state == "running, 100%"  # it was written to just now
+    monkeypatch.setattr(listing, "ACTIVE_SECONDS", 0)
+    line = listed("x", folder)
+    assert (line.state, line.first) == ("lookup failed", "bigram")
 
 
 def test_the_jobs_of_a_sweep_are_one_line_of_the_list(
