@@ -99,7 +99,7 @@ def as_markdown(content: Table) -> str:
     """Returns a table in GitHub's Markdown, with its title above and its caption below."""
     heads, rows, title, caption = contents(content)
     lines = [f"**{title}**", ""] if title else []
-    escaped = [[cell.replace("|", r"\|") for cell in row] for row in (heads, *rows)]
+    escaped = [[re.sub(r"([|<`\\])", r"\\\1", cell) for cell in row] for row in (heads, *rows)]
     lines.append(f"| {' | '.join(escaped[0])} |")
     aligned = ["---:" if column.justify == "right" else "---" for column in content.columns]
     lines.append(f"|{'|'.join(aligned)}|")

@@ -240,8 +240,9 @@ def test_the_list_names_a_drafter_that_failed(
 ) -> None:
     folder = tmp_path / "run"
     shutil.copytree(whole_run.folder, folder)
-    failed = replace(whole_run, failed={"lookup": "prompt a: drafter X raised KeyError"})
-    write_json(Summary(failed), folder)
+    kept = tuple(m for m in whole_run.measurements if m.drafter != "lookup")
+    failed = {"lookup": "prompt a: drafter X raised KeyError"}
+    write_json(Summary(replace(whole_run, measurements=kept, failed=failed)), folder)
     assert listed("x", folder).state == "running, 100%"  # it was written to just now
     monkeypatch.setattr(listing, "ACTIVE_SECONDS", 0)
     line = listed("x", folder)
