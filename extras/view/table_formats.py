@@ -113,18 +113,42 @@ def as_latex(content: Table) -> str:
 
     Names in other scripts than Latin and Greek need the packages that a text in them needs.
     """
-    heads, rows, title, caption = contents(content)
-    columns = "".join("r" if column.justify == "right" else "l" for column in content.columns)
-    lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
+    *_, title, caption = contents(content)
     said = ". ".join(filter(None, [title, *caption]))
+    aligned = "".join("r" if column.justify == "right" else "l" for column in content.columns)
+    heads = [_heading(column.header).split("\n") for column in content.columns]
+    columns = [map(_lines, column.cells) for column in content.columns]
+    rows = [heads, *map(list, zip(*columns, strict=True))]
+    is_wide = _width([[[" ".join(cell)] for cell in row] for row in rows]) > LINE
+    if not is_wide:
+        rows = [[[" ".join(cell)] for cell in row] for row in rows]
+    lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
     lines += [rf"\caption{{{_escaped(said)}}}"] if said else []
-    lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines.append(" & ".join(map(_escaped, heads)) + r" \\")
-    lines.append(r"\midrule")
-    for row, shown in zip(rows, content.rows, strict=True):
-        lines.append(" & ".join(map(_escaped, row)) + r" \\" + r" \midrule" * shown.end_section)
+    lines += [r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"] if is_wide else []
+    lines += [rf"\begin{{tabular}}{{{aligned}}}", r"\toprule"]
+    lines += [*_latex_lines(rows[0], ""), r"\midrule"]
+    for row, shown in zip(rows[1:], content.rows, strict=True):
+        lines += _latex_lines(row, r"\scriptsize ")
+        lines[-1] += r" \midrule" if shown.end_section else r" \addlinespace" * is_wide
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def _latex_lines(row: Sequence[Sequence[str]], size: str) -> list[str]:
+    """Returns a row as lines of a tabular: the first of all cells, and then what stands below."""
+    lines = []
+    for number in range(max(map(len, row))):
+        below = [cell[number] if number < len(cell) else "" for cell in row]
+        texts = ((size if number and text else "") + _escaped(text) for text in below)
+        lines.append(" & ".join(texts) + r" \\")
+    return lines
+
+
+def _width(rows: Sequence[Sequence[Sequence[str]]]) -> int:
+    """Returns the characters of the widest line that a table with these cells can have."""
+    return sum(
+        max(len(line) for cell in column for line in cell) for column in zip(*rows, strict=True)
+    )
 
 
 def as_csv(content: Table) -> str:
@@ -144,14 +168,17 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
 }
 """By name, what writes a table."""
 
+LINE = 70
+"""The characters that fit into a line in LaTeX; wider tables have intervals below their figures."""
+
 SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}
 """By format, how the names of its files end."""
 
 
 def contents(table: Table) -> tuple[list[str], list[list[str]], str, Sequence[str]]:
     """Returns the headings, the rows, the title and the lines of the caption as plain text."""
-    heads = [_heading(column.header) for column in table.columns]
-    columns = [[_cell(cell) for cell in column.cells] for column in table.columns]
+    heads = [_heading(column.header).replace("\n", " ") for column in table.columns]
+    columns = [[" ".join(_lines(cell)) for cell in column.cells] for column in table.columns]
     rows = [list(row) for row in zip(*columns, strict=True)]
     caption = _text(table.caption).splitlines() if table.caption else []
     return heads, rows, _text(table.title) if table.title else "", caption
@@ -162,21 +189,17 @@ def _text(content: object) -> str:
 
 
 def _heading(content: object) -> str:
-    """Returns a heading in one line; words that were divided to save room are joined."""
-    return (
-        re.sub(r"-\n", "", _text(content))
-        .replace("\n", " ")
-        .replace("expect. ", "expected ")
-        .replace("accept. ", "acceptance ")
-    )
+    """Returns a heading, in one line or more; words that were cut to save room are whole."""
+    whole = _text(content).replace("-\n", "")
+    return whole.replace("expect.", "expected").replace("accept.", "acceptance")
 
 
-def _cell(content: object) -> str:
-    """Returns a cell in one line: a figure, and in brackets what stands below it."""
+def _lines(content: object) -> list[str]:
+    """Returns the lines of a cell: a figure, and in brackets the interval below it."""
     first, *below = _text(content).split("\n")
     if below and (ends := re.fullmatch(r"([-+.\d]+?)[- ]([-+.\d]+)", below[0])):
         below[0] = f"[{ends[1]}, {ends[2]}]"
-    return " ".join([first, *below])
+    return [first, *below]
 
 
 def _escaped(text: str) -> str:
