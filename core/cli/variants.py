@@ -25,6 +25,7 @@ def variants_of(settings: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Var
     Raises `ConfigError` if a part can't be made, or a rule does not take what a drafter writes.
     """
     configs = _combined(settings)
+    check_reference(getattr(settings, "reference", None), configs)
     nodes = {str(parts["drafter"]): parts["drafter"] for parts in configs.values()}
     # A drafter may be a whole model, so variants that differ in the rest share it.
     drafters = {key: build(node) for key, node in nodes.items()}

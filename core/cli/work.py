@@ -22,7 +22,6 @@ from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question, Settings
 from outrider.lab.runs.table import COLUMNS
-from outrider.lab.statistics.pairs import check_reference
 from outrider.plugins.config import build
 
 
@@ -65,7 +64,6 @@ class OneProcess(Work):
 
     def __init__(self, settings: Compare) -> None:
         configs, self.variants = variants_of(settings)
-        check_reference(settings.reference, configs)
         prompts: Sequence[Prompt] = build(settings.data)
         if settings.shard is not None:
             number, _, count = settings.shard.partition("/")

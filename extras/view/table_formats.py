@@ -5,7 +5,8 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
-from itertools import pairwise
+from itertools import pairwise, zip_longest
+from textwrap import wrap
 
 from rich.table import Table
 from rich.text import Text
@@ -28,6 +29,8 @@ SPECIAL = {
     "^": r"\textasciicircum{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     "±": r"$\pm$",
+    "«": r"$\ll$",
+    "»": r"$\gg$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
@@ -120,28 +123,41 @@ def as_latex(content: Table) -> str:
     columns = [map(_lines, column.cells) for column in content.columns]
     rows = [heads, *map(list, zip(*columns, strict=True))]
     is_wide = _width([[[" ".join(cell)] for cell in row] for row in rows]) > LINE
-    if not is_wide:
+    if is_wide:  # a name is one text, whatever its length
+        rows = [
+            [
+                _wrapped(cell) if kind == "l" else cell
+                for cell, kind in zip(row, aligned, strict=True)
+            ]
+            for row in rows
+        ]
+    else:
         rows = [[[" ".join(cell)] for cell in row] for row in rows]
     lines = [r"% \usepackage{booktabs}", r"\begin{table}", r"\centering"]
     lines += [rf"\caption{{{_escaped(said)}}}"] if said else []
     lines += [r"\footnotesize", r"\setlength{\tabcolsep}{3pt}"] if is_wide else []
     lines += [rf"\begin{{tabular}}{{{aligned}}}", r"\toprule"]
-    lines += [*_latex_lines(rows[0], ""), r"\midrule"]
+    lines += [*_latex_lines(rows[0]), r"\midrule"]
     for row, shown in zip(rows[1:], content.rows, strict=True):
-        lines += _latex_lines(row, r"\scriptsize ")
+        lines += _latex_lines(row)
         lines[-1] += r" \midrule" if shown.end_section else r" \addlinespace" * is_wide
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
 
 
-def _latex_lines(row: Sequence[Sequence[str]], size: str) -> list[str]:
+def _latex_lines(row: Sequence[Sequence[str]]) -> list[str]:
     """Returns a row as lines of a tabular: the first of all cells, and then what stands below."""
     lines = []
-    for number in range(max(map(len, row))):
-        below = [cell[number] if number < len(cell) else "" for cell in row]
-        texts = ((size if number and text else "") + _escaped(text) for text in below)
-        lines.append(" & ".join(texts) + r" \\")
+    for texts in zip_longest(*row, fillvalue=""):
+        small = (r"\scriptsize " * text.startswith(("[", "p ", "±")) for text in texts)
+        cells = (size + _escaped(text) for size, text in zip(small, texts, strict=True))
+        lines.append(" & ".join(cells) + r" \\")
     return lines
+
+
+def _wrapped(cell: Sequence[str]) -> list[str]:
+    """Returns the lines of a cell of words, those that are long in several."""
+    return [part for line in cell for part in wrap(line, NAME) or [""]]
 
 
 def _width(rows: Sequence[Sequence[Sequence[str]]]) -> int:
@@ -167,6 +183,9 @@ FORMATS: Mapping[str, Callable[[Table], str]] = {
     "csv": as_csv,
 }
 """By name, what writes a table."""
+
+NAME = 18
+"""The characters of a name that stay in one line of a wide table."""
 
 LINE = 70
 """The characters that fit into a line in LaTeX; wider tables have intervals below their figures."""

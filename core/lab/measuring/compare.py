@@ -11,6 +11,7 @@ from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.decoding.detokenizer import text_of
+from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.failure import Failure, failing
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of

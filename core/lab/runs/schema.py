@@ -66,10 +66,7 @@ class _Facts(BaseModel):
     identity: _Identity | None = None
     starts: list[_Start] = []
     ends: list[_End] = []
-<<<<<<< HEAD
-=======
     apart: list[StrictStr] = []
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -82,22 +79,14 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if content is None:
         raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
     try:
-<<<<<<< HEAD
         facts = strict_json(content)
-=======
-        facts = plain_json(content)
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
         checked = _Facts.model_validate(facts)
         missing = [name for name in checked.drafters if name not in checked.lossless]
         if missing:
             raise ValueError(f"lossless has no {missing[0]!r}")
         json.dumps(facts, ensure_ascii=False).encode()  # no halves of surrogate pairs
     except (ValueError, RecursionError) as error:
-<<<<<<< HEAD
         reason = f"damaged, expected the facts of a run ({reason_of(error)})"
-=======
-        reason = f"damaged, expected the facts of a run ({brief(error)})"
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
         raise ConfigError(f"{folder / FACTS}: {reason}") from error
     result: dict[str, Any] = facts
     return result
@@ -113,7 +102,6 @@ def read_measurement(
     Raises `ValueError` if it is damaged, or not of this run; the message names the field.
     """
     try:
-<<<<<<< HEAD
         measurement = Measurement.read(strict_json(line))
         _check(measurement, facts, asked)
     except (ValueError, RecursionError) as error:
@@ -122,16 +110,6 @@ def read_measurement(
 
 
 def strict_json(content: bytes) -> Any:
-=======
-        measurement = Measurement.read(plain_json(line))
-        _check(measurement, facts, asked)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(brief(error)) from error
-    return measurement
-
-
-def plain_json(content: bytes) -> Any:
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
     """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
 
     def refuse(name: str) -> float:
@@ -201,11 +179,7 @@ def _expect(holds: bool, expected: str) -> None:
         raise ValueError(f"expected {expected}")
 
 
-<<<<<<< HEAD
 def reason_of(error: BaseException) -> str:
-=======
-def brief(error: BaseException) -> str:
->>>>>>> 79cbc45d (compare: a drafter that fails ends its own row alone, and resume measures it anew once it is mended; details of a run live in the view)
     """Returns an error in a few words: of many faults the first, with its place."""
     errors = getattr(error, "errors", None)
     if errors is None:

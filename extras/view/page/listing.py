@@ -13,29 +13,13 @@ from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date, model
 from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
-from outrider.lab.runs.schema import brief, plain_json, read_facts
+from outrider.lab.runs.schema import read_facts, reason_of, strict_json
 
 SWEEP = "multirun.yaml"
 """The file that Hydra leaves in the folder of a sweep."""
 
 ACTIVE_SECONDS = 120
 """An unfinished run that was not written to for this long counts as interrupted."""
-
-
-class _Counts(BaseModel):
-    drafted: int = 0
-
-
-class _Row(BaseModel):
-    drafter: StrictStr
-    speedup: float | None = None
-    counts: _Counts | None = None
-    doubts: list[StrictStr] = []
-
-
-class _Comparison(BaseModel):
-    rows: list[_Row]
-    failed: dict[StrictStr, StrictStr] = {}
 
 
 @final
@@ -76,7 +60,8 @@ class _Row(BaseModel):
 
 
 class _Comparison(BaseModel):
-    rows: list[_Row]
+    rows: list[_Row] = []
+    failed: dict[StrictStr, StrictStr] = {}
 
 
 def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
@@ -111,18 +96,6 @@ def listed(run_id: str, folder: Path) -> Listed:
         speedup=None if first is None else first.speedup,
         doubts=list(dict.fromkeys(why for row in rows for why in row.doubts)),
     )
-
-
-def _comparison(folder: Path) -> _Comparison:
-    """Returns what `comparison.json` says, if there is one."""
-    content = read_in(folder, "comparison.json")
-    if content is None:
-        return _Comparison(rows=[])
-    try:
-        return _Comparison.model_validate(plain_json(content))
-    except (ValueError, RecursionError) as error:
-        path = folder / "comparison.json"
-        raise ConfigError(f"{path}: damaged, expected a comparison ({brief(error)})") from error
 
 
 def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:
@@ -180,22 +153,18 @@ def _state(folder: Path, facts: Mapping[str, Any], failed: Iterable[str]) -> str
     done = (read_in(folder, LINES) or b"").count(b"\n")
     if done >= total and not names:
         return "finished"
-<<<<<<< HEAD
-    return f"{'running' if active(folder) else 'unfinished'}, {100 * done // total}%"
+    return f"{'running' if is_active else 'unfinished'}, {100 * done // total}%"
 
 
-def _timed_rows(folder: Path) -> list[_Row]:
-    """Returns the rows of the drafters that were timed, from `comparison.json` if there is one.
+def _comparison(folder: Path) -> _Comparison:
+    """Returns what `comparison.json` says, if there is one.
 
     Raises `ConfigError` if it is damaged.
     """
     content = read_in(folder, "comparison.json")
     try:
-        rows = [] if content is None else _Comparison.model_validate(strict_json(content)).rows
+        found = {} if content is None else strict_json(content)
+        return _Comparison.model_validate(found)
     except (ValueError, RecursionError) as error:
         path = folder / "comparison.json"
         raise ConfigError(f"{path}: damaged, expected a comparison ({reason_of(error)})") from error
-    return [row for row in rows if row.speedup is not None and row.counts and row.counts.drafted]
-=======
-    return f"{'running' if is_active else 'unfinished'}, {100 * done // total}%"
->>>>>>> 3fa242bc (view: the list names the drafters that failed)
