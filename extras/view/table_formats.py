@@ -148,9 +148,12 @@ def as_latex(content: Table) -> str:
 def _latex_lines(row: Sequence[Sequence[str]]) -> list[str]:
     """Returns a row as lines of a tabular: the first of all cells, and then what stands below."""
     lines = []
-    for texts in zip_longest(*row, fillvalue=""):
-        small = (r"\scriptsize " * text.startswith(("[", "p ", "±")) for text in texts)
-        cells = (size + _escaped(text) for size, text in zip(small, texts, strict=True))
+    for number, texts in enumerate(zip_longest(*row, fillvalue="")):
+        is_small = (number and text.startswith(("[", "p ", "±")) for text in texts)
+        cells = (
+            (r"\scriptsize " if small else "") + _escaped(text)
+            for text, small in zip(texts, is_small, strict=True)
+        )
         lines.append(" & ".join(cells) + r" \\")
     return lines
 

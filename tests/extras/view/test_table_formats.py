@@ -60,7 +60,7 @@ def test_a_table_keeps_its_figures(small: Table, name: str, lines: list[str]) ->
         ("a---b top-2 1e-5 (-.5)", "a-{}-{}-b top-2 1e-5 ($-$.5)"),
     ],
 )
-def test_a_name_is_what_latex_prints(name: str, written: str) -> None:
+def test_a_name_in_latex_prints_as_written(name: str, written: str) -> None:
     table = Table("drafter", "alpha")
     table.add_row(Text(name), "-0.1")
     (line,) = [line for line in FORMATS["latex"](table).splitlines() if "0.1" in line]

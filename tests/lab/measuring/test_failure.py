@@ -147,7 +147,7 @@ def test_an_error_of_the_target_ends_the_run(target: Any, asked: list[Question])
     assert measured == []
 
 
-def test_drafters_that_differ_in_what_is_done_are_measured_apart(
+def test_drafters_with_other_questions_done_are_measured_apart(
     target: Any, asked: list[Question]
 ) -> None:
     whole, _ = until_it_fails(target, others(), asked, protocol="decode", warmed=True)

@@ -150,7 +150,7 @@ def test_a_drafter_that_failed_has_no_row_and_the_others_keep_theirs(
     assert conclusion_of(summary)[0] == f"No figures of lookup, which failed at {why}."
 
 
-def test_a_drafter_that_failed_goes_on_where_it_was(
+def test_a_drafter_that_failed_continues_at_its_question(
     run_in: Go, failed_run: Callable[[], Run], tmp_path: Path
 ) -> None:
     before = failed_run()
