@@ -8,7 +8,7 @@ from outrider.contract.drafter import Drafter
 from outrider.decoding.decode import check_takes
 from outrider.decoding.handed_over import check_rule_says, check_says
 from outrider.lab.measuring.variants import Variant
-from outrider.lab.statistics.pairs import drafter_in
+from outrider.lab.statistics.pairs import check_reference, drafter_in
 from outrider.plugins.config import build
 
 RULES = {"verifier": "verifiers", "policy": "policies"}
