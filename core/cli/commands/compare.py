@@ -58,7 +58,8 @@ def compare(settings: Compare) -> float | None:
             "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)
         )
         reports.begin(run_folder.run)
-        done, failure = tuple(run_folder.measurements), None
+        done = tuple(run_folder.measurements)
+        failure: OutriderError | None = None
         try:
             watch = screen.watch if screen.live_texts else None
             for measurement in work.measure(all_questions, done, watch):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
@@ -153,7 +153,8 @@ def measure(  # noqa: PLR0913  the options of a run, by name
     Raises:
         OutriderError: the error of the first variant that failed, at the end.
     """
-    left, measured, first = dict(variants), [*done], None
+    left, measured = dict(variants), [*done]
+    first: OutriderError | None = None
     while first is None or any(not isinstance(each.drafter, NoDraft) for each in left.values()):
         try:
             for part in _parts(left, measured):
