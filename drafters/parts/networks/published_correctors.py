@@ -114,7 +114,8 @@ def published_fields(folder: Path, kind: str, stored: Mapping[str, Any]) -> dict
         rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
         return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
     if kind == DOMINO:
-        rank, memory, first = (stored.get(name) for name in ENTRIES[DOMINO][:3])
+        sizes: list[Any] = [stored.get(name) for name in ENTRIES[DOMINO][:3]]
+        rank, memory, first = sizes
         for name, width in (("emb_dim", rank), ("gru_hidden_dim", memory)):
             is_valid = is_int(width) and width > 0
             require(is_valid, f"{folder}: {name}", width, "a whole number above 0 in config.json")
