@@ -84,8 +84,8 @@ def compare(settings: Compare) -> float | None:
         if failure is None or any(not row.control for row in summary.rows):
             print_comparison(summary, settings)
             for path in (run_folder.path / "comparison.json", *written):
-                line = path.absolute().as_uri() if path.suffix == ".html" else path
-                remarks(stderr=False).print(plain(line), soft_wrap=True)
+                place = path.absolute().as_uri() if path.suffix == ".html" else path
+                remarks(stderr=False).print(plain(place), soft_wrap=True)
         if failure is not None:
             raise failure
     return None if settings.objective is None else best(summary, settings.objective)
