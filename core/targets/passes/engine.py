@@ -195,7 +195,7 @@ def use_engine(
         )
         optimize = next(can_run, NONE)
     if quantize is not None:
-        _require_quantizer(quantize, optimize, role)
+        _require_quantizer(model, quantize, optimize, role)
     if optimize == NONE:
         return
     engine = engines()[optimize]
@@ -205,12 +205,18 @@ def use_engine(
     note_engine(model, engine)
 
 
-def _require_quantizer(quantize: str, optimize: str, role: str) -> None:
-    """Raises `ConfigError` unless the chosen engine knows a type of rounded weights."""
+def _require_quantizer(model: Model, quantize: str, optimize: str, role: str) -> None:
+    """Raises `ConfigError` unless the chosen engine knows a type of rounded weights.
+
+    "none" may have been chosen for want of an engine; then why there is none is said.
+    """
     able = {name: engine.quantizes for name, engine in engines().items() if engine.quantizes}
     types = sorted({kind for kinds in able.values() for kind in kinds})
     expected = f"{' or '.join(types)}, or null"
     require(quantize in types, f"{role}.quantize", quantize, expected)
     able_names = [name for name, kinds in able.items() if quantize in kinds]
+    reasons = [engines()[name].refusal(model) for name in able_names]
+    if optimize == NONE and all(reasons):
+        raise ConfigError(f"{role}.quantize={quantize!r}: expected null, since {reasons[0]}")
     expected = f"{' or '.join(able_names)} with {role}.quantize"
     require(optimize in able_names, f"{role}.optimize", optimize, expected)

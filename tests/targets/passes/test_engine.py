@@ -112,6 +112,7 @@ def test_auto_takes_the_first_engine_that_can_run_a_model(llama: Any) -> None:
             r"drafter.optimize='counting': expected none, since it counts in",
         ),
         ({"quantize": "int3"}, r"drafter.quantize='int3': expected int4 or int8, or null"),
+        ({"quantize": "int8"}, r"drafter.quantize='int8': expected null, since this proc"),
         (
             {"quantize": "int8", "optimize": "counting"},
             r"drafter.optimize='counting': expected packed with drafter.quantize",
