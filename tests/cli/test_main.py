@@ -98,7 +98,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
         (("compare", "drafters=[bigrm]"), "drafters: 'bigrm': did you mean 'bigram'"),
         (("compare", "drafter=eagle"), "drafter: no such setting; the command takes drafters=[e"),
         (("train", "recipe=eagle", "recipe.steps=3"), "did you mean 'recipe.options.steps'?"),
-        (("train", "recipe.steps=3"), "recipe=classifier has it; there are: recipe.family, "),
+        (("train", "recipe.steps=3"), "recipe=classifier has it; there are: recipe."),
         (("compare", "recipe=medusa"), "recipe: no such setting; check, train have it"),
         (
             ("generate", *TABULAR, "drafter=small_lm", "drafter.model=smollm2"),

@@ -31,8 +31,8 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         "under the constraint",
     ),
     "drafts are not steered": (
-        "_guide",
-        lambda _: lambda text: None,
+        "Guide",
+        lambda _: lambda *_: None,
         "drafts what it forbids",
     ),
     "a constraint ends no text": ("checked_ends", lambda _: lambda *_: False, "stop"),
