@@ -112,7 +112,7 @@ def test_who_may_wait_is_told_for_whom(tmp_path: Path) -> None:
     assert f"{path}: process {os.getpid()}" in lines[0] and lines[0].endswith("waiting for its end")
 
 
-def test_what_can_not_be_cached_is_made_in_a_temporary_folder(
+def test_a_folder_that_no_cache_takes_is_temporary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cache, calls = tmp_path / "cache", []
