@@ -85,9 +85,12 @@ def measured(
     for repeat in range(repeats):
         for number, batch in enumerate(rounds):
             for name in names if (repeat + number) % 2 else names[::-1]:
-                began = time.perf_counter()
-                texts = ask(servers[name].client(), batch, clients, tokens)
-                seconds[name][number].append(time.perf_counter() - began)
+                with ExitStack() as paused:  # an idle server takes time, too: threads that spin
+                    for other in servers.keys() - {name}:
+                        paused.enter_context(servers[other].paused())
+                    began = time.perf_counter()
+                    texts = ask(servers[name].client(), batch, clients, tokens)
+                    seconds[name][number].append(time.perf_counter() - began)
                 count[name] += sum(map(len, texts))
     speeds = {}
     for name, times in seconds.items():
