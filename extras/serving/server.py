@@ -10,8 +10,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -174,17 +174,6 @@ class Server:
         by_position = tuple(count for _, count in sorted(positions.items()))
         drafts, drafted, accepted = counts.values()
         return Drafted(drafts, drafted, accepted, by_position if drafts else ())
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Lets its processes take no time until the end of the block, as others are measured."""
-        assert self._process is not None
-        group = self._process.pid
-        os.killpg(group, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.killpg(group, signal.SIGCONT)
 
     def close(self) -> None:
         """Ends the server and all processes that it started."""

@@ -109,23 +109,6 @@ def test_the_server_and_its_children_end_when_the_caller_fails(vllm: Any, tmp_pa
     assert gone(group)
 
 
-def test_a_paused_server_stands_still_and_answers_later(vllm: Any, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", log) as paused:
-        (group,) = set(groups(log))
-        with paused.paused():
-            end = time.monotonic() + 60
-            while (states := _states(group)) != {"T"} and time.monotonic() < end:
-                time.sleep(0.01)
-        assert states == {"T"}
-        assert paused.client().ask([Question((1, 2), 3)]) == [[Choice("", (3, 4, 5))]]
-
-
-def _states(group: int) -> set[str]:
-    processes = (path for path in Path("/proc").glob("[0-9]*") if _group(path) == group)
-    return {(path / "stat").read_text().rpartition(")")[2].split()[0] for path in processes}
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this system call")
 def test_the_server_ends_when_the_caller_is_killed(vllm: Any, tmp_path: Path) -> None:
     log, python = tmp_path / "log", vllm()
