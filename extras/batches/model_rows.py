@@ -12,8 +12,8 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen, draw_chains
-from outrider.drafters.parts.networks.cached_text import fit
-from outrider.drafters.parts.together import ModelChains
+from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
+from outrider.drafters.parts.together import ModelChains, continued
 from outrider.extras.batches.batch_cache import BatchCache
 from outrider.extras.batches.sessions import LONG, new_batch
 
@@ -43,8 +43,7 @@ class ModelRows(Drafter):
     def __init__(self, drafter: ModelChains, vocab_size: int) -> None:
         self._drafter, self._vocab_size = drafter, vocab_size
         self._model = drafter.chain_model
-        table: Any = self._model.get_input_embeddings()
-        self._own_size = int(table.weight.shape[0])
+        self._own_size = own_size(self._model)
         self._cache: BatchCache | None = None
         self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
 
@@ -80,17 +79,13 @@ class ModelRows(Drafter):
         if self._cache is None:
             self._rows = {number: _Row() for number in range(len(texts))}
             return new_batch(self._model, len(texts), max(map(len, texts))), list(self._rows)
-        left, found = dict(self._rows), dict[int, int]()
-        for index, text in enumerate(texts):
-            known = (number for number, row in left.items() if _begins(text, row.text))
-            if (number := next(known, None)) is not None:
-                found[index] = number
-                del left[number]
-        for index in range(len(texts)):
-            if index not in found:
-                found[index] = self._cache.join(found.values())
-        self._rows = {number: self._rows.get(number, _Row()) for number in found.values()}
-        return self._cache, [found[index] for index in range(len(texts))]
+        numbers = continued(texts, {number: row.text for number, row in self._rows.items()})
+        self._rows = {number: self._rows[number] for number in numbers if number is not None}
+        found = list[int]()
+        for number in numbers:
+            found.append(self._cache.join(self._rows) if number is None else number)
+            self._rows.setdefault(found[-1], _Row())
+        return self._cache, found
 
     def _unread(self, cache: BatchCache, number: int, text: Tokens) -> list[int]:
         """Returns the tokens of a text that are not in the cache, which drops all others."""
@@ -100,7 +95,7 @@ class ModelRows(Drafter):
         cache.retain_rows(number, len(row.read) - shared, ())
         new, row.text, row.read = text[shared:], text, text[:]
         if not shared and len(new) > LONG:
-            cache.read(number, self._known(new[:-1]), ())
+            cache.read(number, known_ids(new[:-1], self._own_size), ())
             new = new[-1:]
         return new
 
@@ -115,16 +110,7 @@ class ModelRows(Drafter):
         last: the last token of each, where only the device knows it.
         """
         if last is not None:
-            last = torch.where(last < self._own_size, last, 0)
-        tokens = [self._known(ids) for ids in new.values()]
+            last = known_ids(last, self._own_size)
+        tokens = [known_ids(ids, self._own_size) for ids in new.values()]
         passes = cache.feed(list(new), tokens, [Draft()] * len(new), (), last)
         return [fit(result.logits[0], self._vocab_size)[0] for result in passes]
-
-    def _known(self, tokens: Sequence[int]) -> list[int]:
-        """Returns tokens as the model reads them: 0 for an id beyond its vocabulary."""
-        return [token if token < self._own_size else 0 for token in tokens]
-
-
-def _begins(text: Tokens, part: Tokens) -> bool:
-    """Returns whether a text begins with another, which is not empty."""
-    return 0 < len(part) == part.shared(text)

@@ -54,9 +54,7 @@ def bench(config: Bench) -> None:
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
     reports = chosen_reports(config.reports)
     settings = plain_settings(config)
-    listed, _ = variants_of(
-        config
-    )  # a rule that takes no such drafts is found before engines start
+    listed, _ = variants_of(config)  # a rule that takes no such drafts is refused at once
     settings["drafters"] = plain_values(listed)
     prompts = build(config.data)  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")

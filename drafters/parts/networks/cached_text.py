@@ -35,8 +35,7 @@ class CachedText:
     def __init__(self, model: Model, vocab_size: int, adapter: Adapter | None = None) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
-        table: Any = model.get_input_embeddings()
-        self._own_size = int(table.weight.shape[0])
+        self._own_size = own_size(model)
         self._forget(None)
 
     def fresh(self) -> "CachedText":
@@ -145,10 +144,7 @@ class CachedText:
         return fit(logits, self._vocab_size)
 
     def _known(self, tokens: Sequence[int] | Int[Tensor, "tokens"]) -> Any:
-        """Returns tokens as the model reads them: 0 for an id beyond its vocabulary."""
-        if isinstance(tokens, Tensor):
-            return torch.where(tokens < self._own_size, tokens, 0)
-        return [token if token < self._own_size else 0 for token in tokens]
+        return known_ids(tokens, self._own_size)
 
     def _feed(
         self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int, tree: TreeMask | None = None
@@ -159,6 +155,19 @@ class CachedText:
         logits = cached.feed(known, rows) if tree is None else cached.feed_tree(known, rows, tree)
         self._cached = cached
         return fit(logits, self._vocab_size)
+
+
+def own_size(model: Model) -> int:
+    """Returns how many ids a model has embeddings for."""
+    table: Any = model.get_input_embeddings()
+    return int(table.weight.shape[0])
+
+
+def known_ids(tokens: Sequence[int] | Int[Tensor, "tokens"], size: int) -> Any:
+    """Returns tokens as a model of `size` ids reads them: 0 for an id beyond its vocabulary."""
+    if isinstance(tokens, Tensor):
+        return torch.where(tokens < size, tokens, 0)
+    return [token if token < size else 0 for token in tokens]
 
 
 def fit(logits: Float[Tensor, "rows own"], vocab_size: int) -> RowLogits:

@@ -12,6 +12,7 @@ from outrider.contract.devices import placed
 from outrider.contract.pen import Pen, draw_chains
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.tensors import Ids, States
+from outrider.drafters.parts.together import continued
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 LONG = 8
@@ -108,11 +109,7 @@ class FeatureRows:
     def _arrange(self, texts: Sequence[Tokens], device: torch.device) -> None:
         """Gives each text the row that holds its beginning, if there is one; others start over."""
         held, self._texts = self._texts, []  # an interruption leaves the rows in an unknown state
-        left = list(range(len(held)))
-        found: list[int | None] = []
-        for text in texts:
-            found.append(next((row for row in left if _begins(text, held[row])), None))
-            left = [row for row in left if row != found[-1]]
+        found = continued(texts, dict(enumerate(held)))
         if found != list(range(len(held))):
             self._cache.select(placed([row or 0 for row in found], device))
         self._texts = [Tokens([]) if row is None else held[row] for row in found]
@@ -177,8 +174,3 @@ class FeatureRows:
         products = self._network.logits(states[:, 0])
         logits: Tensor = self._network.vocabulary.spread(self._rule(products))
         return logits
-
-
-def _begins(text: Tokens, part: Tokens) -> bool:
-    """Returns whether a text begins with another, which is not empty."""
-    return 0 < len(part) == part.shared(text)
