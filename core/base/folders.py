@@ -18,7 +18,7 @@ import platformdirs
 from filelock import Timeout
 from safetensors import SafetensorError
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.locks import hold
 from outrider.base.terminal import plain, remarks
 
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
     except (RuntimeError, SafetensorError) as error:
-        reason = " ".join(str(error).split())
+        reason = message_of(error)
         line = f"can't be written, the disk may be full ({reason})"
         raise OSError(errno.EIO, line, str(path)) from error
     finally:

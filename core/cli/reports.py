@@ -35,8 +35,8 @@ def following(reports: Reports, folder: Path, settings: Mapping[str, Any]) -> It
 
     settings: plain values.
     """
-    reports.begin(Run(folder, {"settings": settings}, ()))
-    yield
+    with reports.following(Run(folder, {"settings": settings}, ())):
+        yield
     for path in reports.end({}, folder):
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 

@@ -23,7 +23,7 @@ from omegaconf.errors import (
 )
 
 from outrider.base.bounds import expected
-from outrider.base.errors import nearest
+from outrider.base.errors import message_of, nearest
 from outrider.plugins.options import composed
 from outrider.plugins.presets import own_folders
 from outrider.plugins.registry import command_entry, installed
@@ -185,4 +185,4 @@ def _keys(node: DictConfig, prefix: str = "") -> list[str]:
 
 def one_line(error: BaseException) -> str:
     """Returns the message of an error in one line."""
-    return " ".join(str(error).split()).replace(ADVICE, "")
+    return message_of(error).replace(ADVICE, "")

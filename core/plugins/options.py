@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of
-from outrider.base.errors import PluginError
+from outrider.base.errors import PluginError, message_of
 from outrider.plugins.config_files import name_config_files
 from outrider.plugins.entry import Entry
 from outrider.plugins.presets import check_presets
@@ -135,7 +135,7 @@ def option_schema(entry: Entry) -> DictConfig:
         schema: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
     except OmegaConfBaseException as error:
         raise PluginError(
-            f"{entry.claim} has a default that no config can hold: {' '.join(str(error).split())}"
+            f"{entry.claim} has a default that no config can hold: {message_of(error)}"
         ) from error
     return schema
 

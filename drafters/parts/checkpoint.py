@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
 from outrider.base.json_values import json_in
 
@@ -77,7 +77,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
-        raise ConfigError(f"{path} can't be read: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{path} can't be read: {message_of(error)}") from error
     except Exception as error:  # unpickling refuses code with exceptions of many types
         raise ConfigError(f"{path} holds more than tensors: {error}".splitlines()[0]) from error
     if not isinstance(contents, Mapping) or not all(

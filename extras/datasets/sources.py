@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from outrider.base.bounds import ExistingFile, checked
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.data.prompts import Prompt
 from outrider.extras.datasets.reading import collect, numbered, spaced
 
@@ -31,7 +31,7 @@ def parquet(
     try:
         rows = tables.read_table(file).to_pylist()
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
@@ -62,6 +62,6 @@ def hub(
     try:
         rows = [dict(row) for row in datasets.load_dataset(name, subset, split=split)]
     except Exception as error:  # many libraries are involved, each with its own errors
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(f"data.name={name!r} can't be loaded: {line}") from error
     return spaced(collect(numbered(rows, name), name, column, skip=skip), limit)

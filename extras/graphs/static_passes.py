@@ -8,7 +8,7 @@ from weakref import ref
 import torch
 from torch import nn
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.pretrained import Model
 from outrider.extras.graphs.static_cache import StaticCache, takes_places
 from outrider.targets.passes.block_masks import attention
@@ -120,4 +120,4 @@ def _is_not_static(model: Model, passes: Passes) -> str:
             found = cache.feed(PassInput(ids[:, 3:], 2)).logits[0]
         return "other logits" if differ(found, expected) else ""
     except Exception as error:  # noqa: BLE001  whatever a model or a compiler may raise
-        return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        return f"{type(error).__name__}: {message_of(error)[:120]}"

@@ -43,8 +43,12 @@ class Logger(Report):
             return ()
         for summary in summaries.values():
             self.log(final_figures(summary), self._step)
-        self.close()
+        self.close(finished=True)
         return ()
+
+    def stop(self) -> None:
+        if self._run is not None:
+            self.close(finished=False)
 
     @abstractmethod
     def open(self, run: Run, settings: Mapping[str, str]) -> None:
@@ -54,8 +58,8 @@ class Logger(Report):
     def log(self, figures: Figures, step: int) -> None:
         """Logs figures. step: how many measurements there are, or steps of another command."""
 
-    def close(self) -> None:
-        """Ends the log."""
+    def close(self, *, finished: bool) -> None:
+        """Ends the log. finished: whether the run came to its end."""
 
     def _add(self, measurement: Measurement) -> None:
         self._step += 1

@@ -31,5 +31,5 @@ class MLflow(Logger):
         allowed = {re.sub(r"[^\w\-. :/]", "_", name): value for name, value in figures.items()}
         self._mlflow.log_metrics(allowed, step=step)
 
-    def close(self) -> None:
-        self._mlflow.end_run()
+    def close(self, *, finished: bool) -> None:
+        self._mlflow.end_run("FINISHED" if finished else "KILLED")

@@ -30,5 +30,5 @@ class TensorBoard(Logger):
         for name, value in figures.items():
             self._writer.add_scalar(name.replace(" ", "_"), value, step)
 
-    def close(self) -> None:
+    def close(self, *, finished: bool) -> None:
         self._writer.close()

@@ -27,5 +27,5 @@ class Wandb(Logger):
     def log(self, figures: Figures, step: int) -> None:
         self._log.log(dict(figures), step=step)
 
-    def close(self) -> None:
-        self._log.finish()
+    def close(self, *, finished: bool) -> None:
+        self._log.finish(exit_code=0 if finished else 1)

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from outrider.base.bounds import ExistingFile, Share, checked
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft
@@ -102,5 +102,5 @@ def load_weights(path: str) -> dict[str, Tensor]:
                 raise ConfigError(f"policy.path={path!r}: expected a trained classifier")
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  not a dict
     except SafetensorError as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(f"policy.path={path!r} can't be read: {line}") from error

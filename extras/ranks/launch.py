@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from outrider.base.errors import ConfigError, TargetError
+from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.torchrun import FIELD, lose, rank, world
 
 TIMEOUT = timedelta(minutes=10)
@@ -70,7 +70,7 @@ def reaching() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         if not isinstance(error, distributed.DistError) and "gloo" not in line:
             raise
         # Without the location in gloo's code and its guess at the cause.

@@ -6,7 +6,7 @@ import secrets
 from importlib import import_module
 from typing import Any
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 
 OBJECT_STORE_BYTES = 100 * 2**20
 """Memory for the objects that Ray passes between processes: configs, questions and counts."""
@@ -41,7 +41,7 @@ def connected(address: str | None, cpus: int | None, *, field: str, user: str) -
     try:
         ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError) as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(f"{field}={address!r}: expected a cluster that runs ({line})") from error
     return ray
 

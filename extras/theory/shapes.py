@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.json_values import json_in
 
 UNGATED = ("gpt2", "gpt_neox", "opt", "phi", "bloom", "falcon", "gptj", "starcoder2")
@@ -190,7 +190,7 @@ def _config(model: str) -> Mapping[str, Any]:
     try:
         config: Mapping[str, Any] = AutoConfig.from_pretrained(model).to_dict()
     except (OSError, ValueError) as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         expected = "a config.json, a folder with one, or a hub id"
         raise ConfigError(f"model={model!r}: expected {expected} ({line:.120})") from None
     return config

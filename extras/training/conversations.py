@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.base.errors import ConfigError, nearest
+from outrider.base.errors import ConfigError, message_of, nearest
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.extras.datasets.records import SPEAKING, SYSTEM, USER
@@ -75,6 +75,6 @@ def _rendered(target: Target, turns: Turns, where: str, *, prompt: bool) -> list
     try:
         text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=prompt)
     except Exception as error:  # templates raise errors of any kind
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(f"{where}: the chat template refuses it ({line})") from error
     return list(tokenizer(str(text), add_special_tokens=False)["input_ids"])

@@ -8,7 +8,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, message_of, require
 from outrider.base.folders import replacing, write_whole
 from outrider.extras.training.schedule import Schedule
 
@@ -59,7 +59,7 @@ class TrainingProgress:
         except RuntimeError as error:
             raise ConfigError(
                 f"{self._folder / CHECKPOINT}: expected a network of the same shape"
-                f" ({' '.join(str(error).split())})"
+                f" ({message_of(error)})"
             ) from error
         self._optimizer.load_state_dict(checkpoint["optimizer"])
         self.step, self.stale = checkpoint["step"], checkpoint["stale"]
@@ -111,7 +111,7 @@ def _load(path: Path) -> dict[str, Any]:
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and pickle raise many types
-        reason = " ".join(str(error).split()).partition(". ")[0]
+        reason = message_of(error).partition(". ")[0]
         raise ConfigError(
             f"{path}: damaged, expected a checkpoint ({reason}); delete it to train from the first"
             " step"

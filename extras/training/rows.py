@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.errors import ConfigError, is_int, message_of, require
 from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.extras.datasets.jsonl import json_lines
@@ -75,7 +75,7 @@ def _tables(files: list[Path]) -> Iterator[dict[str, Any]]:
             for batch in batches:
                 yield from batch.to_pylist()
         except (pyarrow.ArrowException, OSError) as error:
-            line = " ".join(str(error).split())
+            line = message_of(error)
             raise ConfigError(f"{file}: expected a table that can be read ({line})") from error
 
 

@@ -12,7 +12,7 @@ from rich.progress import track
 from torch import Tensor
 
 from outrider.base.bounds import checked
-from outrider.base.errors import ConfigError, is_int, require
+from outrider.base.errors import ConfigError, is_int, message_of, require
 from outrider.base.folders import replacing, write_whole
 from outrider.base.terminal import plain
 from outrider.contract.target import Target
@@ -118,7 +118,7 @@ def read_frequencies(path: Path, size: int) -> Tensor:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises errors of many kinds
-        line = " ".join(str(error).split())[:200]
+        line = message_of(error)[:200]
         raise ConfigError(f"{path}: expected the counts of tokens ({line})") from error
     is_valid = isinstance(found, Mapping) and all(
         is_int(token) and 0 <= token < size and is_int(count) for token, count in found.items()

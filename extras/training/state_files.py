@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
@@ -85,7 +85,7 @@ def _load(path: Path, ids: list[int]) -> Float[Tensor, "tokens layers width"]:
     try:
         tensors = load_file(path)
     except (SafetensorError, OSError) as error:
-        line = " ".join(str(error).split())
+        line = message_of(error)
         raise ConfigError(f"{path}: expected the states of a row ({line})") from error
     if missing := {STATES, IDS} - tensors.keys():
         raise ConfigError(f"{path}: expected a tensor {min(missing)}")

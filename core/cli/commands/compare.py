@@ -3,7 +3,8 @@
 import hashlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work, work_of
 from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.identity import load
 from outrider.lab.runs.pair_table import out_of_reach
+from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
@@ -57,24 +60,11 @@ def compare(settings: Compare) -> float | None:
         task = screen.add_task(
             "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)
         )
-        reports.begin(run_folder.run)
-        done = tuple(run_folder.measurements)
-        failure: OutriderError | None = None
+        watch = screen.watch if screen.live_texts else None
+        measuring = work.measure(all_questions, tuple(run_folder.measurements), watch)
         try:
-            watch = screen.watch if screen.live_texts else None
-            for measurement in work.measure(all_questions, done, watch):
-                run_folder.add(measurement)
-                if measurement.error is None:
-                    reports.add(measurement)
-                else:
-                    line = f"{measurement.drafter} failed: {measurement.error}"
-                    remarks().print(plain(line), soft_wrap=True)
-                step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
-                screen.update(task, advance=1, description=visible(step), refresh=True)
-        except OutriderError as error:
-            if not run_folder.run.failed:
-                raise
-            failure = error
+            with reports.following(run_folder.run):
+                failure = _store(measuring, run_folder, reports, partial(screen.update, task))
         finally:  # an interrupted run leaves the figures of what it finished
             run_folder.end(load())
             summary = Summary(run_folder.run)
@@ -89,6 +79,30 @@ def compare(settings: Compare) -> float | None:
         if failure is not None:
             raise failure
     return None if settings.objective is None else best(summary, settings.objective)
+
+
+def _store(
+    measuring: Iterable[Measurement],
+    run_folder: RunFolder,
+    reports: Report,
+    update: Callable[..., None],
+) -> OutriderError | None:
+    """Returns the error of the drafters that failed, once what the others did is stored."""
+    try:
+        for measurement in measuring:
+            run_folder.add(measurement)
+            if measurement.error is None:
+                reports.add(measurement)
+            else:
+                line = f"{measurement.drafter} failed: {measurement.error}"
+                remarks().print(plain(line), soft_wrap=True)
+            step = f"{measurement.protocol}, prompt {measurement.prompt}, {measurement.drafter}"
+            update(advance=1, description=visible(step), refresh=True)
+    except OutriderError as error:
+        if not run_folder.run.failed:
+            raise
+        return error
+    return None
 
 
 def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """What follows a run, such as its page, a table or a logger."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, final
 
@@ -42,6 +43,9 @@ class Report:
         """
         return ()
 
+    def stop(self) -> None:
+        """Called in the place of `end` if the run is interrupted or fails."""
+
 
 @final
 class Reports(Report):
@@ -63,6 +67,19 @@ class Reports(Report):
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self._tell(lambda report: report.log(figures, step))
+
+    @contextmanager
+    def following(self, run: Run) -> Iterator[None]:
+        """Has them follow a run that goes on inside, and is stopped by what is raised there."""
+        self.begin(run)
+        try:
+            yield
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        self._tell(lambda report: report.stop())
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
         written = self._tell(lambda report: report.end(summaries, folder))

@@ -43,6 +43,16 @@ def check_a_run_that_compares_no_drafters_is_followed(make: Make) -> None:
         _check_end(report, {}, folder)
 
 
+def check_a_run_may_be_stopped(make: Make) -> None:
+    """It takes a run that is interrupted or fails after a measurement, which has no end."""
+    with TemporaryDirectory(prefix="outrider-") as name:
+        report = make()
+        facts, measurements = tiny_run()
+        report.begin(Run(Path(name), facts, ()))
+        report.add(measurements[0])
+        report.stop()
+
+
 def check_several_runs_are_reported(make: Make) -> None:
     """It takes the ends of several runs that it has not followed, as `outrider report` has them."""
     with TemporaryDirectory(prefix="outrider-") as name:
@@ -80,5 +90,6 @@ def tiny_run() -> tuple[Mapping[str, object], tuple[Measurement, ...]]:
 CHECKS = (
     check_a_run_is_followed_to_its_end,
     check_a_run_that_compares_no_drafters_is_followed,
+    check_a_run_may_be_stopped,
     check_several_runs_are_reported,
 )

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.json_values import json_of
 from outrider.lab.measuring.measurement import Measurement, Step
 from outrider.lab.measuring.overlap import Overlap
@@ -183,7 +183,7 @@ def reason_of(error: BaseException) -> str:
     """Returns an error in a few words: of many faults the first, with its place."""
     errors = getattr(error, "errors", None)
     if errors is None:
-        return " ".join(str(error).split())[:200]
+        return message_of(error)[:200]
     first = errors(include_url=False)[0]
     place = ".".join(map(str, first["loc"]))
     return f"{place}: {first['msg']}"[:200]

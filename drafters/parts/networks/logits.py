@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, OutriderError
+from outrider.base.errors import ConfigError, OutriderError, message_of
 from outrider.contract.draft import Draft
 from outrider.contract.target import Target
 from outrider.targets.passes.cached_model import HIDDEN
@@ -66,7 +66,7 @@ def require_readable(target: Target, needs: frozenset[str]) -> None:
     except OutriderError:
         raise
     except Exception as error:  # noqa: BLE001  states of other kinds fail in any way
-        line = " ".join(str(error).split())[:100]
+        line = message_of(error)[:100]
         raise ConfigError(f"target: the hidden states of {name} can't be read ({line})") from None
     width = int(target.model.config.get_text_config().hidden_size)
     for feature, states in features.items():

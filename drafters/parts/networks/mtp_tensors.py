@@ -8,7 +8,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.vocabulary import TENSOR, Vocabulary
@@ -115,7 +115,7 @@ def tensor_files(folder: Path) -> dict[str, Path]:
         with safe_open(weights, framework="pt") as file:
             return dict.fromkeys(file.keys(), weights)
     except (SafetensorError, OSError) as error:
-        raise ConfigError(f"{weights} can't be read: {' '.join(str(error).split())}") from error
+        raise ConfigError(f"{weights} can't be read: {message_of(error)}") from error
 
 
 def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
@@ -127,7 +127,7 @@ def _load(files: Mapping[str, Path]) -> dict[str, Tensor]:
                 for name in (name for name in files if files[name] == path):
                     tensors[name] = file.get_tensor(name)
         except (SafetensorError, OSError) as error:
-            raise ConfigError(f"{path} can't be read: {' '.join(str(error).split())}") from error
+            raise ConfigError(f"{path} can't be read: {message_of(error)}") from error
     return tensors
 
 

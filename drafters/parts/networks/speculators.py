@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, message_of, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -127,7 +127,7 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     try:
         config: Any = AutoConfig.for_model(kind, **entries)
     except Exception as error:  # noqa: BLE001  its checks raise errors of many types
-        reason = " ".join(str(error).split())[:100]
+        reason = message_of(error)[:100]
         raise ConfigError(
             f"{folder}: config.json: expected the sizes of decoder layers ({reason})"
         ) from None

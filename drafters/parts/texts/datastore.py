@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
@@ -49,7 +49,7 @@ class DataStore:
                 np.load(folder / name, mmap_mode="r") for name in (TOKENS, SUFFIXES)
             )
         except (OSError, ValueError, EOFError) as error:
-            line = " ".join(str(error).split())
+            line = message_of(error)
             raise ConfigError(f"drafter.path={str(folder)!r} can't be read: {line}") from error
         if not len(tokens) == len(suffixes) == config.get("length"):
             raise ConfigError(f"drafter.path={str(folder)!r}: damaged, a part of it is missing")

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing
 from outrider.contract.context import Tokens
 
@@ -142,7 +142,7 @@ class NGramTable:
                     for m in range(1, int(metadata["order"]) + 1)
                 ]
         except (OSError, SafetensorError) as error:
-            line = " ".join(str(error).split())
+            line = message_of(error)
             raise ConfigError(f"counts={str(path)!r} can't be read: {line}") from error
         return cls(int(metadata["vocab_size"]), levels)
 

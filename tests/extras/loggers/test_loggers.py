@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outrider.lab.runs.report import Report
+from outrider.lab.runs.report import Report, Reports
 from outrider.lab.runs.report_checks import CHECKS, tiny_run
 from outrider.lab.runs.store import Run
 from outrider.lab.runs.summary import Summary
@@ -113,6 +113,23 @@ def test_a_library_is_told_of_a_run(
     said = [call for call, _ in calls]
     assert said.index(began) < said.index(logged) and said[-1] == ended
     assert "bigram/speedup" in str(calls) and "sweep/0" in str(calls)
+
+
+@pytest.mark.parametrize(
+    ("name", "ended", "how"),
+    [
+        ("mlflow", "end_run", ("KILLED",)),
+        ("wandb", "finish", {"exit_code": 1}),
+        ("tensorboard", "close", {}),
+    ],
+)
+def test_a_library_is_told_that_a_run_was_interrupted(
+    name: str, ended: str, how: object, calls: Calls, tmp_path: Path
+) -> None:
+    reports = Reports({name: logger(name, tmp_path)}, lambda *_: pytest.fail("a report failed"))
+    with pytest.raises(KeyboardInterrupt), reports.following(Run(tmp_path, tiny_run()[0], ())):
+        raise KeyboardInterrupt
+    assert calls[-1] == (ended, how)
 
 
 @pytest.mark.parametrize("name", ["json_lines", "mlflow", "wandb", "tensorboard"])
