@@ -33,8 +33,8 @@ from outrider.extras.view.server import app
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.run import SCHEMA, Run, load
 from outrider.lab.runs.schema import read_facts
-from outrider.lab.runs.store import SCHEMA, Run, load
 from outrider.lab.runs.summary import Summary
 
 TASKS = ("chat", "code", "math", "summary", "translation")

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from outrider.lab.runs.store import Run, load
+from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 
 COMPARE = (sys.executable, "-m", "outrider", "compare")

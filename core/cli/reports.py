@@ -9,7 +9,7 @@ from typing import Any
 from outrider.base.errors import ConfigError, described
 from outrider.base.terminal import plain, remarks
 from outrider.lab.runs.report import Report, Reports
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.plugins.config import build
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed

@@ -7,7 +7,7 @@ from typing import final
 
 from outrider.base.folders import append_line
 from outrider.extras.loggers.logger import Figures, Logger
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 
 
 @final

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.facts import flatten
 from outrider.lab.runs.report import Report
-from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 Figures = Mapping[str, float]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, final
 
 from outrider.extras.loggers.logger import Figures, Logger, name_of
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 
 
 @final

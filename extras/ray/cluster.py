@@ -19,7 +19,7 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import batches
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question
-from outrider.lab.runs.store import changes
+from outrider.lab.runs.facts import changes
 
 
 @final

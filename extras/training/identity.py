@@ -14,7 +14,7 @@ from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.card import LIBRARIES
-from outrider.lab.runs.store import changes
+from outrider.lab.runs.facts import changes
 
 FILE = "training.json"
 

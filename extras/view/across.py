@@ -11,8 +11,9 @@ from rich.table import Table
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain
+from outrider.lab.runs.facts import flatten
 from outrider.lab.runs.files import run_folders
-from outrider.lab.runs.store import Run, flatten, load
+from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Comparison, Pair, is_control, tested
 

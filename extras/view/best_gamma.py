@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from outrider.extras.view.across import shared_prompts
 from outrider.extras.view.report import labels
-from outrider.lab.runs.store import flatten
+from outrider.lab.runs.facts import flatten
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST
 from outrider.lab.statistics.pairs import Comparison, Pair, tested

@@ -12,7 +12,7 @@ from outrider.extras.view.plotting import (
     use_integer_ticks,
 )
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 
 ScoreTimes = Mapping[str, Mapping[int, float]]
 """By drafter and by the number of rows that a call scored, the median milliseconds of the call."""

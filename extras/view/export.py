@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.report import Report
-from outrider.lab.runs.store import SCHEMA, Run
+from outrider.lab.runs.run import SCHEMA, Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.rates import scores_in
 from outrider.plugins.registry import installed

@@ -9,7 +9,7 @@ from outrider.base.errors import ConfigError
 from outrider.extras.view.across import gather
 from outrider.extras.view.export import tables
 from outrider.extras.view.report import labels
-from outrider.lab.runs.store import flatten
+from outrider.lab.runs.facts import flatten
 from outrider.lab.runs.summary import Summary
 
 if TYPE_CHECKING:

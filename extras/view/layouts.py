@@ -25,7 +25,7 @@ from outrider.extras.view.plotting import (
 from outrider.extras.view.report import differing, labels, readable
 from outrider.extras.view.table_formats import marks, star_notes
 from outrider.lab.runs.row import Row
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import caveats, cell
 from outrider.lab.runs.task_table import task_table

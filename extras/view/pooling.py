@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from itertools import chain
 
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 
 OWN = ("schema", "starts", "ends", "apart", "questions", "questions_sha256")
 """The facts in which shards of one run differ, besides the setting `shard`."""

@@ -10,8 +10,9 @@ from outrider.extras.view.page.contents import drawings, runs_page
 from outrider.extras.view.page.head import model
 from outrider.extras.view.page.stored import PAGE, page_key
 from outrider.extras.view.plotting import as_png
+from outrider.lab.runs.facts import flatten
 from outrider.lab.runs.report import Report
-from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

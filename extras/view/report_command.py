@@ -27,7 +27,7 @@ from outrider.extras.view.table_formats import FORMATS, rates_table
 from outrider.lab.runs.conclusion import history
 from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.pair_table import pair_table
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import table
 from outrider.lab.statistics.pairs import Pair, check_reference

@@ -36,7 +36,7 @@ from outrider.extras.view.play import Player
 from outrider.extras.view.report import labels
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
-from outrider.lab.runs.store import load
+from outrider.lab.runs.run import load
 from outrider.lab.runs.summary import Summary
 
 HOSTS = ("127.0.0.1", "localhost")

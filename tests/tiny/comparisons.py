@@ -22,7 +22,8 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question, Settings, Variant
-from outrider.lab.runs.store import Run, RunFolder
+from outrider.lab.runs.run import Run
+from outrider.lab.runs.store import RunFolder
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 from tiny import NO_BROWSER

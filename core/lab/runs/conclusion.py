@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.lab.runs.row import Row, ranked
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import Pair, drafter_in

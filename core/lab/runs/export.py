@@ -6,7 +6,7 @@ from pathlib import Path
 
 from outrider.base.folders import write_whole
 from outrider.lab.runs.conclusion import conclusion_of
-from outrider.lab.runs.store import SCHEMA
+from outrider.lab.runs.run import SCHEMA
 from outrider.lab.runs.summary import Summary
 
 

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from outrider.base.errors import ANY_FAULT
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

@@ -12,7 +12,8 @@ from outrider.lab.measuring.compare import PROTOCOLS, fit, measure
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.lab.runs.report import Report
-from outrider.lab.runs.store import Run, RunFolder
+from outrider.lab.runs.run import Run
+from outrider.lab.runs.store import RunFolder
 from outrider.lab.runs.summary import Summary
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token

@@ -7,7 +7,7 @@ from typing import final
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.row import TASK_RATES, Row, ranked
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.statistics.acceptance import acceptance
 from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
 from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested

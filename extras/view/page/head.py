@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.lab.runs.store import Run, flatten
+from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.run import Run
 
 
 def head(run: Run) -> dict[str, str]:

@@ -10,8 +10,8 @@ from typing import final
 
 from outrider import __version__
 from outrider.lab.runs.files import LINES, read_in, stamp
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.schema import read_facts
-from outrider.lab.runs.store import Run
 
 PAGE = "report.html"
 """The file of the page."""

@@ -11,7 +11,7 @@ from tiny import forked
 from outrider import Context, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.runs import identity
-from outrider.lab.runs.store import load
+from outrider.lab.runs.run import load
 
 FILES = {
     "comparison.json", "profiles", "comparison.parquet", "rounds.parquet", "report.html",

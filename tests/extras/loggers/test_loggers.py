@@ -11,7 +11,7 @@ import pytest
 
 from outrider.lab.runs.report import Report, Reports
 from outrider.lab.runs.report_checks import CHECKS, tiny_run
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.plugins.registry import installed
 

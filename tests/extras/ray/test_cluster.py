@@ -13,7 +13,7 @@ from tiny.stub_ray import StubRay
 
 from outrider import Context, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.lab.runs.store import Run, load
+from outrider.lab.runs.run import Run, load
 
 DOCUMENTED = "outrider compare workers=4 drafters=[none,bigram]"
 """What the docs have; tests/test_docs.py looks for it here."""

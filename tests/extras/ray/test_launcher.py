@@ -14,7 +14,7 @@ from tiny import forked
 from outrider import ConfigError
 from outrider.extras.ray.launcher import Job, RayLauncher
 from outrider.extras.ray.team import WorkerError
-from outrider.lab.runs.store import load
+from outrider.lab.runs.run import load
 
 HERE = Path(__file__).parent
 DOCUMENTED = "outrider compare --multirun gamma=2,4 drafters=[none,bigram] hydra/launcher=outrider_ray hydra.launcher.workers=2"  # noqa: E501

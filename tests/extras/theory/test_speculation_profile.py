@@ -11,7 +11,7 @@ from tiny.profile_rules import checked
 
 from outrider.base.errors import ConfigError
 from outrider.extras.theory.speculation_profile import read_profile, write_profiles
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.block import Block
 

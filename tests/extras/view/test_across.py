@@ -18,7 +18,7 @@ from outrider.extras.view.across import (
     settings_table,
     shared_prompts,
 )
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.permutation_test import holm
 

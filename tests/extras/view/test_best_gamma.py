@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import count
 
 from outrider.extras.view.best_gamma import best_gamma_lines, best_gammas
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from outrider.extras.view.costs import pareto_front, round_cost, score_times
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

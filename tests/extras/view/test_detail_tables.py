@@ -3,7 +3,7 @@
 from outrider.extras.view.detail_tables import detail_tables
 from outrider.extras.view.details import details
 from outrider.extras.view.table_formats import contents
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

@@ -13,7 +13,7 @@ import pytest
 import outrider.extras.view
 from outrider.extras.view.export import tables, write_parquet
 from outrider.lab.runs.export import write_json
-from outrider.lab.runs.store import SCHEMA
+from outrider.lab.runs.run import SCHEMA
 from outrider.lab.runs.summary import Summary
 
 

@@ -25,7 +25,7 @@ from outrider.extras.view.plotting import (
     style_of,
     told,
 )
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
 

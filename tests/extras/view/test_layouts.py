@@ -13,7 +13,7 @@ from outrider import theory
 from outrider.base.errors import ConfigError
 from outrider.extras.view.layouts import TABLES, TOKENS, chen_figure1
 from outrider.extras.view.report_command import report
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import cell
 from outrider.verifiers.lenient import Lenient

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.targets.transformers import TransformersTarget
 
 DOCS = Path(__file__).parents[3] / "docs"

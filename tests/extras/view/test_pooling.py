@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from outrider.extras.view.pooling import pooled
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 

@@ -16,7 +16,7 @@ from outrider.extras.view.page.contents import runs_page
 from outrider.extras.view.page.rates import MEANINGS
 from outrider.extras.view.report import labels, write_report
 from outrider.lab.runs.conclusion import ranked
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.runs.table import COLUMNS
 from outrider.verifiers.lenient import Lenient

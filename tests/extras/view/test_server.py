@@ -22,7 +22,7 @@ from outrider.extras.view.report import write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import LINES
-from outrider.lab.runs.store import Run, load
+from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 
 

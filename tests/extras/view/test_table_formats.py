@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from outrider.extras.view.table_formats import FORMATS, marks, marks_note, rates_table
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 

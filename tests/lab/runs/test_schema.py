@@ -18,7 +18,7 @@ from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import Run, load
+from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 
 ODD = ("text", "", -1, 10**6, 2.5, None, True, [], {}, [[]], {"a": []}, "\ud800", [1, "x"])

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.store import Run, RunFolder, load, unfinished
+from outrider.lab.runs.run import Run, load
+from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 
 Go = Callable[..., RunFolder]
@@ -31,14 +31,6 @@ def timeless(measurements: Any) -> Any:
         return [strip(item) for item in value] if isinstance(value, list | tuple) else value
 
     return strip([item.plain() for item in measurements])
-
-
-def test_read_measurements_equal_written_ones(run_in: Go, tmp_path: Path) -> None:
-    run = run_in(tmp_path, temperature=1.0).run
-    again = load(tmp_path)
-    assert again.measurements == run.measurements
-    assert again.finished
-    assert again.drafters == ["none", "lookup", "bigram"]
 
 
 @pytest.mark.parametrize("stop_after", [1, 8, 15, 22, 29])
@@ -73,27 +65,6 @@ def test_a_line_cut_off_by_the_end_of_the_process_is_measured_again(
     assert load(tmp_path).finished
 
 
-@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r", "\x0c", "\ud800"])
-def test_ends_of_lines_inside_a_text_end_no_measurement(
-    run_in: Go, tmp_path: Path, end: str
-) -> None:
-    run = run_in(tmp_path, stop_after=17)
-    decoded = run.measurements[-1].decoding
-    strange = replace(decoded.steps[0], pieces=(f"a{end}b",) * len(decoded.steps[0].tokens))
-    odd = replace(run.measurements[-1], decoding=replace(decoded, steps=(strange,)))
-    with RunFolder(tmp_path, run.facts, resume=True) as folder:
-        folder.add(odd)
-    assert load(tmp_path).measurements == (*run.measurements[:-1], odd)
-
-
-def test_unescaped_lines_of_an_older_version_are_read(run_in: Go, tmp_path: Path) -> None:
-    run = run_in(tmp_path, stop_after=17)
-    lines = [json.dumps(item.plain(), ensure_ascii=False) for item in run.measurements]
-    lines[-1] = lines[-1].replace('"category": "', '"category": "\u2028')
-    (tmp_path / LINES).write_text("\n".join([*lines, ""]), encoding="utf-8")
-    assert [m.category for m in load(tmp_path).measurements[-2:]] == ["chat", "\u2028chat"]
-
-
 def test_a_resumed_run_deletes_nothing(run_in: Go, tmp_path: Path) -> None:
     run_in(tmp_path, stop_after=8)  # two questions of three drafters, and two of the third
     before = (tmp_path / LINES).read_text()
@@ -103,17 +74,6 @@ def test_a_resumed_run_deletes_nothing(run_in: Go, tmp_path: Path) -> None:
     again = load(tmp_path).measurements
     assert len(again) == 8
     assert resumed.measurements[-1] in again  # the later one counts
-
-
-def test_fields_of_a_later_version_are_ignored(run_in: Go, tmp_path: Path) -> None:
-    run = run_in(tmp_path, stop_after=18)
-    items = [item.plain() | {"mood": "good"} for item in run.measurements]
-    for item in items:
-        for part in (item["overlap"], item["decoding"], *(item["decoding"] or {}).get("steps", ())):
-            if part is not None:
-                part["colour"] = [1]
-    (tmp_path / LINES).write_text("".join(json.dumps(item) + "\n" for item in items))
-    assert load(tmp_path).measurements == tuple(run.measurements)
 
 
 def test_other_code_or_weights_are_another_run(run_in: Go, tmp_path: Path) -> None:
@@ -227,20 +187,6 @@ def test_a_run_that_was_refused_at_its_start_leaves_nothing_to_resume(
     assert load(tmp_path / "new").measurements == ()
 
 
-def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"expected the folder of a run, with run\.json in it"):
-        load(tmp_path)
-    run_in(tmp_path, stop_after=3)
-    lines = (tmp_path / LINES).read_text().splitlines(keepends=True)
-    for wrong in ("{oops}\n", '{"prompt": 3}\n'):
-        (tmp_path / LINES).write_text(lines[0] + wrong + lines[2])
-        with pytest.raises(ConfigError, match=r"measurements\.jsonl, line 2: damaged"):
-            load(tmp_path)
-    (tmp_path / FACTS).write_text("[]")
-    with pytest.raises(ConfigError, match=r"run\.json: damaged"):
-        load(tmp_path)
-
-
 def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> None:
     assert unfinished(tmp_path) is None
     run_in(tmp_path / "1", protocol="overlap")
@@ -250,10 +196,3 @@ def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> N
     (tmp_path / "4").mkdir()
     (tmp_path / "4" / FACTS).write_text("damaged")
     assert unfinished(tmp_path) == tmp_path / "3"
-
-
-def test_a_measurement_comes_back_from_json(run_in: Go, tmp_path: Path) -> None:
-    for measurement in run_in(tmp_path, temperature=1.0).measurements:
-        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
-        assert measurement.protocol == ("overlap" if measurement.overlap else "decode")
-        assert Measurement.read(replace(measurement, category="x").plain()).category == "x"

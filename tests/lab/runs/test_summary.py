@@ -10,7 +10,7 @@ import pytest
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.random import Random
-from outrider.lab.runs.store import Run
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.permutation_test import holm
 from outrider.lab.statistics.rates import RATES

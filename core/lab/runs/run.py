@@ -1,0 +1,100 @@
+"""A run on disk: what it was started with, and what has been measured."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, final
+
+from outrider.base.errors import ConfigError
+from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.files import LINES, read_in
+from outrider.lab.runs.schema import read_facts, read_measurement
+
+SCHEMA = 2
+"""The version of these files. Version 1 had no `schema`, `identity` and `starts`."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as it is on disk, finished or not.
+
+    facts: what it was started with: `settings`, `drafters` (the configs of each drafter, its rule
+        and its policy, and its gamma and budget if it has its own), `protocols`, `questions`,
+        `lossless` for each drafter, `remember` (the drafters that remember texts, if any do),
+        `target_itself` (likewise, those that are the target in weights that lose nothing),
+        `reference` (the drafter that is compared with the others, if one is), `identity` (see
+        `outrider.lab.runs.identity`), `starts` (the provenance of each process that measured),
+        `ends` (the load when it ended) and `apart` (the drafters that a later process measured on
+        questions that others had finished).
+    measurements: those of the drafters that have not failed.
+    failed: by drafter, where it failed and how.
+    """
+
+    folder: Path
+    facts: Mapping[str, Any]
+    measurements: tuple[Measurement, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, facts: Mapping[str, Any], found: Sequence[Measurement]) -> Self:
+        """Returns the run with these measurements, some of which may be errors."""
+        failed = {m.drafter: f"prompt {m.prompt}: {m.error}" for m in found if m.error is not None}
+        return cls(folder, facts, tuple(m for m in found if m.drafter not in failed), failed)
+
+    @property
+    def drafters(self) -> list[str]:
+        """Returns the names of the drafters that have not failed, in the order of the settings."""
+        return [name for name in self.facts["drafters"] if name not in self.failed]
+
+    def gamma(self, drafter: str) -> int:
+        """Returns the gamma of a drafter: its own, or that of all."""
+        own = self.facts["drafters"][drafter].get("gamma")
+        return int(self.facts["settings"]["gamma"] if own is None else own)
+
+    @property
+    def prompts(self) -> list[str]:
+        """Returns the ids of all prompts, measured or not."""
+        return list(dict.fromkeys(prompt for prompt, *_ in self.facts["questions"]))
+
+    @property
+    def finished(self) -> bool:
+        """Returns whether every question was measured with every drafter by every protocol."""
+        each = len(self.facts["questions"]) * len(self.facts["protocols"])
+        return len(self.measurements) == each * len(self.facts["drafters"])
+
+
+def load(folder: Path) -> Run:
+    """Returns the run in a folder, finished or not.
+
+    A last line that the end of the process cut short is ignored, and so are fields that a later
+    version of Outrider has added. Of measurements of the same question and drafter the last counts.
+
+    Raises `ConfigError` if there is no run, or it is damaged; the message names file and line.
+    """
+    return Run.of(folder, *read_run(folder))
+
+
+def read_run(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
+    """Returns the facts of a run and its measurements, those of drafters that failed too."""
+    facts = read_facts(folder)
+    asked = {(prompt, turn) for prompt, turn, _ in facts["questions"]}
+    measurements: dict[tuple[object, ...], Measurement] = {}
+    # Bytes, since the text may hold characters that `str.splitlines` takes for the end of a line.
+    content = read_in(folder, LINES) or b""
+    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
+        try:
+            measurement = read_measurement(line, facts, asked)
+        except ValueError as error:
+            raise ConfigError(
+                f"{folder / LINES}, line {number}: damaged, expected a measurement ({error})"
+            ) from error
+        key = (*question_of(measurement), measurement.drafter, measurement.error is None)
+        measurements.pop(key, None)  # the order is that of the last ones
+        measurements[key] = measurement
+    return facts, [*measurements.values()]
+
+
+def question_of(measurement: Measurement) -> tuple[str, str, str]:
+    """Returns the protocol, the prompt and the turn."""
+    return measurement.protocol, measurement.prompt, str(measurement.turn)
