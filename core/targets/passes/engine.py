@@ -218,5 +218,5 @@ def _require_quantizer(model: Model, quantize: str, optimize: str, role: str) ->
     reasons = [engines()[name].refusal(model) for name in able_names]
     if optimize == NONE and all(reasons):
         raise ConfigError(f"{role}.quantize={quantize!r}: expected null, since {reasons[0]}")
-    expected = f"{' or '.join(able_names)} with {role}.quantize"
-    require(optimize in able_names, f"{role}.optimize", optimize, expected)
+    expected = f"null, or {role}.optimize={' or '.join(able_names)} in place of {optimize}"
+    require(optimize in able_names, f"{role}.quantize", quantize, expected)

@@ -115,7 +115,7 @@ def test_auto_takes_the_first_engine_that_can_run_a_model(llama: Any) -> None:
         ({"quantize": "int8"}, r"drafter.quantize='int8': expected null, since this proc"),
         (
             {"quantize": "int8", "optimize": "counting"},
-            r"drafter.optimize='counting': expected packed with drafter.quantize",
+            r"quantize='int8': expected null, or drafter.optimize=packed in place of counting",
         ),
     ],
 )
