@@ -73,9 +73,7 @@ def compare(settings: Compare) -> float | None:
         written = reports.end({"": summary}, run_folder.path)
         if failure is None or any(not row.control for row in summary.rows):
             print_comparison(summary, settings)
-            for path in (run_folder.path / "comparison.json", *written):
-                place = path.absolute().as_uri() if path.suffix == ".html" else path
-                remarks(stderr=False).print(plain(place), soft_wrap=True)
+            _print_places([run_folder.path / "comparison.json", *written])
         if failure is not None:
             raise failure
     return None if settings.objective is None else best(summary, settings.objective)
@@ -103,6 +101,13 @@ def _store(
             raise
         return error
     return None
+
+
+def _print_places(files: Iterable[Path]) -> None:
+    """Prints where files are, pages as what a browser opens."""
+    for path in files:
+        place = path.absolute().as_uri() if path.suffix == ".html" else path
+        remarks(stderr=False).print(plain(place), soft_wrap=True)
 
 
 def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
