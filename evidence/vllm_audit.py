@@ -45,6 +45,8 @@ def main() -> None:
     prompts = [
         Request(tuple(target.encode(prompt.turns[0])), options.tokens) for prompt in data.demo(2)
     ]
+    if options.logs:
+        options.logs.mkdir(parents=True, exist_ok=True)
     for name in options.engines:
         environment, speculative = ENGINES[name]
         if speculative is not None:
