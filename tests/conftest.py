@@ -11,7 +11,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Loads the fixtures, and PyTorch with them, but not where xdist only hands out the tests."""
     gc.disable()  # while modules are imported, of which nothing is garbage
     if config.getoption("dist", "no") == "no":
-        for name in ("tiny.fixtures", "tiny.commands"):
+        for name in ("tiny.fixtures", "tiny.commands", "tiny.packages"):
             config.pluginmanager.import_plugin(name)
 
 

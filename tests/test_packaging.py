@@ -4,9 +4,7 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
-import time
 import tomllib
 import venv
 import zipfile
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny.packages import run
 
 from outrider.extras.authoring.new_plugin import write_plugin
 
@@ -22,19 +21,6 @@ ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 pytestmark = pytest.mark.first
-
-
-def run(*command: object, cwd: Path, **variables: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command],
-        check=False,
-        cwd=cwd,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_every_folder_with_code_or_configs_is_listed() -> None:
@@ -65,34 +51,6 @@ def test_modules_stay_small() -> None:
     for folder in ("core", "drafters", "extras", "verifiers"):
         for path in (ROOT / folder).rglob("*.py"):
             assert len(path.read_text().splitlines()) <= 300, path
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, made from the sdist: the one that `make test` builds meanwhile, or one built here.
-
-    That is built of a copy, since setuptools leaves its folders in the tree.
-    """
-    if "OUTRIDER_WHEEL" in os.environ:
-        made = ROOT / os.environ["OUTRIDER_WHEEL"]
-        end = time.monotonic() + 3600
-        while not made.is_dir():
-            assert time.monotonic() < end, f"no wheel in {made}: run `make wheel`"
-            time.sleep(0.1)
-        (built,) = made.glob("*.whl")
-        return built
-    folder = tmp_path_factory.mktemp("wheel")
-    leave = shutil.ignore_patterns(
-        ".*", "build", "outputs", "multirun", "*.egg-info", "__pycache__"
-    )
-    shutil.copytree(ROOT, folder / "copy", ignore=leave)
-    script = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
-    run(sys.executable, "-c", script, folder, cwd=folder / "copy")
-    (sdist,) = folder.glob("*.tar.gz")
-    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "-w", folder, sdist)
-    run(sys.executable, *build, cwd=folder)
-    (built,) = folder.glob("*.whl")
-    return built
 
 
 def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> None:

@@ -80,7 +80,7 @@ def option_configs(
     own: see `Listed`. An item that has any of it is named by it: `token_recycling (candidates)`.
 
     Raises `ConfigError` if `options` is no list, an item is neither a name nor such a mapping, has
-    what its part does not take, or has the name of another.
+    what its part does not take or lacks what it needs, or has the name of another.
     """
     items = _items(role, options, own or {})
     # One composition for all: each option gets a key of its own.
@@ -101,9 +101,13 @@ def option_configs(
                 f"{plural(role)}: {name!r}: {nearest(name, error.options or ())}"
             ) from error
     configs: dict[str, Any] = {}
-    for i, (name, (_, arguments, beside)) in enumerate(items.items()):
+    for i, (name, (option, arguments, beside)) in enumerate(items.items()):
         config, prefix = composed[f"_{i}"], f"{plural(role)}: {name}"
         set_arguments(config, arguments, prefix, own or ())
+        if lacking := sorted(OmegaConf.missing_keys(config)):
+            key = lacking[0].removeprefix(f"_{i}.")
+            example = f"{{{role}: {option}, {key.partition('.')[0]}: ...}}"
+            raise ConfigError(f"{prefix}.{key}: expected a value, as in {example}")
         if own:
             check(own, beside, prefix)
             config = {role: config} | {key: _own(key, value) for key, value in beside.items()}

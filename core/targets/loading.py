@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,10 +63,13 @@ def load(
         require(folder.is_dir() or spread is None, "model", name, "a folder to be spread")
     try:
         with _quiet(downloads=not is_local and not is_quiet()):
-            placed = {} if spread else {"device_map": {"": torch_device}}
-            model, tokenizer, report = _from_pretrained(
-                name, dtype, spread, placed | dict(options or {})
-            )
+            options = dict(options or {})
+            # Onto the device at once, where transformers can: that takes accelerate.
+            if spread is None and find_spec("accelerate") is not None:
+                options = {"device_map": {"": torch_device}} | options
+            model, tokenizer, report = _from_pretrained(name, dtype, spread, options)
+            if spread is None and "device_map" not in options:
+                model = model.to(torch_device)
     except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own

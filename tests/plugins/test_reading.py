@@ -63,6 +63,7 @@ def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
         ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
         ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
         (["none", "none"], "drafters: two are named 'none'"),
+        (["none", "dflash"], "dflash.path: expected a value, as in {drafter: dflash, path: ...}"),
         ([{"drafter": "prompt_lookup", "maxn": 1}], "prompt_lookup.maxn: did you mean 'max_n'"),
         ([{"drafter": "prompt_lookup", "max_n": "x"}], "prompt_lookup.max_n='x': Value 'x'"),
     ],
