@@ -1,6 +1,6 @@
 """`pip install .` alone, without any extra, decodes, compares and proves."""
 
-import json
+import re
 import sys
 import zipfile
 from importlib.metadata import PackageNotFoundError, distribution, requires
@@ -11,7 +11,6 @@ from packaging.requirements import Requirement
 from tiny.packages import run
 
 pytestmark = pytest.mark.first
-PROMPT = json.dumps({"prompt": "the cat sat on the mat"})
 UNUSED = ("accelerate", "matplotlib", "pandas", "pyarrow", "starlette", "ray", "pytest")
 """What only extras bring, or the tests."""
 
@@ -54,7 +53,7 @@ def plain_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ran(site: Path, cwd: Path, *words: object) -> str:
     """Returns what an interpreter printed that has the packages of a folder alone."""
-    return run(sys.executable, "-S", *words, cwd=cwd, PYTHONPATH=str(site))
+    return run(sys.executable, "-S", *words, cwd=cwd, PYTHONPATH=str(site), COLUMNS="200")
 
 
 def test_a_plain_installation_has_no_library_of_an_extra(plain_site: Path, tmp_path: Path) -> None:
@@ -65,22 +64,69 @@ def test_a_plain_installation_has_no_library_of_an_extra(plain_site: Path, tmp_p
     assert not there
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["generate", "prompt=the cat", "drafter=prompt_lookup", "chat=false"],
-        ["compare", "drafters=[none,bigram]", "data=jsonl", "data.path=prompts.jsonl"],
-        ["check", "drafter=prompt_lookup"],
-        ["theory", "alpha=.7", "gamma=5", "c=.05"],
-        ["doctor"],
-        ["plugins"],
-    ],
-    ids=lambda command: command[0],
+SCRIPT = """
+import sys
+from outrider.cli import main as cli
+
+folder = sys.argv[1]
+sys.stderr = sys.stdout
+compared = [
+    "target=transformers", f"target.model={folder}", "data.limit=1", "max_new_tokens=2",
+    "drafters=[none,bigram]", "cache=false",
+]
+for words in (
+    ["generate", "target=tabular", "prompt=[0,1]", "drafter=bigram", "max_new_tokens=4"],
+    ["check", "drafter=prompt_lookup"],
+    ["theory"],
+    ["compare", *compared],
+    ["demo", *compared],
+    ["new-plugin", "mine"],
+    ["report", "outputs"],
+    ["doctor"],
+    ["plugins"],
+    ["theory", "paper=figure2"],
+    ["view", folder],
+    ["train"],
+    ["bench"],
+    ["fuzz", "runs=1"],
+    ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
+    ["compare", *compared, "data=parquet", f"data.path={folder}/config.json"],
+):
+    sys.argv = ["outrider", *words]
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as stop:
+        status = stop.code
+    print(f"\\f{words[0]} {status}\\f")
+"""
+"""Runs commands in one process; form feeds are around the name of each and how it ended."""
+
+WORKING = (
+    *("generate", "check", "theory", "compare", "demo", "new-plugin", "report"),
+    *("doctor", "plugins"),
 )
-def test_a_plain_installation_runs_its_commands(
-    command: list[str], plain_site: Path, folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "prompts.jsonl").write_text(PROMPT)
-    model = ["target=transformers", f"target.model={folder}", "max_new_tokens=4"]
-    own = model if command[0] in ("generate", "compare") else []
-    assert ran(plain_site, tmp_path, "-m", "outrider", *command, *own)
+LACKING = {
+    "theory": "view", "view": "view", "train": "training", "bench": "bench", "fuzz": "fuzzing",
+    "generate": "ray", "compare": "view",
+}  # fmt: skip
+"""The commands that need a group, in their order."""
+
+
+@pytest.fixture(scope="module")
+def printed(plain_site: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What each command printed, and behind it how it ended."""
+    return ran(plain_site, tmp_path_factory.mktemp("work"), "-c", SCRIPT, folder).split("\f")
+
+
+def test_a_plain_installation_decodes_compares_and_proves(printed: list[str]) -> None:
+    assert printed[1:-1:2][: len(WORKING)] == [f"{name} 0" for name in WORKING], printed
+    assert "report=page needs matplotlib: pip install 'outrider[view]'" in printed[6]
+
+
+def test_a_missing_library_is_one_line_that_names_the_group(printed: list[str]) -> None:
+    ends, said = printed[1:-1:2][len(WORKING) :], printed[0:-1:2][len(WORKING) :]
+    assert ends == [f"{name} 1" for name in LACKING], printed
+    for text, group in zip(said, LACKING.values(), strict=True):
+        line = rf"(.* needs \w+: pip install 'outrider\[{group}\]')"
+        assert re.fullmatch(rf"outrider: {line}", text.strip()), text

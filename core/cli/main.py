@@ -104,15 +104,13 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
     if not command.plain and any(word in HELP for word in arguments):
         print(command_help(command))
         return
-    try:
-        if command.plain:
+    if command.plain:
+        try:
             entry.factory(arguments)
-        else:
-            _run_hydra_command(command, entry.factory, list(arguments))
-    except ModuleNotFoundError as error:
-        if command.extra is None:
-            raise
-        raise entry.explained(error) from error
+        except ModuleNotFoundError as error:
+            raise _explained(error, command) from error
+    else:
+        _run_hydra_command(command, entry.factory, list(arguments))
 
 
 def _run_hydra_command(
@@ -195,15 +193,23 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
         _check_ranks(config, command)
         kind = command.settings_class
         return function(config if kind is None else read_settings(kind, config))
-    except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and command.extra is not None:
-            raise  # it may be that this is not installed
+    except Exception as fault:
+        error = _explained(fault, command)
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-            raise
+            if error is fault:
+                raise
+            raise error from fault
         is_setting = isinstance(error, OmegaConfBaseException)
         line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         _fail(line, error)
+
+
+def _explained(error: Exception, command: Command) -> Exception:
+    """Returns an error as what to install, if the command lacks a library of its group."""
+    if isinstance(error, ModuleNotFoundError) and command.extra is not None:
+        return command_entry(command.name).explained(error)
+    return error
 
 
 def _check_ranks(config: Any, command: Command) -> None:

@@ -6,7 +6,6 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from tiny import forked
 
 from outrider.plugins.registry import builtin
 
@@ -42,69 +41,3 @@ def test_a_hard_dependency_brings(library: str, owner: str) -> None:
 def test_parts_need_groups_that_exist() -> None:
     extras = {entry.extra for entry in builtin().entries if entry.extra is not None}
     assert extras and extras <= GROUPS.keys()
-
-
-SCRIPT = """
-import sys
-
-optional, folder = set(sys.argv[1].split()), sys.argv[2]
-for name in [*sys.modules]:
-    if name.partition(".")[0] in optional:
-        sys.modules[name] = None
-    elif name.startswith("outrider.extras.") and ".cpu" not in name:
-        del sys.modules[name]
-sys.modules.update(dict.fromkeys(optional))
-
-from outrider.cli import main as cli
-
-compared = [
-    "target=transformers", f"target.model={folder}", "data.limit=1", "max_new_tokens=2",
-    "drafters=[none,bigram]", "cache=false",
-]
-for words in (
-    ["generate", "target=tabular", "prompt=[0,1]", "drafter=bigram", "max_new_tokens=4"],
-    ["check", "drafter=prompt_lookup"],
-    ["theory"],
-    ["compare", *compared],
-    ["demo", *compared],
-    ["new-plugin", "mine"],
-    ["report", "outputs"],
-    ["theory", "paper=figure2"],
-    ["view", folder],
-    ["train"],
-    ["bench"],
-    ["fuzz", "runs=1"],
-    ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
-    ["compare", *compared, "data=parquet", f"data.path={__file__}"],
-):
-    sys.argv = ["outrider", *words]
-    status = 0
-    try:
-        cli.main()
-    except SystemExit as stop:
-        status = stop.code
-    print(f"\\f{words[0]} {status}")
-"""
-"""Runs commands without the optional dependencies, and prints how each ended."""
-LACKING = {
-    "theory": "view", "view": "view", "train": "training", "bench": "bench", "fuzz": "fuzzing",
-    "generate": "ray", "compare": "view",
-}  # fmt: skip
-"""The commands that need a group, in their order."""
-
-
-def test_commands_without_optional_dependencies(tmp_path: Path, folder: Path) -> None:
-    script = tmp_path / "without.py"
-    script.write_text(SCRIPT)
-    optional = set.union(*(names(GROUPS[group]) for group in GROUPS if group not in ("dev", "all")))
-    words = " ".join(sorted(optional - set(COME_ANYWAY)))
-    (tmp_path / "work").mkdir()
-    done = forked.run(script, words, folder, cwd=tmp_path / "work")
-    assert done.returncode == 0, done.stderr
-    ends = re.findall(r"\f(.+)", done.stdout)
-    works = ["generate", "check", "theory", "compare", "demo", "new-plugin", "report"]
-    assert ends[:7] == [f"{name} 0" for name in works], done.stderr
-    assert ends[7:] == [f"{name} 1" for name in LACKING], done.stderr
-    lines = re.findall(r"outrider: .*pip install 'outrider\[(\w+)\]'\n", done.stderr)
-    assert lines == list(LACKING.values()), done.stderr
-    assert "report=page needs matplotlib: pip install 'outrider[view]'" in done.stderr
