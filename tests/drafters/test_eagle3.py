@@ -157,6 +157,8 @@ def test_layers_that_the_target_lacks_are_refused(published: Any) -> None:
     change(folder, {"eagle_config": {"eagle_aux_hidden_state_layer_ids": [0, 1, 8]}})
     with pytest.raises(ConfigError, match=r"Eagle3 needs hidden_states\.9"):
         decode(target, Eagle3(str(folder)), Token(), [3, 4])
+    with pytest.raises(ConfigError, match=r"reads hidden_states\.9, and \w+ has \d layers"):
+        Eagle3(str(folder)).bind(target)  # as a check does
 
 
 def normed(x: Any, weight: Any) -> Any:

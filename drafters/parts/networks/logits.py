@@ -58,6 +58,9 @@ def require_readable(target: Target, needs: frozenset[str]) -> None:
     names = frozenset(name for name in needs if name.startswith(HIDDEN))
     size = target.vocab_size
     name = type(target.model).__name__
+    if missing := ", ".join(sorted(names - target.offers)):
+        layers = sum(offer.startswith(f"{HIDDEN}.") for offer in target.offers)
+        raise ConfigError(f"target: the drafter reads {missing}, and {name} has {layers} layers")
     tokens = [size // 2, size // 3]
     try:
         session = target.open(target.begin(tokens)[0], names)
