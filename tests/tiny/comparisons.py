@@ -1,5 +1,6 @@
 """Runs of the lab on tiny models, finished and unfinished."""
 
+import json
 import os
 import socket
 import threading
@@ -22,7 +23,8 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question, Settings, Variant
-from outrider.lab.runs.run import Run
+from outrider.lab.runs.files import FACTS
+from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.store import RunFolder
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
@@ -94,8 +96,8 @@ def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("runs") / "whole"
     start = {"command": "outrider compare gamma=3", "date": "2026-01-02T03:04:05+00:00"}
     facts = {**runner(target, three_drafters())(folder).facts, "starts": [start]}
-    with RunFolder(folder, facts, resume=True) as finished:
-        return finished.run
+    (folder / FACTS).write_text(json.dumps(facts))
+    return load(folder)
 
 
 ASKED: dict[str, list[Question]] = {}

@@ -49,6 +49,7 @@ class RunFolder:
         self.facts = facts
         self.measurements: list[Measurement] = []
         self.changed: list[str] = []
+        self._has_measured = False
         self._is_new = not (self.path / FACTS).is_file()
         if not self._is_new:
             saved, found = read_run(self.path)
@@ -57,7 +58,8 @@ class RunFolder:
         self._save_facts()
 
     def _continue(self, saved: Mapping[str, Any], found: Sequence[Measurement]) -> None:
-        if not Run.of(self.path, saved, found).finished:
+        is_finished = Run.of(self.path, saved, found).finished
+        if not is_finished:
             self.changed = changed_drafters(saved, self.facts)
         before, now = (lasting_facts(facts, self.changed) for facts in (saved, self.facts))
         check_same(before, now, self.path)
@@ -67,7 +69,9 @@ class RunFolder:
         self.measurements = _complete_questions(kept, {**saved, **self.facts}, apart)
         done = Counter(measurement.drafter for measurement in self.measurements)
         later = {name for name in apart if done[name] < max(done.values(), default=0)}
-        starts = [*saved.get("starts", ()), *self.facts.get("starts", ())]
+        # A process that has nothing to measure says nothing of the times.
+        own = () if is_finished else self.facts.get("starts", ())
+        starts = [*saved.get("starts", ()), *own]
         self.facts = {**saved, **self.facts, "starts": starts}
         if later:
             self.facts["apart"] = sorted({*saved.get("apart", ()), *later})
@@ -96,13 +100,15 @@ class RunFolder:
 
     def add(self, measurement: Measurement) -> None:
         """Saves a measurement."""
+        self._has_measured = True
         self.measurements.append(measurement)
         append_line(self._lines, json.dumps(measurement.plain()))
 
     def end(self, load: float | None) -> None:
-        """Saves the load of the machine when a process has measured all that it will."""
-        self.facts = {**self.facts, "ends": [*self.facts.get("ends", ()), {"load": load}]}
-        self._save_facts()
+        """Saves the load of the machine when a process has measured all that it will, if it did."""
+        if self._has_measured:
+            self.facts = {**self.facts, "ends": [*self.facts.get("ends", ()), {"load": load}]}
+            self._save_facts()
 
     @property
     def run(self) -> Run:

@@ -149,6 +149,23 @@ def test_each_start_of_a_run_is_recorded(run_in: Go, tmp_path: Path) -> None:
     assert load(tmp_path).facts["starts"] == [{"date": "monday"}, {"date": "tuesday"}]
 
 
+def test_a_process_with_nothing_to_measure_leaves_the_loads_alone(
+    run_in: Go, tmp_path: Path
+) -> None:
+    run = run_in(tmp_path)
+    facts = run.facts
+    for load_of_machine in (0.5, 9.0):  # as `compare` does, and as resuming a sweep does
+        started = {**facts, "starts": [{"load": load_of_machine, "cores": 2}]}
+        with RunFolder(tmp_path, started, resume=True) as folder:
+            folder.end(load_of_machine)
+    assert "ends" not in load(tmp_path).facts
+    assert load(tmp_path).facts["starts"] == facts.get("starts", [])
+    with RunFolder(tmp_path / "new", {**facts, "starts": []}, resume=False) as folder:
+        folder.add(run.run.measurements[0])
+        folder.end(1.5)
+    assert load(tmp_path / "new").facts["ends"] == [{"load": 1.5}]
+
+
 def test_a_fact_that_is_known_late_is_compared_as_well(run_in: Go, tmp_path: Path) -> None:
     facts = run_in(tmp_path, stop_after=2).facts
     with RunFolder(tmp_path, facts, resume=True) as folder:
