@@ -3,12 +3,15 @@
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.measure import Measurement
+from rich.table import Column, Table
 from rich.text import Text
 
 QUIET = "OUTRIDER_QUIET"
@@ -76,6 +79,30 @@ def fits(content: RenderableType, *, whole: bool = False) -> bool:
     unlimited = console.options.update(max_width=10_000)
     least, most = Measurement.get(console, unlimited, content)
     return (most if whole else least) <= console.width
+
+
+def divided(table: Table) -> list[Table]:
+    """Returns a table, or several that share its columns where results have no room for it.
+
+    Each has the first column. What is broken at its words counts as having room.
+    """
+    first, *others = table.columns
+    parts = [table]
+    for count in range(2, len(others) + 1):
+        if all(map(fits, parts)):
+            break
+        size = -(-len(others) // count)
+        groups = (others[start : start + size] for start in range(0, len(others), size))
+        parts = [_with_columns(table, [first, *group]) for group in groups]
+    for part in parts[:-1]:
+        part.caption = None
+    return parts
+
+
+def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
+    part = copy(table)
+    part.columns = [replace(column, _index=index) for index, column in enumerate(columns)]
+    return part
 
 
 def print_json(content: Any) -> None:

@@ -53,7 +53,7 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
     result.add_column("drafter", overflow="fold")
     for value in columns:
         heading = f"{setting.rpartition('.')[2]}\n{value}"
-        result.add_column(plain(heading), justify="right")
+        result.add_column(plain(heading), justify="right", no_wrap=True)
     for name, cells in lines.items():
         result.add_row(plain(name), *(cell(cells.get(value), rate) for value in columns))
     return result
@@ -72,7 +72,7 @@ def by_run(summaries: Sequence[Summary], rate: str) -> Table:
     result.add_column("drafter", no_wrap=True)
     for name in labels([summary.run for summary in summaries]):
         heading = name.replace("temperature ", "T = ").replace(", ", "\n") or rate.replace("_", " ")
-        result.add_column(plain(heading), justify="right")
+        result.add_column(plain(heading), justify="right", no_wrap=True)
     columns = [
         {row.drafter: _marked(row, rate, marks(summary)) for row in summary.rows}
         for summary in summaries

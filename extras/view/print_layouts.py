@@ -10,7 +10,7 @@ from rich.table import Table
 
 from outrider.base.bounds import OneOf, check
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, remarks, results
+from outrider.base.terminal import divided, plain, remarks, results
 from outrider.extras.view.across import gather
 from outrider.extras.view.layouts import FIGURES, TABLES
 from outrider.extras.view.plotting import as_png
@@ -38,7 +38,7 @@ def print_layout(name: str, summaries: Sequence[Summary], folder: Path) -> None:
         ConfigError: there is no such layout.
     """
     for table in layout(name, summaries, folder):
-        results().print(table)
+        results().print(*divided(table))
 
 
 def layout(name: str, summaries: Sequence[Summary], folder: Path) -> list[Table]:

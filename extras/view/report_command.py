@@ -4,6 +4,7 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from outrider.base.folders import write_whole
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import divided, plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.across import config_differences, gather, pairs_across, settings_table
@@ -115,8 +116,8 @@ def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
         text = "\n".join(FORMATS[form](each) for each in tables)
         console.print(plain(text), end="", soft_wrap=True)
         return
-    for each in tables:
-        console.print(each)
+    for part in chain.from_iterable(map(divided, tables)):
+        console.print(part)
 
 
 def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
