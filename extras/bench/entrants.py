@@ -9,7 +9,7 @@ import torch
 
 from outrider.base.errors import ConfigError, require
 from outrider.drafters.none import NoDraft
-from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant
+from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant, as_folder
 from outrider.extras.models.smollm2 import folder as smollm2_folder
 from outrider.extras.models.smollm2 import smollm2
 from outrider.plugins.config import factory_of
@@ -80,7 +80,7 @@ def weights_location(config: Mapping[str, Any]) -> str:
     model = target.get("model")
     if not isinstance(model, str):
         raise ConfigError("target: expected smollm2 or transformers, which peers can load too")
-    return model
+    return as_folder(model, target["dtype"])
 
 
 def _outrider(name: str, config: Mapping[str, Any], rivals: tuple[str, ...]) -> Entrant:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.wrapped import write_gguf
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.extras.bench.entrants import entrants, weights_location
@@ -130,6 +131,23 @@ def test_a_strangers_class_of_the_same_name_is_another_drafter(
     config["drafter"] = {"_target_": "stranger.PromptLookup"}
     names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
     assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
+
+
+def test_peers_load_the_folder_of_a_gguf_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    file = tmp_path / "tiny.gguf"
+    write_gguf(file)
+    config = asked(f"target.model={file}", "drafter=small_lm", f"drafter.model={file}")
+    folder = weights_location(config)
+    assert (Path(folder) / "config.json").is_file()
+    (assisted,) = (
+        entrant.settings["options"]
+        for entrant in entrants(config, folder, torch.float32)
+        if entrant.name == "transformers SmallLM"
+    )
+    assert assisted == {"assistant_model": folder}
 
 
 def test_peers_that_can_not_run_are_refused() -> None:
