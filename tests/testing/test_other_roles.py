@@ -105,12 +105,19 @@ class FailsToLog(Report):
         raise ZeroDivisionError
 
 
+class FailsToStop(Report):
+    def stop(self) -> None:
+        raise ZeroDivisionError
+
+
 def test_faulty_reports_are_caught() -> None:
     assert not faults(Report)
+    stopped = "a_run_may_be_stopped"
     compared, logged = "a_run_is_followed_to_its_end", "a_run_that_compares_no_drafters_is_followed"
     assert faults(Liar) == [compared, logged, "several_runs_are_reported"]
-    assert faults(Fails) == [compared]
+    assert faults(Fails) == [compared, stopped]
     assert faults(FailsToLog) == [logged]
+    assert faults(FailsToStop) == [stopped]
 
 
 def test_the_reports_of_the_package_keep_the_contract(drawn_once: None) -> None:
