@@ -5,7 +5,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -105,10 +106,8 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
         print(command_help(command))
         return
     if command.plain:
-        try:
+        with _explaining(command):
             entry.factory(arguments)
-        except ModuleNotFoundError as error:
-            raise _explained(error, command) from error
     else:
         _run_hydra_command(command, entry.factory, list(arguments))
 
@@ -192,24 +191,26 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     try:
         _check_ranks(config, command)
         kind = command.settings_class
-        return function(config if kind is None else read_settings(kind, config))
-    except Exception as fault:
-        error = _explained(fault, command)
+        with _explaining(command):
+            return function(config if kind is None else read_settings(kind, config))
+    except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
-            if error is fault:
-                raise
-            raise error from fault
+            raise
         is_setting = isinstance(error, OmegaConfBaseException)
         line = explain_error(error, command.name, ()) if is_setting else _line_of(error)
         _fail(line, error)
 
 
-def _explained(error: Exception, command: Command) -> Exception:
-    """Returns an error as what to install, if the command lacks a library of its group."""
-    if isinstance(error, ModuleNotFoundError) and command.extra is not None:
-        return command_entry(command.name).explained(error)
-    return error
+@contextmanager
+def _explaining(command: Command) -> Iterator[None]:
+    """Raises what to install where a command lacks a library of its group."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if command.extra is None:
+            raise
+        raise command_entry(command.name).explained(error) from error
 
 
 def _check_ranks(config: Any, command: Command) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +46,8 @@ def load(
             does not divide the model's heads.
         TargetError: the weights are damaged, or some are missing or of another shape.
     """
+    from transformers.utils.import_utils import is_accelerate_available
+
     torch_device = _device(device)
     if dtype == "auto" and torch_device.type == "cpu":
         dtype = "float32"
@@ -65,7 +66,7 @@ def load(
         with _quiet(downloads=not is_local and not is_quiet()):
             options = dict(options or {})
             # Onto the device at once, where transformers can: that takes accelerate.
-            if spread is None and find_spec("accelerate") is not None:
+            if spread is None and is_accelerate_available():
                 options = {"device_map": {"": torch_device}} | options
             model, tokenizer, report = _from_pretrained(name, dtype, spread, options)
             if spread is None and "device_map" not in options:

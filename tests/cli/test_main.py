@@ -3,18 +3,22 @@
 import json
 import sys
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from outrider import Context, Drafter, Pen, hookimpl
+from outrider.cli import main as main_module
 from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
+from outrider.plugins.command import Command
 from outrider.targets.transformers import TransformersTarget
 
 COMMANDS = plugins.installed().commands
@@ -397,3 +401,18 @@ def test_a_setting_may_ask_for_a_sweep(run: Any, tmp_path: Path) -> None:
     words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "hydra.sweep.dir=x"]
     assert run(*words, "hydra.mode=MULTIRUN", "gamma=1,2")[0] == 0
     assert len(list((tmp_path / "x").glob("[01]"))) == 2
+
+
+def test_a_command_without_a_group_says_which_library_it_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lacking = partial(import_module, "gone")  # in which no code of a user is at work
+    command = Command("mine", "lacks it", lacking, plain=True)
+    entry = SimpleNamespace(source=command, factory=lacking)
+    monkeypatch.setattr(main_module, "command_entry", lambda name: entry)
+    monkeypatch.setattr(sys, "argv", ["outrider", "mine"])
+    with pytest.raises(SystemExit) as stop:
+        main_module.main()
+    assert stop.value.code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("outrider: ") and "No module named 'gone'" in line
