@@ -136,11 +136,6 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def require_instance(field: str, value: object, role: type) -> None:
-    """Raises `ConfigError` unless a part is an instance of the class of its role."""
-    require(isinstance(value, role), field, value, f"an instance of {role.__name__}")
-
-
 def is_int(value: object) -> bool:
     """Returns whether `value` is a whole number, numpy's too; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)

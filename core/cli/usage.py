@@ -13,6 +13,7 @@ import yaml  # that of OmegaConf, which is slow to import
 
 from outrider.base.errors import ConfigError
 from outrider.plugins.command import Command
+from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES
 
@@ -168,7 +169,7 @@ def read_settings(command: str) -> Settings:
 
 def config_packages() -> list[str]:
     """Returns the packages on the search path, in which config files are."""
-    paths = ("pkg://outrider.conf", *installed().search_paths)
+    paths = ("pkg://outrider.conf", *plugin_folders())
     packages = (path.removeprefix("pkg://") for path in paths if path.startswith("pkg://"))
     return [package.strip("/").replace("/", ".") for package in packages]
 

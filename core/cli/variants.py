@@ -3,8 +3,7 @@
 import itertools
 from typing import Any
 
-from outrider.base.errors import ConfigError, require_instance
-from outrider.contract.drafter import Drafter
+from outrider.base.errors import ConfigError
 from outrider.decoding.decode import check_takes
 from outrider.decoding.handed_over import check_rule_says, check_says
 from outrider.lab.measuring.variants import Variant
@@ -58,7 +57,6 @@ def _combined(settings: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_fit(name: str, variant: Variant) -> None:
-    require_instance("drafter", variant.drafter, Drafter)
     check_says(variant.drafter)
     check_rule_says(variant.verifier)
     try:

@@ -45,6 +45,7 @@ class Sheet:
     asked: the id and the parent of each probe, a token to be scored beside the draft.
     stopped: whether the policy has ended the draft.
     guesses: a faster drafter's guesses of the next tokens; None without any.
+    handed_in: whether the draft has been taken for scoring; nothing can be written any more.
     """
 
     def __init__(  # noqa: PLR0913  what a draft depends on, by name
@@ -66,6 +67,7 @@ class Sheet:
         self.asked: list[tuple[int, int]] = []
         self.stopped: bool = False
         self.guesses: Guesses | None = None
+        self.handed_in: bool = False
         self._more, self._guide = more, guide
         self._parents: list[int] = []
         self._depths: list[int] = []
@@ -131,7 +133,12 @@ class Sheet:
         return ids
 
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
-        """Adds the children that one call of a pen wrote, and asks the policy whether to go on."""
+        """Adds the children that one call of a pen wrote, and asks the policy whether to go on.
+
+        Raises `DrafterError` once the draft is handed in, which a thread may find.
+        """
+        if self.handed_in:
+            raise DrafterError("wrote after propose() had returned: the draft is handed in")
         self.settle()
         self.guesses = None
         first = len(self.tokens)
@@ -156,6 +163,7 @@ class Sheet:
     def finish(self) -> Draft:
         """Returns the draft; raises `DrafterError` if the next token's guess was not redrawn."""
         self.settle()
+        self.handed_in = True
         return self._draft()
 
     def _draft(self) -> Draft:

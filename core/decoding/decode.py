@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import ConfigError, require, require_instance
+from outrider.base.errors import ConfigError, require
+from outrider.base.roles import require_instance
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS
@@ -200,7 +201,6 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     none can be, or the drafter needs what the target does not offer, or may branch where the rule
     or the target takes only chains, or refuses the target for a reason of its own.
     """
-    require_instance("drafter", drafter, Drafter)
     check_says(drafter)
     check_rule_says(verifier)
     name = type(drafter).__name__

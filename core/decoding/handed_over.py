@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from outrider.base.errors import ConfigError, PluginError, TargetError, require_instance, shown
+from outrider.base.errors import ConfigError, PluginError, TargetError, shown
+from outrider.base.roles import misfit, require_instance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter
@@ -22,7 +23,8 @@ FLAGS = (bool, np.bool_)
 
 
 def check_says(drafter: Drafter) -> None:
-    """Raises `ConfigError` unless a drafter's `kind` and `needs` are what they may be."""
+    """Raises `ConfigError` unless a drafter is one, and what it says of itself is possible."""
+    require_instance("drafter", drafter, Drafter)
     name, kind, needs = type(drafter).__name__, drafter.kind, drafter.needs
     if not isinstance(kind, str) or kind not in KINDS:
         raise ConfigError(
@@ -41,7 +43,8 @@ def check_says(drafter: Drafter) -> None:
 
 @named_errors()
 def check_target_says(target: Target) -> None:
-    """Raises `ConfigError` unless what a target says of itself is what it may be."""
+    """Raises `ConfigError` unless a target is one, and what it says of itself is possible."""
+    require_instance("target", target, Target)
     size, limit, eos = target.vocab_size, target.max_length, target.eos
     is_list = isinstance(eos, Collection) and not isinstance(eos, str | bytes)
     facts = (
@@ -57,8 +60,10 @@ def check_target_says(target: Target) -> None:
             raise ConfigError(f"target {name} says {field}={shown(value)}: expected {expected}")
 
 
+@named_errors()
 def check_rule_says(verifier: Verifier) -> None:
-    """Raises `ConfigError` unless a rule's `takes` and `lossless` are what they may be."""
+    """Raises `ConfigError` unless a rule is one, and what it says of itself is possible."""
+    require_instance("verifier", verifier, Verifier)
     name, takes = type(verifier).__name__, verifier.takes
     if not _are_names(takes) or not takes <= KINDS.keys():
         expected = f"a frozenset of {', '.join(KINDS)}"
@@ -136,10 +141,12 @@ def working(target: Target) -> AbstractContextManager[None]:
 
 
 def checked_session(target: Target, session: Any) -> Session:
-    """Returns what a target opened; raises `TargetError` if it is no session."""
+    """Returns what a target opened; raises `TargetError` if it is no session, or can't be used."""
+    name = f"target {type(target).__name__}"
     if not isinstance(session, Session):
-        name = type(target).__name__
-        raise TargetError(f"target {name} opened {type(session).__name__}: expected a Session")
+        raise TargetError(f"{name} opened {type(session).__name__}: expected a Session")
+    if fault := misfit(type(session), Session):
+        raise TargetError(f"{name} opened {type(session).__name__}, which {fault}")
     return session
 
 

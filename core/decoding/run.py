@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import ANY_FAULT, DrafterError, require, require_instance
+from outrider.base.errors import ANY_FAULT, DrafterError, require
+from outrider.base.roles import misfit, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -17,7 +18,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.blame import named_errors
-from outrider.decoding.handed_over import begun, check_target_says
+from outrider.decoding.handed_over import begun, check_rule_says, check_target_says
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
@@ -54,10 +55,9 @@ class Run:
     logprobs: Annotated[int, AtLeast(0)] | None = None
 
     def __post_init__(self) -> None:
-        require_instance("target", self.target, Target)
-        require_instance("verifier", self.verifier, Verifier)
-        require_instance("sampling", self.sampling, Sampling)
         check_target_says(self.target)
+        check_rule_says(self.verifier)
+        require_instance("sampling", self.sampling, Sampling)
         check_limit("draft_timeout", self.draft_timeout)
         check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
@@ -177,6 +177,8 @@ def _opened(drafter: Drafter) -> Drafter:
         opened = drafter.open()
         if not isinstance(opened, Drafter):
             raise DrafterError(f"opened {type(opened).__name__}: expected a Drafter")
+        if fault := misfit(type(opened), Drafter):
+            raise DrafterError(f"opened {type(opened).__name__}, which {fault}")
         if drafter.observes and opened is drafter:
             raise DrafterError("observes, so open() has to return another one for each text")
         return opened

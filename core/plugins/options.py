@@ -24,7 +24,7 @@ from outrider.base.annotations import hints_of
 from outrider.base.errors import PluginError, message_of
 from outrider.plugins.config_files import name_config_files
 from outrider.plugins.entry import Entry
-from outrider.plugins.presets import check_presets
+from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
 from outrider.plugins.schema import settings_schema, typed_field
@@ -38,22 +38,11 @@ LAUNCHERS = "hydra_plugins.outrider"
 """Where Hydra looks for launchers, by name: in no package but its own, which parts are not in."""
 
 
-_check_once = cache(check_presets)
-"""Presets of plugins do not change, and are searched at each composition."""
-
-
 class PluginConfigs(SearchPathPlugin):
     """Adds the presets of the installed plugins to Hydra's search path, and then the parts."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        paths = installed().search_paths
-        for place, path in enumerate(paths):
-            try:
-                _check_once(path, tuple(paths[:place]))
-            except PluginError as error:
-                if (fault := f"a plugin's {error}") not in installed().faults:
-                    installed().leave_out(fault)
-                continue
+        for path in plugin_folders():
             search_path.append(provider="outrider-plugin", path=path)
         search_path.append(provider=SCHEME, path=f"{SCHEME}://")
 
@@ -80,6 +69,7 @@ class Options(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         entry = _entry_of(config_path)
         assert entry is not None, "Hydra loads what `is_config` has found"
+        check_place(entry)
         schema = command_schema if entry.role == "command" else option_schema
         return ConfigResult(
             provider=entry.distribution,
@@ -109,6 +99,13 @@ def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
         GlobalHydra.instance().hydra = running
         if running is not None:
             HydraConfig.instance().cfg = own
+
+
+def check_place(entry: Entry) -> None:
+    """Raises `PluginError` if a part is where no config can name it: inside a function."""
+    if "<" in entry.path:  # as in module.function.<locals>.Class
+        expected = "expected one at the top of a module, where a config finds it"
+        raise PluginError(f"{entry.claim} is {entry.path}: {expected}")
 
 
 @cache

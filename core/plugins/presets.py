@@ -6,8 +6,6 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from hydra.core.override_parser.overrides_parser import OverridesParser
-
 from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
 from outrider.plugins.command import CONFIG_DIR
 from outrider.plugins.registry import builtin, installed
@@ -25,9 +23,13 @@ def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> N
     own: whether it is the user's, which is searched after the parts of all plugins.
 
     Raises:
-        PluginError: there is none, or a file in it has the name of one that is found before it.
+        PluginError: there is none, a plugin's holds no file, or a file in it has the name of one
+            that is found before it.
     """
     folder = _folder(path)
+    if not own and not _configs(path):
+        expected = "expected config files such as drafter/NAME.yaml; are they part of the package?"
+        raise PluginError(f"search path {path!r} holds none: {expected}")
     parts = (installed() if own else builtin()).entries
     names = {f"{entry.role}/{entry.name}.yaml": "that is built in" for entry in parts}
     for earlier in (*before, *FIRST):
@@ -39,6 +41,23 @@ def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> N
             raise PluginError(f"{line}: expected another")
 
 
+@cache
+def plugin_folders() -> tuple[str, ...]:
+    """Returns the search paths of the installed plugins; one that is wrong is left out, and named.
+
+    They do not change, and are searched at each composition.
+    """
+    found: list[str] = []
+    for path, plugin in installed().search_paths.items():
+        try:
+            check_presets(path, tuple(found))
+        except PluginError as error:
+            installed().leave_out(f"{plugin}: {error}")
+        else:
+            found.append(path)
+    return tuple(found)
+
+
 def check_own_presets(arguments: Sequence[str]) -> None:
     """Looks at the folders of presets that a command line names.
 
@@ -46,13 +65,15 @@ def check_own_presets(arguments: Sequence[str]) -> None:
     """
     for folder in own_folders(arguments):
         try:
-            check_presets(folder, tuple(installed().search_paths), own=True)
+            check_presets(folder, plugin_folders(), own=True)
         except PluginError as error:
             raise ConfigError(str(error)) from error
 
 
 def own_folders(arguments: Sequence[str]) -> list[str]:
     """Returns the search paths of the folders and packages that a command line names."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # which help need not
+
     found: list[str] = []
     words = iter(arguments)
     for word in words:

@@ -24,6 +24,7 @@ from outrider.base.errors import (
     shown,
 )
 from outrider.base.interruption import out_of_memory
+from outrider.base.roles import require_methods
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry
@@ -100,7 +101,10 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
     call("register_commands", "command")
     for impl in manager.hook.config_search_paths.get_hookimpls():
         with guarded(impl.plugin_name):
-            registry.search_paths += map(str, _returned(impl, owners, (list, tuple), "a list"))
+            paths = _returned(impl, owners, (list, tuple), "a list")
+            owner = owners.get(impl.plugin_name, impl.plugin_name)
+            claim = f"plugin {impl.plugin_name!r} of {owner}"
+            registry.search_paths |= dict.fromkeys(map(str, paths), claim)
     for impl in manager.hook.batching.get_hookimpls():
         with guarded(impl.plugin_name):
             registry.batching = _returned(impl, owners, str, '"module:name"')
@@ -152,7 +156,9 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     if isinstance(part, Mapping) and role in (settings := _settings(role, part)):
         return make(role, settings.pop(role), **settings | arguments)
     if not isinstance(part, str):
-        if isinstance(part, ROLES[role].kind or ()):
+        kind = ROLES[role].kind
+        if kind is not None and isinstance(part, kind):
+            require_methods(role, part, kind)
             return part
         if role == "target":  # a loaded model, perhaps with its tokenizer
             return installed().find(role, "transformers").factory(part, **arguments)
@@ -208,6 +214,8 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
             raise TypeError(f"{module.__name__} is a class: expected a module or an instance")
         if manager.has_plugin(entry.name):
             raise ValueError("another distribution has an entry point of that name")
+        if (other := manager.get_name(module)) is not None:
+            raise ValueError(f"it has the hooks of the plugin {other!r}, which is loaded already")
         manager.register(module, entry.name)
         try:
             manager.check_pending()

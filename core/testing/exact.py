@@ -21,6 +21,7 @@ from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.decode import decode
+from outrider.decoding.handed_over import checked_depth, checked_verdict, goes_on
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.tiny_targets import context_after
 
@@ -143,9 +144,9 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
             sampling=setup.sampling,
             chance=chance,
             vocab_size=setup.target.vocab_size,
-            gamma=policy.depth(setup.gamma),
+            gamma=checked_depth(policy, setup.gamma),
             budget=setup.budget,
-            more=policy.more,
+            more=partial(goes_on, policy),
             start=0 if setup.verifier.coupled else None,
         )
         drafter.propose_batch([(context, Pen(sheet))])
@@ -197,18 +198,14 @@ def round_distribution(
 
 def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> tuple[int, ...]:
     """Returns the tokens that a round adds to the text."""
-    verdict = verifier.verify(draft, scores, chance)
-    assert_is_path(verdict, draft)
+    verdict = verdict_of(verifier, draft, scores, chance)
     return (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
 
 
-def assert_is_path(verdict: Verdict, draft: Draft) -> None:
-    """Raises AssertionError if the accepted nodes are no path from the root of the draft."""
-    last = ROOT
-    for node in verdict.accepted:
-        assert 0 <= node < len(draft), f"accepted node {node} of {len(draft)}"
-        assert draft.parents[node] == last, f"accepted {verdict.accepted}, no path of {draft}"
-        last = node
+def verdict_of(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns a rule's verdict as decoding reads it; raises `PluginError` if it is none."""
+    vocab_size = scores.logits.shape[-1]
+    return checked_verdict(verifier, verifier.verify(draft, scores, chance), draft, vocab_size)
 
 
 def _filled_up(

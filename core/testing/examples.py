@@ -20,8 +20,10 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier, VerifierExample
 from outrider.decoding.decode import decode
+from outrider.decoding.handed_over import checked_depth, goes_on
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import verdict_of
 from outrider.testing.tiny_targets import draft_on
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -148,7 +150,7 @@ def _first_token(rule: Verifier, example: VerifierExample, chance: Chance) -> tu
     draft = pen.sheet.finish()
     shown = None if rule.lossless else Context(Tokens([0]))
     scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, shown=shown)
-    verdict = rule.verify(draft, scores, chance)
+    verdict = verdict_of(rule, draft, scores, chance)
     accepted = [draft.tokens[node] for node in verdict.accepted]
     return [*accepted, verdict.next_token][0], len(accepted)
 
@@ -172,8 +174,8 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
             if number in begins:
                 policy.reset()
             draft = Draft()
-            for draft in _growing(example, policy.depth(example.gamma)):
-                if not policy.more(draft):
+            for draft in _growing(example, checked_depth(policy, example.gamma)):
+                if not goes_on(policy, draft):
                     break
             assert len(draft) == length, (
                 f"in round {number + 1} its draft has {len(draft)} tokens, the example says"

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.base.errors import OutriderError, message_of
+from outrider.base.roles import require_methods
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
@@ -60,10 +61,14 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
     Raises:
         TypeError: the part is of no role that has checks.
+        ConfigError: a method of the part can't be called as that of its role.
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
     _need_maker_and_assertions(make)
     part = make()
+    for kind in (Drafter, Verifier, Policy, Target, Constraint):
+        if isinstance(part, kind):
+            require_methods(kind.__name__.lower(), part, kind)
     for kind, module in ((Drafter, drafters), (Verifier, verifiers), (Policy, policies)):
         if isinstance(part, kind):
             checks: tuple[Check, ...] = module.CHECKS + (module.THOROUGH if thorough else ())
@@ -137,7 +142,7 @@ def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
             refused = check(make)
         except Exception as error:  # noqa: BLE001  any exception is a fault of the part
             fault = message_of(error) or type(error).__name__
-            if not isinstance(error, AssertionError):
+            if not isinstance(error, AssertionError | OutriderError):
                 fault = f"{type(error).__name__}: {fault}"
         says = " ".join((check.__doc__ or "").split("\n\n")[0].split())
         name, seconds = check.__name__.removeprefix("check_"), perf_counter() - began

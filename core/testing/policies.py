@@ -15,6 +15,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sheet import Sheet
+from outrider.decoding.handed_over import checked_depth, goes_on
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Setup,
@@ -47,13 +48,9 @@ def check_depth_is_within_gamma(make: Make) -> None:
         policy.reset()
         for round in rounds(policy, past, gamma, 30):
             policy.observe(round)
-            depth = policy.depth(gamma)
-            in_range = isinstance(depth, int) and 0 <= depth <= gamma
-            assert in_range, f"depth {depth!r} of gamma {gamma}, after {past}"
+            checked_depth(policy, gamma)
         policy.reset()
-        assert 0 <= policy.depth(gamma) <= gamma, (
-            f"depth outside 0 to gamma after a reset, after {past}"
-        )
+        checked_depth(policy, gamma)
 
 
 def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
@@ -67,8 +64,8 @@ def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
                 replies: list[object] = []
                 for round in rounds(policy, past, 4, 30):
                     policy.observe(round)
-                    replies.append(policy.depth(4))
-                    replies += [policy.more(draft) for draft in _growing_drafts(round)]
+                    replies.append(checked_depth(policy, 4))
+                    replies += [goes_on(policy, draft) for draft in _growing_drafts(round)]
                 answers.append(replies)
         assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"
 
@@ -161,10 +158,10 @@ class _MadeUpTimes(Policy):
         self._policy.notice(length, texts)
 
     def depth(self, gamma: int) -> int:
-        return self._policy.depth(gamma)
+        return checked_depth(self._policy, gamma)
 
     def more(self, draft: Draft) -> bool:
-        return self._policy.more(draft)
+        return goes_on(self._policy, draft)
 
     def observe(self, round: Round) -> None:
         self._policy.observe(replace(round, seconds=_seconds(round.drafted)))
@@ -197,13 +194,13 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
     """
     drafter = ChainDrafter(TabularTarget(3), "drawn")
     for number in range(0 if past == "nothing" else count):
-        depth = policy.depth(gamma)
+        depth = checked_depth(policy, gamma)
         sheet = Sheet(
             sampling=SAMPLED,
             chance=SampledChance.seeded(number),
             vocab_size=3,
             gamma=0 if past == "silent" else depth,
-            more=policy.more,
+            more=partial(goes_on, policy),
         )
         draft = draft_on(sheet, drafter, Context(Tokens([0, number % 3])))
         fully_accepted = past == "all accepted" or (past == "in turn" and number % 2 == 0)

@@ -4,7 +4,7 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
@@ -18,12 +18,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from outrider.base.errors import ANY_FAULT, OutriderError, described
+from outrider.base.roles import misfit
 from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.lab.runs.identity import provenance
 from outrider.lab.statistics.timing_checks import busy
+from outrider.plugins.entry import Entry
+from outrider.plugins.options import check_place, option_schema
+from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
+from outrider.plugins.roles import ROLES
 from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import run_checks
@@ -185,16 +190,18 @@ def plugins(faults: list[str]) -> dict[str, Any]:
         owner = entry.dist.name if entry.dist else "an unknown distribution"
         try:
             parts = _parts(entry)
+            faults += filter(None, (_fault_of(replace(it, distribution=owner)) for it in parts))
             if not parts and not _has_paths(entry):
                 line = (
                     f"plugin {entry.name!r} of {owner} registers nothing: expected functions with"
                 )
                 faults.append(f"{line} outrider.hookimpl, such as register_drafters")
-            facts[f"{entry.name} of {owner}"] = parts
+            facts[f"{entry.name} of {owner}"] = [f"{part.role} {part.name}" for part in parts]
         except ANY_FAULT as error:
             facts[f"{entry.name} of {owner}"] = "FAILED"
             faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
     facts["parts in all"] = len(installed().entries)
+    plugin_folders()
     if not faults:  # each plugin loads by itself, but two may claim the same name
         faults += installed().faults
     return facts
@@ -206,14 +213,24 @@ def _has_paths(entry: EntryPoint) -> bool:
     return bool(registry_from(manager).search_paths)
 
 
-def _parts(entry: EntryPoint) -> list[str]:
+def _parts(entry: EntryPoint) -> list[Entry]:
     """Returns the parts that a plugin registers, with only the built-in parts beside it."""
     manager = plugin_manager([entry.load()], installed=False)
     manager.check_pending()
-    entries = [part for part in registry_from(manager).entries if part.distribution != "outrider"]
-    for part in entries:
-        _ = part.factory  # imports what is registered by its place
-    return [f"{part.role} {part.name}" for part in entries]
+    return [part for part in registry_from(manager).entries if part.distribution != "outrider"]
+
+
+def _fault_of(part: Entry) -> str | None:
+    """Returns why a part can't be imported, named by a config or called; None if it can be."""
+    try:
+        check_place(part)
+        _ = part.factory if part.role == "command" else option_schema(part)
+        kind = ROLES[part.role].kind if part.role in ROLES else None
+        if part.product and kind and (fault := misfit(part.product, kind)):
+            return f"{part.claim}: {part.product.__name__} {fault}"
+        return None
+    except OutriderError as error:
+        return str(error)
 
 
 def self_test(faults: list[str]) -> dict[str, Any]:

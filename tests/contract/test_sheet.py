@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import pytest
 import torch
 
-from outrider import SampledChance, Sampling
+from outrider import DrafterError, SampledChance, Sampling
 from outrider.contract.draft import ROOT
 from outrider.contract.sheet import Sheet
 
@@ -23,3 +24,11 @@ def test_the_sheet_keeps_the_tokens_of_one_call_together() -> None:
     assert draft.logits[0] is None
     assert draft.logits[1] is draft.logits[2] is logits
     assert [sheet.depth(node) for node in (ROOT, 0, 1, 2)] == [0, 1, 2, 2]
+
+
+def test_a_draft_that_is_handed_in_takes_no_more_tokens() -> None:
+    sheet = blank()
+    sheet.submit([(2, None)], ROOT, None)
+    assert sheet.finish().tokens == sheet.finish().tokens == (2,)
+    with pytest.raises(DrafterError, match=r"wrote after propose\(\) had returned"):
+        sheet.submit([(1, None)], 0, None)

@@ -1,5 +1,6 @@
 """Parts that are written wrongly are refused in one line, where they hand something over."""
 
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +11,15 @@ import torch
 
 from outrider import (
     ConfigError,
+    Constraint,
     Draft,
     Drafter,
     DrafterError,
+    Fixed,
+    OutriderError,
+    SampledChance,
     Sampling,
+    Session,
     Verdict,
     Verifier,
     decode,
@@ -24,6 +30,7 @@ from outrider.contract.composition import ask
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
+from outrider.testing import checks_of
 from outrider.testing.drafters import check_stays_within_gamma
 from outrider.testing.verifiers import check_accepts_a_path
 from outrider.verifiers.token import Token
@@ -260,3 +267,89 @@ def test_an_empty_draft_has_no_path() -> None:
     with pytest.raises(PluginError, match="of the draft's 0 nodes"):
         list(decode(TARGET, NoDraft(), Says(Verdict((0,), 1)), [0, 1]))
     assert len(Draft()) == 0
+
+
+class Misfits:
+    """Parts with a method that takes nothing."""
+
+    class Bound(NoDraft):
+        bind: Any = lambda self: None
+
+    class Opening(NoDraft):
+        def open(self) -> Any:
+            return Misfits.Bound()
+
+    class Hasty(Token):
+        verify: Any = lambda self: None
+
+    class Moody(Fixed):
+        observe: Any = lambda self: None
+
+    class Loose(Constraint):
+        ends: Any = lambda self: False
+
+    class Silent(SampledChance):
+        coins: Any = lambda self: []
+
+    class Shut(TabularTarget):
+        encode: Any = lambda self: []
+
+    class Opens(TabularTarget):
+        def open(self, *_: Any) -> Any:
+            own = dict.fromkeys(("score", "commit"), lambda self: None)
+            return type("Unscored", (Session,), own)()
+
+
+@pytest.mark.parametrize(
+    ("parts", "line"),
+    [
+        (
+            {"drafter": Misfits.Bound()},
+            r"drafter Bound has bind\(self\) \(.*py:\d+\): expected bind",
+        ),
+        ({"drafter": Misfits.Opening()}, r"drafter Opening opened Bound, which has bind\(self\)"),
+        ({"verifier": Misfits.Hasty()}, r"verifier Hasty has verify\(self\)"),
+        ({"policy": Misfits.Moody()}, r"policy Moody has observe\(self\)"),
+        ({"constraint": Misfits.Loose()}, r"constraint Loose has ends\(self\)"),
+        ({"chance": Misfits.Silent(b"")}, r"chance Silent has coins\(self\)"),
+        ({"target": Misfits.Shut(6)}, r"target Shut has encode\(self\)"),
+        ({"target": Misfits.Opens(6)}, r"target Opens opened Unscored, which has score\(self\)"),
+        ({"drafter": {"drafter": "hybrid", "chain": [Misfits.Bound()]}}, "drafter Bound has bind"),
+    ],
+)
+def test_methods_that_can_not_be_called_are_named(parts: dict[str, Any], line: str) -> None:
+    given = {"target": TARGET, "drafter": "random", "prompt": [0, 1], **parts}
+    with pytest.raises(OutriderError, match=f"^{line}"):
+        generate(given.pop("target"), given.pop("prompt"), given.pop("drafter"), **given)
+
+
+@pytest.mark.parametrize("part", [Misfits.Bound, Misfits.Hasty, Misfits.Moody, Misfits.Loose])
+def test_the_kit_names_methods_that_can_not_be_called(part: Any) -> None:
+    with pytest.raises(ConfigError, match=f" {part.__name__} has "):
+        checks_of(part)
+
+
+def test_a_thread_that_outlives_its_draft_writes_nothing() -> None:
+    written: list[str] = []
+    may_write = threading.Event()
+
+    class Late(Drafter):
+        def propose(self, context: Any, pen: Any) -> None:
+            threads.append(threading.Thread(target=write, args=[pen]))
+            threads[-1].start()
+
+    def write(pen: Any) -> None:
+        may_write.wait(timeout=3600)
+        try:
+            pen.write(1)
+        except DrafterError as error:
+            written.append(str(error))
+
+    threads: list[threading.Thread] = []
+    rounds = list(decode(TARGET, Late(), Token(), [0, 1], max_new_tokens=3))
+    may_write.set()
+    for thread in threads:
+        thread.join()
+    late = [line for line in written if "after propose() had returned" in line]
+    assert sum(round.drafted for round in rounds) == 0 and len(written) == len(rounds)
+    assert len(late) == len(rounds) - 1  # the last draft had no room

@@ -7,7 +7,8 @@ import pytest
 
 import outrider
 from outrider import ConfigError, PluginError
-from outrider.plugins.presets import check_presets, own_folders
+from outrider.plugins.presets import check_presets, own_folders, plugin_folders
+from outrider.plugins.registrar import Registry
 
 BUILT_IN = ("drafter/bigram", "sampling/greedy", "hydra/job_logging/default", "generate")
 """Configs that are found before those of other folders: parts, and files of ours and of Hydra."""
@@ -54,6 +55,29 @@ def test_own_presets_that_would_not_be_read_are_one_line(
     assert (status, printed) == (1, "")
     assert f"{name}.yaml has the name of one that is built in: expected another" in complaint
     assert complaint.count("\n") == 1
+
+
+def test_folders_of_plugins_that_hold_no_presets_are_left_out_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = tmp_path / "without_presets"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    good = preset(tmp_path / "good", "drafter/mine")
+    paths = ["pkg://without_presets", "pkg://nowhere.conf", good, preset(tmp_path, "good/a/b")]
+    registry = Registry(search_paths=dict.fromkeys(paths[:3], "plugin 'mine' of my-dist"))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("outrider.plugins.presets.installed", lambda: registry)
+    plugin_folders.cache_clear()
+    try:
+        assert plugin_folders() == plugin_folders() == (good,)
+    finally:
+        plugin_folders.cache_clear()
+    named = "plugin 'mine' of my-dist: search path"
+    assert registry.faults == capsys.readouterr().err.splitlines()
+    empty, missing = registry.faults
+    assert empty.startswith(f"{named} 'pkg://without_presets' holds none: expected config files")
+    assert missing.startswith(f"{named} 'pkg://nowhere.conf': expected a package or a folder")
 
 
 def test_own_presets_are_read(run: Any, tmp_path: Path) -> None:

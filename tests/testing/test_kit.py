@@ -71,7 +71,7 @@ def test_run_checks_continues_after_a_fault() -> None:
         check.__name__.removeprefix("check_") for check in GROUND + drafters.CHECKS
     ]
     assert [outcome.fault for outcome in outcomes[: len(GROUND)]] == [None] * len(GROUND)
-    assert outcomes[len(GROUND)].fault == "DrafterError: wrote to depth 1: gamma is 0"
+    assert outcomes[len(GROUND)].fault == "wrote to depth 1: gamma is 0"
     assert all(outcome.says for outcome in outcomes)
     assert {outcome.fault for outcome in run_checks(NoDraft)} == {None}
 

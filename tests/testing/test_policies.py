@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from outrider import Draft, Fixed, Policy, PolicyExample, Round
+from outrider.base.errors import PluginError
 from outrider.contract.sheet import Sheet
 from outrider.extras.policies.bandit import Bandit
-from outrider.testing import check_policy, policies
+from outrider.testing import check_policy, policies, run_checks
 
 
 class TooDeep(Policy):
@@ -117,7 +118,7 @@ CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
 
 @pytest.mark.parametrize(("culprit", "check"), CULPRITS)
 def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], None]) -> None:
-    with pytest.raises(AssertionError):
+    with pytest.raises((AssertionError, PluginError)):
         check(culprit)
 
 
@@ -149,3 +150,15 @@ def test_a_loop_that_forgets_earlier_runs_is_found(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(AssertionError, match="second text"):
         policies.check_the_second_text_of_a_seed(KnowsItsSeed)
+
+
+@pytest.mark.parametrize("depth", [None, 2.5, True, "2", -1])
+def test_a_depth_that_is_no_length_is_named_by_every_check(depth: Any) -> None:
+    class Odd(Fixed):
+        def depth(self, gamma: int) -> Any:
+            return depth
+
+    faults = {outcome.fault for outcome in run_checks(Odd) if outcome.fault}
+    assert faults and all(
+        fault.startswith(f"policy Odd returned depth {depth!r}: expected 0 to ") for fault in faults
+    )

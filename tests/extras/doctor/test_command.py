@@ -70,6 +70,45 @@ def test_a_plugin_that_registers_nothing_is_a_fault(
     assert line.startswith("plugin 'forgetful' of outrider-forgetful registers nothing: expected ")
 
 
+PARTS = """
+from outrider import Drafter, hookimpl
+
+class Mute(Drafter):
+    def propose(self, context, pen): ...
+
+class Bound(Mute):
+    def bind(self): ...
+
+def local():
+    class Local(Mute): ...
+    return Local
+
+@hookimpl
+def register_drafters(register):
+    register("mute", Mute)
+    register("bound", Bound)
+    register("local", local())
+    register("gone", "parts_in_part:Gone")
+"""
+
+
+def test_each_part_that_can_not_be_used_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "parts_in_part.py").write_text(PARTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "parts_in_part", raising=False)
+    plugin = EntryPoint("parts", "parts_in_part", "outrider")
+    vars(plugin).update(dist=SimpleNamespace(name="my-dist"))
+    monkeypatch.setattr(doctor, "entry_points", lambda group: [plugin])
+    faults: list[str] = []
+    assert len(doctor.plugins(faults)["parts of my-dist"]) == 4
+    bound, gone, local = faults
+    assert bound.startswith("drafter 'bound' of my-dist: Bound has bind(self) (")
+    assert local.startswith("drafter 'local' of my-dist is parts_in_part.local.<locals>.Local: ")
+    assert gone.startswith("drafter 'gone' of my-dist is 'parts_in_part:Gone': module")
+
+
 def test_the_needs_of_the_built_in_target_are_checked(
     own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
