@@ -94,7 +94,9 @@ def _folder(path: str) -> Traversable:
     try:
         if path.startswith("pkg://"):
             folder = files(package)
-        if folder.is_dir():
+            if not folder.joinpath("__init__.py").is_file():
+                reason = "; in a package without __init__.py Hydra reads no file"
+        if not reason and folder.is_dir():
             return folder
     except ANY_FAULT as error:  # what a package can raise when it is imported
         reason = f" ({described(error)})"

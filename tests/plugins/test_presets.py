@@ -23,9 +23,14 @@ def preset(folder: Path, name: str, content: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    "path", ["pkg://nowhere.conf", "file:///nowhere", "pkg://outrider.nowhere", "pkg://../x"]
+    "path",
+    ["pkg://nowhere.conf", "file:///nowhere", "pkg://outrider.nowhere", "pkg://../x", "pkg://bare"],
 )
-def test_search_paths_have_to_exist(path: str) -> None:
+def test_search_paths_have_to_exist(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset(tmp_path / "bare", "drafter/mine")
+    monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError, match="expected a package or a folder"):
         check_presets(path, ())
 
