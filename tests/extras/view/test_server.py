@@ -243,6 +243,7 @@ def test_the_list_names_a_drafter_that_failed(
     kept = tuple(m for m in whole_run.measurements if m.drafter != "lookup")
     failed = {"lookup": "prompt a: drafter X raised KeyError"}
     write_json(Summary(replace(whole_run, measurements=kept, failed=failed)), folder)
+    monkeypatch.setattr(listing, "ACTIVE_SECONDS", 3600)
     assert listed("x", folder).state == "running, 100%"  # it was written to just now
     monkeypatch.setattr(listing, "ACTIVE_SECONDS", 0)
     line = listed("x", folder)
