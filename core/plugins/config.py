@@ -76,7 +76,9 @@ def build(node: Any) -> Any:
     try:
         if isinstance(node, DictConfig) and isinstance(node.get("_target_"), str):
             with suppress(ImportError):  # which is explained below
-                node = _with_dataclasses(node, factory_of(node))
+                factory = factory_of(node)
+                _check_literals(node, hints_of(factory), key)
+                node = _with_dataclasses(node, factory)
         return instantiate(node, _convert_="object")
     except OmegaConfBaseException as error:
         raise ConfigError(explain_error(error, "", ())) from error
@@ -94,6 +96,12 @@ def build(node: Any) -> Any:
         raise
     except SystemExit as error:
         raise ConfigError(_raised(node, key, error)) from error
+
+
+def _check_literals(node: DictConfig, hints: Mapping[str, Any], key: str) -> None:
+    """Raises `ConfigError` for a name that is not among those listed; OmegaConf takes any."""
+    listed = {name for name, hint in hints.items() if "Literal[" in str(hint)}
+    check(hints, {name: node[name] for name in listed & node.keys()}, key)
 
 
 def _entry_at(target: str) -> Entry | None:

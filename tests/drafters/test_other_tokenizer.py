@@ -249,6 +249,8 @@ def test_characters_are_put_together_and_the_last_token_is_held_back() -> None:
     assert parroted(own, "a日b", target, "a", 1) == ["日"]
     # The model goes round, with at most two tokens of its own for each token, and two more.
     assert parroted(own, "a日bca", target, "a", 4) == ["日", "b", "ca", "日"]
+    # Ten tokens of its own are three whole characters, of which the third is held back.
+    assert parroted(own, "a日日日日日", target, "a", 4) == ["日", "日"]
 
 
 def test_after_the_last_token_nothing_is_held_back() -> None:

@@ -2,7 +2,7 @@
 
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hydra import initialize_config_module
@@ -30,6 +30,43 @@ def parts() -> None:
 
 def entry(factory: type) -> Entry:
     return Entry("data", "odd", factory, "odd_plugin", "odd-dist")
+
+
+class Takes:
+    """A part that keeps what its constructor is given."""
+
+    def __init__(
+        self,
+        widths: Any = None,
+        rates: dict[str, Any] | None = None,
+        mode: Literal["plain", "scaled"] | None = None,
+        **more: Any,
+    ) -> None:
+        self.given = (widths, rates, more)
+
+
+def test_lists_and_mappings_reach_a_constructor_as_such() -> None:
+    node = OmegaConf.create({"widths": [1, [2]], "rates": {"a": {"b": [3]}}, "extra": {"c": 4}})
+    node["_target_"] = f"{__name__}.{Takes.__name__}"
+    widths, rates, more = build(node).given
+    assert (widths, rates, more) == ([1, [2]], {"a": {"b": [3]}}, {"extra": {"c": 4}})
+    inner = (widths, widths[1], rates, rates["a"], rates["a"]["b"], more["extra"])
+    assert [type(it) for it in inner] == [list, list, dict, dict, list, dict]
+
+
+@pytest.mark.parametrize("mode", ["plain", None, "${other}"])
+def test_a_name_that_a_literal_lists_is_taken(mode: Any) -> None:
+    settings = {"_target_": f"{__name__}.{Takes.__name__}", "mode": mode}
+    assert build(OmegaConf.create({"drafter": settings, "other": "scaled"}).drafter)
+
+
+def test_a_name_that_no_literal_lists_is_refused() -> None:
+    node = OmegaConf.create(
+        {"drafter": {"_target_": f"{__name__}.{Takes.__name__}", "mode": "scald"}}
+    )
+    line = r"^drafter\.mode='scald': expected one of plain, scaled, or null; did you mean 'scaled'"
+    with pytest.raises(ConfigError, match=line):
+        build(node.drafter)
 
 
 def test_the_signature_is_the_config() -> None:

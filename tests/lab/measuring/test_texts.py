@@ -94,6 +94,13 @@ def test_a_damaged_file_is_written_again(llama: Any, tmp_path: Path) -> None:
     assert written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path) == first
 
 
+def test_a_folder_that_takes_no_texts_only_costs_the_next_run(llama: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    target = TransformersTarget(llama())
+    kept = written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
+    assert written(target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path / "file") == kept
+
+
 def test_a_target_without_a_fingerprint_keeps_nothing(tmp_path: Path) -> None:
     written(TabularTarget(31), PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
     assert not list(tmp_path.iterdir())
