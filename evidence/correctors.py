@@ -42,6 +42,14 @@ NETWORKS: Mapping[str, Sequence[str]] = {
 }
 """The options of each network's training, by the name to print."""
 
+TRAINING = (
+    *("recipe.vocabulary=4096", "recipe.options.block=6", "recipe.options.decoders=1"),
+    *("recipe.options.rank=64", "recipe.schedule.batch=4", "recipe.schedule.rate=0.002"),
+    "recipe.schedule.warmup=20",
+)
+"""Networks of a size that a core trains in some three minutes each."""
+SETTINGS = ("target.dtype=bfloat16",)
+
 SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
@@ -167,18 +175,18 @@ def main() -> None:
     more = "count the processor's time, on a machine that is not idle; with one thread alone"
     parser.add_argument(PROCESSOR_TIME, action="store_true", help=more)
     parser.add_argument("--tokens", type=int, default=32, help="of each answer")
-    parser.add_argument("--gamma", type=int, default=7)
+    parser.add_argument("--gamma", type=int, default=5)
     parser.add_argument("--tree", type=int, default=8, help="the width of DFlash's tree")
     parser.add_argument("--budget", type=int, default=16, help="the nodes of that tree")
-    parser.add_argument("--texts", type=int, default=2000, help="to learn from")
-    parser.add_argument("--backbone", type=int, default=3, help="epochs of what all begin with")
-    parser.add_argument("--epochs", type=int, default=3, help="of each network")
-    parser.add_argument("--training", nargs="*", default=(), help="more for outrider train")
+    parser.add_argument("--texts", type=int, default=480, help="to learn from")
+    parser.add_argument("--backbone", type=int, default=4, help="epochs of what all begin with")
+    parser.add_argument("--epochs", type=int, default=2, help="of each network")
+    parser.add_argument("--training", nargs="*", default=TRAINING, help="of outrider train")
     parser.add_argument("--calibration", help="a JSONL file of prompts to calibrate DSpark on")
     parser.add_argument("--confidence", type=float, default=0.1, help="below which it stops")
     parser.add_argument("--only", nargs="+", default=list(NETWORKS), choices=NETWORKS)
     parser.add_argument("--target", default="smollm2", help="the name of a target")
-    parser.add_argument("--settings", nargs="*", default=(), help="more for both commands")
+    parser.add_argument("--settings", nargs="*", default=SETTINGS, help="of both commands")
     parser.add_argument("--results", default="build/correctors")
     parser.add_argument("--page", type=Path, help="the page that the tables go to")
     options = parser.parse_args()

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 
 from outrider.base.errors import DrafterError
-from outrider.contract.chance import Chance, SampledChance, token_at
+from outrider.contract.chance import Chance, SampledChance, located, token_at
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.pen import Pen
@@ -68,8 +68,9 @@ def all_drawn() -> None:
     long = Sampling(temperature=1.0).exact(LOGITS[-1])
     ends = long.cumsum(0)
     for token, (end, width) in enumerate(zip(ends.tolist(), long.tolist(), strict=True)):
-        found = token_at(long, end - width / 2)
-        assert found == token, f"a number within the share of token {token} draws {found}"
+        for draw in (token_at, located):
+            found = int(draw(long, end - width / 2))
+            assert found == token, f"a number within the share of token {token} draws {found}"
     for written, declared in itertools.product(KINDS, KINDS):
         is_right = all(violation(draft, declared) is None for draft in _drafts(written))
         expected = declared in KINDS[written]
@@ -99,7 +100,7 @@ def _assert_drawn(sampling: Sampling, logits: torch.Tensor) -> None:
 
     def play(chance: Chance) -> tuple[int, list[float] | None]:
         sheet = Sheet(sampling=sampling, chance=chance, vocab_size=len(logits), gamma=1)
-        token = Pen(sheet).draw(logits)
+        (token,) = Pen(sheet).chain(logits, lambda _: logits)
         (recorded,) = sheet.finish().probs
         return token, None if recorded is None else recorded.tolist()
 
