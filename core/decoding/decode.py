@@ -5,7 +5,7 @@ from typing import Annotated
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.errors import ConfigError, require
-from outrider.base.roles import require_instance
+from outrider.base.instances import require_instance
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS

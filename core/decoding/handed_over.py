@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from outrider.base.errors import ConfigError, PluginError, TargetError, shown
-from outrider.base.roles import misfit, require_instance
+from outrider.base.instances import misfit, require_instance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS, ROOT, Draft
 from outrider.contract.drafter import Drafter

@@ -7,7 +7,7 @@ from typing import Annotated, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.errors import ANY_FAULT, DrafterError, require
-from outrider.base.roles import misfit, require_instance
+from outrider.base.instances import misfit, require_instance
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens

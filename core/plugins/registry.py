@@ -23,8 +23,8 @@ from outrider.base.errors import (
     nearest,
     shown,
 )
+from outrider.base.instances import require_methods
 from outrider.base.interruption import out_of_memory
-from outrider.base.roles import require_methods
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.base.errors import OutriderError, message_of
-from outrider.base.roles import require_methods
+from outrider.base.instances import require_methods
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy

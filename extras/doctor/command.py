@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from outrider.base.errors import ANY_FAULT, OutriderError, described
-from outrider.base.roles import misfit
+from outrider.base.instances import misfit
 from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate

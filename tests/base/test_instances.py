@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError, Constraint, Policy, Session
-from outrider.base.roles import misfit, require_instance, require_methods
+from outrider.base.instances import misfit, require_instance, require_methods
 from outrider.plugins.roles import ROLES
 
 OURS = [role.kind for role in ROLES.values() if role.kind and "outrider" in role.kind.__module__]
