@@ -29,7 +29,7 @@ def misfit(own: type, role: type) -> str | None:
     return _misfit_in(own, role)
 
 
-@cache
+@cache  # whose arguments have to be `Any`: to type checkers a class is not hashable
 def _misfit_in(own: Any, role: Any) -> str | None:
     for kind in role.__mro__:
         for name, method in vars(kind).items():

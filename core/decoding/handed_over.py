@@ -60,7 +60,6 @@ def check_target_says(target: Target) -> None:
             raise ConfigError(f"target {name} says {field}={shown(value)}: expected {expected}")
 
 
-@named_errors()
 def check_rule_says(verifier: Verifier) -> None:
     """Raises `ConfigError` unless a rule is one, and what it says of itself is possible."""
     require_instance("verifier", verifier, Verifier)

@@ -18,7 +18,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.blame import named_errors
-from outrider.decoding.handed_over import begun, check_rule_says, check_target_says
+from outrider.decoding.handed_over import begun, check_target_says
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
@@ -56,7 +56,7 @@ class Run:
 
     def __post_init__(self) -> None:
         check_target_says(self.target)
-        check_rule_says(self.verifier)
+        require_instance("verifier", self.verifier, Verifier)
         require_instance("sampling", self.sampling, Sampling)
         check_limit("draft_timeout", self.draft_timeout)
         check_stop_ids(self.stop_token_ids, self.target.vocab_size)

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft
@@ -203,9 +204,12 @@ def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> 
 
 
 def verdict_of(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-    """Returns a rule's verdict as decoding reads it; raises `PluginError` if it is none."""
-    vocab_size = scores.logits.shape[-1]
-    return checked_verdict(verifier, verifier.verify(draft, scores, chance), draft, vocab_size)
+    """Returns a rule's verdict as decoding reads it; raises AssertionError if it is none."""
+    verdict = verifier.verify(draft, scores, chance)
+    try:
+        return checked_verdict(verifier, verdict, draft, scores.logits.shape[-1])
+    except PluginError as error:
+        raise AssertionError(str(error)) from error
 
 
 def _filled_up(

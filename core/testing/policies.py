@@ -9,6 +9,7 @@ from typing import final
 
 import torch
 
+from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
@@ -48,9 +49,16 @@ def check_depth_is_within_gamma(make: Make) -> None:
         policy.reset()
         for round in rounds(policy, past, gamma, 30):
             policy.observe(round)
-            checked_depth(policy, gamma)
+            _assert_depth(policy, gamma, f"after {past}")
         policy.reset()
+        _assert_depth(policy, gamma, f"after a reset, after {past}")
+
+
+def _assert_depth(policy: Policy, gamma: int, when: str) -> None:
+    try:
         checked_depth(policy, gamma)
+    except PluginError as error:
+        raise AssertionError(f"{error}, {when}") from error
 
 
 def check_the_same_rounds_give_the_same_answers(make: Make) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,16 +55,24 @@ def test_every_fault_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[2].startswith("plugin 'broken' of outrider-broken can't be loaded: ModuleNot")
 
 
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
+    """Makes a plugin appear as installed, the only one: its name, its distribution, its code."""
+
+    def appear(name: str, distribution: str, content: str) -> None:
+        (tmp_path / f"{name}_module.py").write_text(content)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, f"{name}_module", raising=False)
+        plugin = EntryPoint(name, f"{name}_module", "outrider")
+        vars(plugin).update(dist=SimpleNamespace(name=distribution))
+        monkeypatch.setattr(doctor, "entry_points", lambda group: [plugin])
+
+    return appear
+
+
 @pytest.mark.parametrize("content", ["", "register_drafters = print", "def helper(): ..."])
-def test_a_plugin_that_registers_nothing_is_a_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
-) -> None:
-    (tmp_path / "forgot_the_marker.py").write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "forgot_the_marker", raising=False)
-    forgetful = EntryPoint("forgetful", "forgot_the_marker", "outrider")
-    vars(forgetful).update(dist=SimpleNamespace(name="outrider-forgetful"))
-    monkeypatch.setattr(doctor, "entry_points", lambda group: [forgetful])
+def test_a_plugin_that_registers_nothing_is_a_fault(install: Any, content: str) -> None:
+    install("forgetful", "outrider-forgetful", content)
     faults: list[str] = []
     doctor.plugins(faults)
     (line,) = faults
@@ -88,25 +97,18 @@ def register_drafters(register):
     register("mute", Mute)
     register("bound", Bound)
     register("local", local())
-    register("gone", "parts_in_part:Gone")
+    register("gone", "parts_module:Gone")
 """
 
 
-def test_each_part_that_can_not_be_used_is_a_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "parts_in_part.py").write_text(PARTS)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "parts_in_part", raising=False)
-    plugin = EntryPoint("parts", "parts_in_part", "outrider")
-    vars(plugin).update(dist=SimpleNamespace(name="my-dist"))
-    monkeypatch.setattr(doctor, "entry_points", lambda group: [plugin])
+def test_each_part_that_can_not_be_used_is_a_fault(install: Any) -> None:
+    install("parts", "my-dist", PARTS)
     faults: list[str] = []
     assert len(doctor.plugins(faults)["parts of my-dist"]) == 4
     bound, gone, local = faults
     assert bound.startswith("drafter 'bound' of my-dist: Bound has bind(self) (")
-    assert local.startswith("drafter 'local' of my-dist is parts_in_part.local.<locals>.Local: ")
-    assert gone.startswith("drafter 'gone' of my-dist is 'parts_in_part:Gone': module")
+    assert local.startswith("drafter 'local' of my-dist is parts_module.local.<locals>.Local: ")
+    assert gone.startswith("drafter 'gone' of my-dist is 'parts_module:Gone': module")
 
 
 def test_the_needs_of_the_built_in_target_are_checked(
