@@ -36,7 +36,7 @@ style: install
 	mkdir -p build # what plugins register by its name, and no module imports
 	$(BIN)/python -c "from outrider.plugins.registry import builtin; print(*(entry.path.rpartition('.')[2] for entry in builtin().entries), sep='\n')" > build/registered.py
 	$(BIN)/vulture
-	$(BIN)/vulture core drafters extras verifiers examples tests evidence build/registered.py
+	$(BIN)/vulture core constraints drafters extras policies verifiers examples tests evidence build/registered.py
 
 browser: install
 	@.ci/browser

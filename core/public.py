@@ -24,7 +24,7 @@ from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
-from outrider.decoding.batching import batching
+from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command
@@ -33,15 +33,12 @@ from outrider.plugins.hookspecs import hookimpl
 from outrider.plugins.registry import builtin
 
 if TYPE_CHECKING:
-    from outrider.extras.batches.batch_target import BatchTarget
-    from outrider.extras.constraints.guidance import grammar, json_schema, regex
-    from outrider.extras.constraints.penalties import Penalties
+    from outrider.constraints.guidance import grammar, json_schema, regex
+    from outrider.constraints.penalties import Penalties
 
 
 def __getattr__(name: str) -> Any:
-    """Returns what comes with the package as a plugin of it: constraints, and `BatchTarget`."""
-    if name == "BatchTarget":
-        return batching().target
+    """Returns a constraint, which is imported with its library when it is first asked for."""
     entry = builtin().of("constraint").get(name.lower())
     if entry is None or name not in __all__:
         raise AttributeError(f"module 'outrider' has no attribute {name!r}")

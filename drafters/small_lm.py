@@ -11,14 +11,16 @@ from outrider.base.bounds import Count, OneOf, checked
 from outrider.base.errors import ConfigError, TargetError
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
+from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.decoding.batches.together import Together
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, drafting_model
+from outrider.drafters.parts.networks.model_rows import ModelRows
 from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
-from outrider.drafters.parts.together import ModelChains
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
@@ -31,7 +33,7 @@ from outrider.targets.transformers import TransformersTarget
 
 
 @final
-class SmallLM(ModelChains):
+class SmallLM(Together):
     """Drafts with a small language model (2211.17192, section 2).
 
     If the target has an encoder, the model has to have one too; it reads the source once.
@@ -166,9 +168,10 @@ class SmallLM(ModelChains):
         """Returns how many tokens the model can draft after a text, None if there is no limit."""
         return None if self._window is None else max(0, self._window + 1 - length)
 
-    @property
-    def chains_together(self) -> bool:
-        return self._other is None and not self.trees and self._batches
+    def open_together(self) -> Drafter | None:
+        if self._other is not None or self.trees or not self._batches or self._target is None:
+            return None
+        return ModelRows(self.chain_model, self.reach, self._target.vocab_size)
 
     def open(self) -> Self:
         text = copy.copy(self)

@@ -14,10 +14,10 @@ from rich.progress import track
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
-from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import Request
-from outrider.extras.serving.audit.expected import FromTarget
-from outrider.extras.serving.audit.result import Result
+from outrider.extras.audit.audit import Auditor
+from outrider.extras.audit.client import Request
+from outrider.extras.audit.expected import FromTarget
+from outrider.extras.audit.result import Result
 from outrider.targets.tabular import TabularTarget
 
 TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)

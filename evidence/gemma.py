@@ -16,8 +16,8 @@ from typing import Any
 
 from outrider import Sampling, Target, decode_together
 from outrider.contract.chance import SampledChance
-from outrider.extras.batches.batched import batched
-from outrider.extras.datasets import jsonl as data
+from outrider.data import jsonl as data
+from outrider.decoding.batches.batched import batched
 from outrider.plugins.registry import make
 
 sys.path.insert(0, str(Path(__file__).parent))

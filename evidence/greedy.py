@@ -14,8 +14,8 @@ import torch
 from rich.progress import track
 
 from outrider import Tokens, decode
+from outrider.data import jsonl as data
 from outrider.drafters.parts.texts.datastore import write_store
-from outrider.extras.datasets import jsonl as data
 from outrider.plugins.registry import installed, make
 
 WITHOUT_WEIGHTS = ("dflash", "falcon", "hydra", "mtp", "peagle", "redrafter")

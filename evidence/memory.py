@@ -51,7 +51,7 @@ def main() -> None:
 
 def _generate(tokens: int) -> float:
     # A first time converts the weights, which takes more.
-    _peak("-c", "from outrider.extras.models import smollm2; smollm2.folder()")
+    _peak("-c", "from outrider.targets import smollm2; smollm2.folder()")
     with tempfile.TemporaryDirectory() as folder:
         return _peak(
             "-m",
@@ -84,8 +84,8 @@ def _score(sizes: list[int], prompt: int, texts: int, width: int) -> None:
     """
     # Imported here, so that the process that measures the others stays small.
     from outrider import Draft, Verdict
-    from outrider.extras.batches.batched import batched
-    from outrider.extras.models.smollm2 import smollm2
+    from outrider.decoding.batches.batched import batched
+    from outrider.targets.smollm2 import smollm2
 
     target = smollm2()
     serving = batched(target)

@@ -51,7 +51,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
     ("verifier", "verifiers/prefix.py", "token", {}),
     ("drafter", "drafters/random.py", "random", {}),
-    ("policy", "extras/policies/confidence.py", "confidence", {}),
+    ("policy", "policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
     *(("verifier", f"verifiers/{name}.py", name, {}) for name in VERIFIERS[1:]),
@@ -76,15 +76,15 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("drafter", "drafters/lookahead_decoding.py", "lookahead_decoding", {}),
     ("drafter", "drafters/suffix.py", "suffix", {}),
     ("drafter", "drafters/token_recycling.py", "token_recycling", {}),
-    ("policy", "extras/policies/heuristic.py", "heuristic", {}),
-    ("policy", "extras/policies/heuristic.py", "heuristic", {"transient": False}),
-    ("policy", "extras/policies/confidence.py", "confidence", {"refit": True}),
+    ("policy", "policies/heuristic.py", "heuristic", {}),
+    ("policy", "policies/heuristic.py", "heuristic", {"transient": False}),
+    ("policy", "policies/confidence.py", "confidence", {"refit": True}),
     *(
-        ("policy", f"extras/policies/{name}.py", name, {})
+        ("policy", f"policies/{name}.py", name, {})
         for name in ("entropy", "bandit", "optimal", "goodput", "utility")
     ),
-    ("constraint", "extras/constraints/penalties.py", "penalties", PENALTIES),
-    ("constraint", "extras/constraints/guidance.py", "regex", {"pattern": "(a|bb)(c|d){1,2}"}),
+    ("constraint", "constraints/penalties.py", "penalties", PENALTIES),
+    ("constraint", "constraints/guidance.py", "regex", {"pattern": "(a|bb)(c|d){1,2}"}),
     ("target", "core/targets/transformers.py", "tiny", {"vocab_size": 40}),
 )
 """The parts that the kit checks: role, file, name and options. A few of each role come first."""
@@ -94,8 +94,8 @@ STAND_FOR_ALL = (
 )
 """The names of parts that are checked for faults in the contract and the loop, which touch all."""
 FILES = (
-    *("core/contract", "core/decoding", "extras/policies", "verifiers"),
-    *("drafters/parts/trees", "drafters/parts/texts", "core/targets/passes", "extras/constraints"),
+    *("core/contract", "core/decoding", "policies", "verifiers"),
+    *("drafters/parts/trees", "drafters/parts/texts", "core/targets/passes", "constraints"),
 )
 """The folders whose files are mutated, beside those of PARTS."""
 EVERY = 24

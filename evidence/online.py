@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from outrider import Context, Draft, Drafter, Sampling, Tokens, Verdict, decode_together
-from outrider.extras.datasets.jsonl import demo
+from outrider.data.jsonl import demo
 from outrider.lab.statistics.intervals import interval, ratio
 from outrider.plugins.registry import make
 from outrider.testing.tiny_targets import write_draft

@@ -16,7 +16,7 @@ from typing import Any, final
 
 from outrider import Chance, Draft, Sampling, Scores, Verdict, Verifier, decode
 from outrider.contract.round import Counts
-from outrider.extras.datasets.jsonl import demo
+from outrider.data.jsonl import demo
 from outrider.plugins.registry import make
 
 RULES: Mapping[str, tuple[dict[str, Any], ...]] = {

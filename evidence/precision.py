@@ -24,9 +24,9 @@ from torch import Tensor
 import outrider
 from outrider import Sampling, Target, decode, decode_together
 from outrider.contract.chance import SampledChance
+from outrider.data import jsonl as data
 from outrider.data.prompts import Prompt
-from outrider.extras.batches.batched import batched
-from outrider.extras.datasets import jsonl as data
+from outrider.decoding.batches.batched import batched
 from outrider.plugins.registry import make
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "tests")]

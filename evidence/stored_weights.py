@@ -20,8 +20,8 @@ from rich.progress import track
 
 from outrider import Sampling, Target
 from outrider.contract.chance import SampledChance
-from outrider.extras.batches.batched import batched
-from outrider.extras.datasets import jsonl as data
+from outrider.data import jsonl as data
+from outrider.decoding.batches.batched import batched
 from outrider.plugins.registry import make
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

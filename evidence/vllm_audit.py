@@ -8,11 +8,11 @@ import json
 import tempfile
 from pathlib import Path
 
-from outrider.extras.datasets import jsonl as data
-from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import Request
-from outrider.extras.serving.audit.command import write
-from outrider.extras.serving.audit.expected import FromTarget
+from outrider.data import jsonl as data
+from outrider.extras.audit.audit import Auditor
+from outrider.extras.audit.client import Request
+from outrider.extras.audit.command import write
+from outrider.extras.audit.expected import FromTarget
 from outrider.extras.serving.server import Server
 from outrider.plugins.registry import make
 

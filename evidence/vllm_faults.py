@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from outrider import generate
-from outrider.extras.datasets import jsonl as data
+from outrider.data import jsonl as data
 from outrider.extras.serving.check import ask, differences
 from outrider.extras.serving.server import Server, ServerError
 from outrider.plugins.registry import make

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from outrider.extras.datasets import jsonl as data
+from outrider.data import jsonl as data
 from outrider.extras.serving.check import ask
 from outrider.extras.serving.server import Server
 from outrider.plugins.registry import make

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 def laid_out(folder: Path) -> Path:
     """Returns a copy of the sources laid out as the package that they install as."""
     shutil.copytree(ROOT / "core", folder / "outrider")
-    for part in ("drafters", "verifiers", "extras", "conf"):
+    for part in ("drafters", "verifiers", "policies", "constraints", "extras", "conf"):
         leave = shutil.ignore_patterns("weights")
         shutil.copytree(ROOT / part, folder / "outrider" / part, ignore=leave)
     return folder

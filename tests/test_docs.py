@@ -97,7 +97,7 @@ def test_the_code_of_a_page_runs(
     page: Path, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few_layers = Path(shallow_smollm2.model.name_or_path)
-    monkeypatch.setattr("outrider.extras.models.smollm2.folder", lambda: few_layers)
+    monkeypatch.setattr("outrider.targets.smollm2.folder", lambda: few_layers)
     names: dict[str, Any] = {}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), names)
@@ -324,7 +324,7 @@ def test_the_architecture_page_names_existing_code() -> None:
     assert len(files) > 20
     for file in files - {"conf/COMMAND.yaml"}:
         assert (ROOT / file).is_file(), file
-    folders = ("core", "drafters", "extras", "verifiers")
+    folders = ("core", "constraints", "drafters", "extras", "policies", "verifiers")
     code = "".join(path.read_text() for name in folders for path in (ROOT / name).rglob("*.py"))
     words = set(re.findall(r"\w+", code))
     names = {span for span in spans if re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", span)}

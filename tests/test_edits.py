@@ -10,8 +10,8 @@ import pytest
 from tiny import subject
 
 from outrider import Sampling, generate
+from outrider.data.jsonl import jsonl
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.datasets.jsonl import jsonl
 from outrider.lab.measuring.texts import written
 from outrider.plugins.registry import make
 from outrider.targets.transformers import TransformersTarget

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from tiny.packages import run
 
-from outrider.extras.authoring.new_plugin import write_plugin
+from outrider.cli.commands.new_plugin import write_plugin
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
@@ -42,13 +42,13 @@ def test_ci_runs_scripts_that_can_be_run() -> None:
 
 
 def test_no_module_of_the_core_hides_another_folder() -> None:
-    for name in ("drafters", "verifiers", "extras", "conf"):
+    for name in ("drafters", "verifiers", "policies", "constraints", "extras", "conf"):
         assert not (ROOT / "core" / name).exists()
         assert not (ROOT / "core" / f"{name}.py").exists()
 
 
 def test_modules_stay_small() -> None:
-    for folder in ("core", "drafters", "extras", "verifiers"):
+    for folder in ("core", "constraints", "drafters", "extras", "policies", "verifiers"):
         for path in (ROOT / folder).rglob("*.py"):
             assert len(path.read_text().splitlines()) <= 300, path
 
@@ -61,8 +61,8 @@ def test_the_wheel_holds_code_configs_and_prompts_but_no_tests(wheel: Path) -> N
         "outrider/drafters/random.py",
         "outrider/verifiers/token.py",
         "outrider/conf/compare.yaml",
-        "outrider/extras/datasets/demo.jsonl",
-        "outrider/extras/authoring/template/drafter.py.jinja",
+        "outrider/core/data/demo.jsonl",
+        "outrider/core/cli/template/drafter.py.jinja",
         "outrider/extras/view/page/runs.html.jinja",
         "outrider/extras/cpu/c/library.c",
         "outrider/extras/cpu/c/threads.h",

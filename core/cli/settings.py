@@ -6,7 +6,7 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import Count, OneOf, Seconds, Within
+from outrider.base.bounds import AtLeast, Count, OneOf, Seconds, Within
 from outrider.plugins.roles import Listed
 
 Part = Any
@@ -77,3 +77,32 @@ class Compare(Decoding):
     live: bool
     cache: bool
     resume: bool
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Generate(Decoding):
+    drafter: Part
+    constraint: Part = None
+    prompt: Any
+    draft_timeout: Seconds | None
+    stop: list[str]
+    stop_token_ids: list[Annotated[int, AtLeast(0)]]
+    logprobs: Annotated[int, AtLeast(0)] | None
+    penalties: dict[str, Any]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    drafter: Part = None
+    verifier: Part = None
+    policy: Part = None
+    target: Part = None
+    engine: Part = None
+    constraint: Part = None
+    data: Part = None
+    recipe: Part = None
+    report: Part = None
+    score: Part = None
+    thorough: bool

@@ -15,7 +15,7 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.batching import batching
+from outrider.decoding.batches.continuous_batch import Batch, rounds_together
 from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import Lap
 from outrider.decoding.handed_over import (
@@ -191,7 +191,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         )
 
     with named_errors():
-        return batching().rounds(run, ids, drafter.needs, batch_size, begin)
+        return rounds_together(run, Batch(target, ids, drafter.needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -8,6 +8,9 @@ from pathlib import Path
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
+FOLDERS = ("drafters", "verifiers", "policies", "constraints")
+"""The roles whose parts have a folder of their own."""
+
 
 @cache
 def builtin_modules() -> tuple[str, ...]:
@@ -19,7 +22,10 @@ def builtin_modules() -> tuple[str, ...]:
     folders = (extras.submodule_search_locations or ()) if extras else ()
     files = sorted(file for folder in folders for file in Path(folder).glob("*/plugin.py"))
     names = (f"outrider.extras.{file.parent.name}.plugin" for file in files)
-    return (__name__, "outrider.drafters.plugin", "outrider.verifiers.plugin", *names)
+    roles = (
+        f"outrider.{role}.plugin" for role in ("drafters", "verifiers", "policies", "constraints")
+    )
+    return (__name__, *roles, *names)
 
 
 @hookimpl
@@ -31,18 +37,47 @@ def register_policies(register: Register) -> None:
 def register_targets(register: Register) -> None:
     register("transformers", "outrider.targets.transformers:TransformersTarget")
     register("tabular", "outrider.targets.tabular:TabularTarget")
+    for name in ("smollm2", "gemma3"):
+        register(name, f"outrider.targets.{name}:{name}")
+
+
+@hookimpl
+def register_data_sources(register: Register) -> None:
+    data = "outrider.data"
+    for name in ("demo", "own", "jsonl"):
+        register(name, f"{data}.jsonl:{name}")
+    for name in ("csv", "lines", "text"):
+        register(name, f"{data}.files:{name}")
+    register("parquet", f"{data}.sources:parquet", extra="view")
+    register("hub", f"{data}.sources:hub", extra="hub")
+    register("speed_bench", f"{data}.speed_bench:speed_bench")
+    register("deepspec", f"{data}.deepspec:deepspec")
+
+
+@hookimpl
+def register_scores(register: Register) -> None:
+    register("rouge2", "outrider.data.rouge:Rouge2", extra="quality")
 
 
 @hookimpl
 def register_commands(register: RegisterCommand) -> None:
+    commands, settings = "outrider.cli.commands", "outrider.cli.settings"
     compare = Command(
         "compare",
         "drafters side by side",
-        "outrider.cli.commands.compare:compare",
+        f"{commands}.compare:compare",
         json=True,
         ranks=True,
-        settings="outrider.cli.settings:Compare",
+        settings=f"{settings}:Compare",
         check="outrider.cli.variants:variants_of",
     )
+    run, kind = f"{commands}.generate:generate", f"{settings}:Generate"
+    register(Command("generate", "write a text", run, json=True, ranks=True, settings=kind))
     register(compare)
     register(replace(compare, name="demo", help="a comparison, ready to run", ranks=False))
+    run = f"{commands}.check:check"
+    register(Command("check", "prove a part", run, json=True, settings=f"{settings}:Check"))
+    run = f"{commands}.plugins:plugins"
+    register(Command("plugins", "what is registered, by whom", run, plain=True, json=True))
+    run = f"{commands}.new_plugin:new_plugin"
+    register(Command("new-plugin", "write a plugin's package", run, plain=True))

@@ -12,14 +12,16 @@ from importlib.metadata import (
 )
 from pathlib import Path
 
+from outrider.plugins.registry import builtin
+
 HASHED = (".py", ".c", ".json", ".safetensors")
 """The files of a package that decide what it computes."""
 
-DECIDING = (
-    "contract", "decoding", "drafters", "extras.batches", "extras.cpu", "extras.graphs",
-    "extras.policies", "extras.ranks", "extras.scores", "lab", "targets", "verifiers",
-)  # fmt: skip
-"""The folders of Outrider that decide what a run measures."""
+DECIDING = ("contract", "data", "decoding", "lab", "targets")
+"""The folders of the core that decide what a run measures, beside those of the built-in parts."""
+
+PARTS = ("constraint", "drafter", "engine", "policy", "score", "verifier")
+"""The roles whose code decides what a run measures."""
 
 CodeVersion = dict[str, str]
 """A distribution's name and version, and the hash of its source where the version is not enough."""
@@ -36,9 +38,16 @@ def code_version(module: str) -> CodeVersion:
     installed = _distribution(package)
     result = {"distribution": installed.name, "version": installed.version} if installed else {}
     if installed is None or not _is_in_site_packages(package):
-        names = (f"{package}.{name}" for name in DECIDING) if package == "outrider" else [package]
-        result["source"] = source_hash(*names)
+        result["source"] = source_hash(*(_deciding() if package == "outrider" else [package]))
     return result
+
+
+@cache
+def _deciding() -> tuple[str, ...]:
+    """Returns the packages of Outrider that decide what a run measures."""
+    modules = (entry.path.rpartition(".")[0] for entry in builtin().entries if entry.role in PARTS)
+    parts = {module.rpartition(".")[0] for module in modules}
+    return tuple(sorted(parts | {f"outrider.{folder}" for folder in DECIDING}))
 
 
 @cache

@@ -91,11 +91,3 @@ def register_commands(register: RegisterCommand) -> None:
 @hookspec
 def config_search_paths() -> list[str]:  # type: ignore[empty-body]
     """Returns Hydra search paths that hold presets: `["pkg://outrider_my_bigram.conf"]`."""
-
-
-@hookspec
-def batching() -> str:  # type: ignore[empty-body]
-    """Returns where the class is that writes several texts at once: `"my_package:SideBySide"`.
-
-    Of several plugins that have one, the last is asked.
-    """

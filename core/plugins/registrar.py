@@ -19,13 +19,11 @@ class Registry:
     """All registered parts and commands, and the Hydra search paths of all plugins.
 
     search_paths: in order, each with the plugin that names it.
-    batching: where the class is that writes several texts at once, if a plugin has one.
     faults: what is wrong with plugins that are left out, one line each.
     """
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: dict[str, str] = field(default_factory=dict)
-    batching: str | None = None
     faults: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:

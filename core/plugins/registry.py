@@ -105,9 +105,6 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
             owner = owners.get(impl.plugin_name, impl.plugin_name)
             claim = f"plugin {impl.plugin_name!r} of {owner}"
             registry.search_paths |= dict.fromkeys(map(str, paths), claim)
-    for impl in manager.hook.batching.get_hookimpls():
-        with guarded(impl.plugin_name):
-            registry.batching = _returned(impl, owners, str, '"module:name"')
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)

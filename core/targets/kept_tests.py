@@ -15,15 +15,14 @@ from torch import Tensor
 from outrider.base.folders import write_if_possible
 from outrider.base.json_values import json_in
 from outrider.base.pretrained import Model
-from outrider.decoding.batching import batching
 from outrider.plugins.code_version import source_hash
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
 from outrider.targets.weight_files import plain_parts
 
-CODE = ("outrider.contract", "outrider.targets")
-"""The folders of Outrider whose code decides the result, beside those of engine and batching."""
+CODE = ("outrider.contract", "outrider.decoding", "outrider.targets")
+"""The folders of Outrider whose code decides the result, beside that of the engine."""
 
 WORD = 8
 """The bytes of the integers that a checksum adds up."""
@@ -74,8 +73,8 @@ def _key(model: Model, start: Sequence[int]) -> str:
         [str(model.dtype), device, engine_of(model).layout(model), model.training],
     ]
     versions = [version(name) for name in ("outrider", "torch", "transformers")]
-    modules = [type(part).__module__ for part in (engine_of(model), batching())]
-    code = source_hash(*CODE, *(module.rpartition(".")[0] or module for module in modules))
+    module = type(engine_of(model)).__module__
+    code = source_hash(*CODE, module.rpartition(".")[0] or module)
     request = [code, versions, settings, _checksum(model)]
     return hashlib.sha256(json.dumps(request).encode()).hexdigest()
 

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.pretrained import Model
-from outrider.contract.draft import ROOT
-from outrider.decoding.batching import batching
+from outrider.contract.draft import ROOT, Draft
+from outrider.contract.verifier import Verdict
+from outrider.targets.batches.sessions import open_sessions, score_sessions
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.encoded import EncodedCache
 from outrider.targets.passes.pass_input import PassInput
@@ -74,9 +75,31 @@ def tree_differs(cached: CachedModel, subject: Subject) -> bool:
 
 
 def batch_differs(subject: Subject, *, branches: bool) -> bool:
-    """Returns whether the logits of texts in a batch are wrong."""
-    model, text, others = subject.model, subject.text, subject.others
-    return batching().batch_differs(model, text, others, subject.logits, branches=branches)
+    """Returns whether the logits of two texts, the second a part of the first, are wrong together.
+
+    There is a rollback between two passes.
+
+    branches: whether the draft is a tree, in which `others` are siblings.
+    """
+    *start, one, two, three, four = text = subject.text
+    long, short = opened = open_sessions(subject.model, [start, text[:2]], frozenset())
+    other, another = subject.others
+    draft, path = Draft((one, two), (ROOT, 0), (None,) * 2), (0, 1)
+    if branches:
+        draft = Draft((other, one, another, two), (ROOT, ROOT, 0, 1), (None,) * 4)
+        path = (1, 3)
+    rows, short_rows = score_sessions(opened, [draft, _chain(text[2])])
+    on_path = rows[[0, *(node + 1 for node in path)]]
+    long.commit(Verdict(path, three))
+    short.commit(Verdict((), text[2]))
+    more, short_more = score_sessions(opened, [_chain(four), _chain(text[3])])
+    logits = subject.logits
+    read = torch.cat([on_path, more, short_rows, short_more])
+    return differ(read, torch.cat([logits[len(start) - 1 :], logits[1:3], logits[2:4]]))
+
+
+def _chain(token: int) -> Draft:
+    return Draft((token,), (ROOT,), (None,))
 
 
 def sources_differ(subject: Subject, start: int) -> bool:

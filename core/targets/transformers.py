@@ -14,7 +14,8 @@ from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import waiting
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Session
+from outrider.targets.batches.side_by_side import SideBySide
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, unpacked
@@ -31,7 +32,7 @@ from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 
 @final
-class TransformersTarget(Target):
+class TransformersTarget(SideBySide):
     """A transformers model that writes text: a decoder, or an encoder-decoder such as T5.
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.

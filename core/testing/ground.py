@@ -12,7 +12,7 @@ from pathlib import Path
 
 from outrider.plugins.code_version import source_hash
 
-FOLDERS = ("base", "contract", "decoding", "extras.batches", "testing")
+FOLDERS = ("base", "contract", "decoding", "testing")
 
 
 def ground() -> str:

@@ -13,8 +13,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.batching import batching
 from outrider.testing import (
+    batches,
     constraints,
     decisions,
     drafters,
@@ -90,8 +90,7 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
 def target_checks() -> tuple[Check, ...]:
     """Returns the checks of a target, those of several texts at once included."""
-    of_texts: tuple[Check, ...] = resolve_name(batching().checks)
-    return targets.CHECKS + of_texts
+    return targets.CHECKS + batches.CHECKS
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:

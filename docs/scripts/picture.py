@@ -12,7 +12,7 @@ from rich.text import Text
 
 from outrider import decode
 from outrider.cli.token_styles import STYLES
-from outrider.extras.datasets.jsonl import demo
+from outrider.data.jsonl import demo
 from outrider.plugins.registry import make
 
 WIDTH = 88

@@ -16,8 +16,8 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
+from outrider.decoding.batches.batch_target import Path
 from outrider.decoding.rounds import call_drafter
-from outrider.extras.batches.batch_target import Path
 from outrider.extras.beams.search import State
 
 AVAILABLE = frozenset({"model", "tokenizer"})

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.extras.batches.batch_target import Path
+from outrider.decoding.batches.batch_target import Path
 
 PENALTY = -1e9
 """Added to a score to take its beam out of the running, as transformers does."""

@@ -10,11 +10,11 @@ from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target, check_finite
+from outrider.decoding.batches.batch_target import Path, PathScorer
+from outrider.decoding.batches.batched import batched
 from outrider.decoding.blame import named_errors
 from outrider.decoding.clock import now
 from outrider.decoding.handed_over import encoded
-from outrider.extras.batches.batch_target import Path, PathScorer
-from outrider.extras.batches.batched import batched
 from outrider.extras.beams.draft import BeamDrafter, fit
 from outrider.extras.beams.search import Rules, State, advance, begin
 from outrider.plugins.registry import make

@@ -10,9 +10,9 @@ import torch
 from outrider.base.errors import ConfigError, require
 from outrider.drafters.none import NoDraft
 from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant, as_folder
-from outrider.extras.models.smollm2 import folder as smollm2_folder
-from outrider.extras.models.smollm2 import smollm2
 from outrider.plugins.config import factory_of
+from outrider.targets.smollm2 import folder as smollm2_folder
+from outrider.targets.smollm2 import smollm2
 
 OUTRIDER_PLAIN = f"outrider {PLAIN}"
 """Outrider without drafts: its texts are the reference for all others."""

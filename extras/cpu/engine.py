@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from outrider.base.pretrained import Cache, Model
-from outrider.extras.batches.batch_cache import BatchEngine
 from outrider.extras.cpu import fused_decoder
 from outrider.extras.cpu.cpu_features import cpu_features
 from outrider.extras.cpu.library import has_tiles, missing
@@ -24,6 +23,7 @@ from outrider.extras.cpu.packed_linear import (
 )
 from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.threads import one_thread
+from outrider.targets.batches.batch_cache import BatchEngine
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput
 

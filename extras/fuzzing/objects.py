@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from hypothesis import strategies as st
 
+from outrider.constraints.guidance import grammar, json_schema, regex
+from outrider.constraints.penalties import Penalties
 from outrider.contract.sampling import Sampling
 from outrider.decoding.decode import decode
 from outrider.decoding.generation import generate, generate_together
 from outrider.extras.beams.speculation import beam_search
-from outrider.extras.constraints.guidance import grammar, json_schema, regex
-from outrider.extras.constraints.penalties import Penalties
 from outrider.extras.fuzzing.answers import ANSWERS, PEN, Draws, answer, pen, verdict
 from outrider.extras.fuzzing.values import LENGTH, check_tokens, made, small_target, values
 from outrider.plugins.config import build, compose

@@ -5,5 +5,4 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_scores(register: Register) -> None:
-    register("rouge2", "outrider.extras.scores.rouge:Rouge2", extra="quality")
     register("pass1", "outrider.extras.scores.pass1:Pass1")

@@ -11,8 +11,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
+from outrider.extras.audit.client import Client, Request
 from outrider.extras.bench.measure import TIE
-from outrider.extras.serving.audit.client import Client, Request
 from outrider.extras.serving.server import Drafted
 from outrider.verifiers.token import Token
 

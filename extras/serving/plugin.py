@@ -11,9 +11,6 @@ def register_commands(register: RegisterCommand) -> None:
     run, settings = f"{SERVING}.serve_config:serve_config", f"{SERVING}.settings:ServeConfig"
     about = "the same drafter in vLLM"
     register(Command("serve-config", about, run, settings=settings, extra="serving"))
-    run, settings = f"{SERVING}.audit.command:audit", f"{SERVING}.settings:Audit"
-    about = "whether a server is lossless"
-    register(Command("audit", about, run, json=True, settings=settings, extra="serving"))
     run, settings = f"{SERVING}.serve_check:serve_check", f"{SERVING}.settings:ServeCheck"
     about = "compare it with vLLM's"
     register(Command("serve-check", about, run, json=True, settings=settings, extra="serving"))

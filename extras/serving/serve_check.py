@@ -16,13 +16,13 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
+from outrider.extras.audit.audit import Auditor
+from outrider.extras.audit.client import Request
+from outrider.extras.audit.command import PROMPTS
+from outrider.extras.audit.expected import FromTarget
+from outrider.extras.audit.result import Result
 from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving import serve_report
-from outrider.extras.serving.audit.audit import Auditor
-from outrider.extras.serving.audit.client import Request
-from outrider.extras.serving.audit.command import PROMPTS
-from outrider.extras.serving.audit.expected import FromTarget
-from outrider.extras.serving.audit.result import Result
 from outrider.extras.serving.check import ask, differences, lab_counts
 from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings

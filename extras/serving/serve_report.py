@@ -8,8 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.terminal import plain
-from outrider.extras.serving.audit.command import report
-from outrider.extras.serving.audit.result import Result
+from outrider.extras.audit.command import report
+from outrider.extras.audit.result import Result
 from outrider.extras.serving.check import Difference
 from outrider.extras.serving.server import Drafted
 

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, final
 
 from outrider.base.errors import OutriderError
+from outrider.extras.audit.client import OpenAIClient
 from outrider.extras.serving.address import Address, EngineError, Refusal
-from outrider.extras.serving.audit.client import OpenAIClient
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""

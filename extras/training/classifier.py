@@ -15,9 +15,9 @@ from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
-from outrider.extras.policies.classifier import FEATURES, features, foresee, save_weights
-from outrider.extras.policies.nodes import NodeValues, tested_nodes
 from outrider.extras.training.recipe import Job, Recipe
+from outrider.policies.classifier import FEATURES, features, foresee, save_weights
+from outrider.policies.nodes import NodeValues, tested_nodes
 
 HELD_OUT = 5
 """One in this many prompts is held out, to choose the best step."""

@@ -6,7 +6,7 @@ from typing import Any
 from outrider.base.errors import ConfigError, message_of, nearest
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
-from outrider.extras.datasets.records import SPEAKING, SYSTEM, USER
+from outrider.data.records import SPEAKING, SYSTEM, USER
 from outrider.extras.training.generated_texts import Text
 
 ROLES = dict.fromkeys(USER, "user") | dict.fromkeys(SYSTEM, "system")

@@ -15,10 +15,10 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.student import FrequentHead, save_student
-from outrider.extras.batches.writing import write
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES
 from outrider.extras.training.states import Batch, sample_positions
+from outrider.targets.batches.writing import write
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.first_layers import first_layers

@@ -7,8 +7,8 @@ from typing import Any
 from outrider.base.errors import ConfigError, is_int, message_of, require
 from outrider.base.json_values import json_in
 from outrider.contract.target import Target
-from outrider.extras.datasets.jsonl import json_lines
-from outrider.extras.datasets.reading import numbered
+from outrider.data.jsonl import json_lines
+from outrider.data.reading import numbered
 from outrider.extras.training.conversations import answered
 from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.windows import context_window

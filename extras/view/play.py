@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
+from outrider.cli.about import about, needs
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Counts, Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
-from outrider.extras.authoring.about import about, needs
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
 from outrider.lab.measuring.measurement import Step

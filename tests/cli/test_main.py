@@ -320,7 +320,7 @@ def test_control_characters_of_a_text_do_not_reach_the_terminal(
     pieces = ("\x1b[2J\r\b\t", "[/x]")
     round = replace(outcome(1, 1), origins=("accepted", "bonus"), pieces=pieces, stop="eos")
     monkeypatch.setattr(
-        "outrider.extras.generation.command.decode", lambda *_, **options: iter([round])
+        "outrider.cli.commands.generate.decode", lambda *_, **options: iter([round])
     )
     monkeypatch.setattr("outrider.targets.tabular.TabularTarget.tokenizer", object())
     out = run.done("generate", *TABULAR)

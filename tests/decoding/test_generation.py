@@ -17,8 +17,8 @@ from outrider import (
     SampledChance,
     Sampling,
 )
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.none import NoDraft
-from outrider.extras.batches.batched import batched
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

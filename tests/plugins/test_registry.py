@@ -26,9 +26,6 @@ def plugin(**hooks: Any) -> Any:
     return SimpleNamespace(**{name: hookimpl(hook) for name, hook in hooks.items()})
 
 
-BATCHES, PLACE = "outrider.extras.batches.plugin", "outrider.extras.batches.batching:SideBySide"
-
-
 class EntryPoint:
     """Stands for an installed distribution's entry point."""
 
@@ -81,12 +78,6 @@ def test_hook_config_search_paths() -> None:
     assert registry(mine).search_paths.keys() == {"pkg://mine.conf"}
 
 
-def test_hook_batching() -> None:
-    own = registry().batching
-    mine = plugin(batching=lambda: "mine:Mine")
-    assert (own, registry(mine).batching) == (PLACE, "mine:Mine")
-
-
 @pytest.mark.parametrize(
     ("hook", "role"),
     [
@@ -124,8 +115,7 @@ def test_hooks_are_those_of_the_roles() -> None:
 def test_the_built_in_parts_are_plugins_too() -> None:
     parts = registry_from(plugin_manager(installed=False))
     assert {entry.distribution for entry in parts.entries} == {"outrider"}
-    assert {entry.plugin for entry in parts.entries} == {*builtin_modules()} - {BATCHES}
-    assert parts.batching == PLACE
+    assert {entry.plugin for entry in parts.entries} == {*builtin_modules()}
     assert parts.find("drafter", "bigram").product is NGram  # made by a function
 
 
@@ -262,7 +252,6 @@ def broken(install: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         EntryPoint("nameless", registered("", NoDraft)),
         EntryPoint("no_paths", plugin(config_search_paths=lambda: None)),
         EntryPoint("one_path", plugin(config_search_paths=lambda: "pkg://mine.conf")),
-        EntryPoint("no_place", plugin(batching=lambda: None)),
         EntryPoint("good", good),
         EntryPoint("again", good, "another-dist"),
         EntryPoint("good", registered("other", NoDraft)),
@@ -277,7 +266,6 @@ def test_broken_plugins_are_left_out_and_named(
     drafters = known.of("drafter")
     assert "good" in drafters and drafters["bigram"].distribution == "outrider"
     assert not {"half", "other", 3, "", "x/bad"} & drafters.keys() and known.search_paths == {}
-    assert known.batching == PLACE
     told = capsys.readouterr()
     assert told.out == "" and told.err.splitlines() == known.faults
     for name, reason in {
@@ -290,7 +278,6 @@ def test_broken_plugins_are_left_out_and_named(
         "slashed": "drafter 'x/bad' of strange-dist: expected a name of letters",
         "nameless": "drafter '' of strange-dist: expected a name of letters",
         "no_paths": "returned None: expected a list",
-        "no_place": 'returned None: expected "module:name"',
         "one_path": "returned 'pkg://mine.conf': expected a list",
         "again": "plugin 'again' of another-dist can't be loaded: ValueError: it has the hooks of",
         "good": "another distribution has an entry point of that name",

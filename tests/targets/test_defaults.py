@@ -13,8 +13,8 @@ import outrider
 from outrider.base.errors import ConfigError, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.early_exit import EarlyExit
-from outrider.extras.batches.batched import batched
 from outrider.extras.beams.speculation import beam_search
 from outrider.lab.measuring.reference import reference
 from outrider.targets.defaults import own_defaults

@@ -2,7 +2,7 @@
 
 import json
 
-from outrider.extras.models import smollm2
+from outrider.targets import smollm2
 
 
 def test_the_folder_is_plain_safetensors() -> None:

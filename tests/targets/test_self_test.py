@@ -37,10 +37,10 @@ from transformers import (
 
 from outrider import Chance, ConfigError, Sampling, TargetError, decode
 from outrider.contract.chance import SampledChance
+from outrider.decoding.batches.batched import batched
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.extras.batches.batched import batched
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from outrider import Constraint
+from outrider.data.jsonl import demo, own
 from outrider.data.prompts import Prompt
 from outrider.data.score import Judge, Score
-from outrider.extras.datasets.jsonl import demo, own
 from outrider.lab.runs.report import Report
 from outrider.testing import run_checks
 

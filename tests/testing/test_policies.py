@@ -10,7 +10,7 @@ import pytest
 
 from outrider import Draft, Fixed, Policy, PolicyExample, Round
 from outrider.contract.sheet import Sheet
-from outrider.extras.policies.bandit import Bandit
+from outrider.policies.bandit import Bandit
 from outrider.testing import check_policy, policies, run_checks
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from outrider import ConfigError, Draft, Verdict
 from outrider.contract.target import Session, Target
-from outrider.extras.batches import checks
+from outrider.decoding.batches import checks
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets

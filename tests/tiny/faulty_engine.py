@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 
 from outrider.contract.sampling import Sampling
-from outrider.extras.serving.audit.client import Choice, Client, Request
+from outrider.extras.audit.client import Choice, Client, Request
 from outrider.targets.tabular import TabularTarget
 
 FAULTS = (

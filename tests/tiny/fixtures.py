@@ -36,13 +36,13 @@ from outrider.contract.round import Round
 from outrider.drafters.parts.networks.weights import SMOLLM2_135M
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.quantized_model import quantized
-from outrider.extras.models.smollm2 import folder as smollm2_folder
-from outrider.extras.models.smollm2 import smollm2 as load_smollm2
-from outrider.extras.policies.classifier import FEATURES, save_weights
 from outrider.extras.training.classifier import fit
 from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make
+from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.smollm2 import folder as smollm2_folder
+from outrider.targets.smollm2 import smollm2 as load_smollm2
 from outrider.targets.transformers import TransformersTarget
 from tiny import forked
 
@@ -206,7 +206,7 @@ def shared_smollm2(smollm2: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             ROUNDED[bits] = quantized(model, setting, bits)
         return ROUNDED[bits]
 
-    monkeypatch.setattr("outrider.extras.models.smollm2.TransformersTarget", shared)
+    monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shared)
     monkeypatch.setattr("outrider.extras.cpu.quantized.quantized", rounded)
 
 
@@ -243,7 +243,7 @@ def few_layers(
             made[key] = TransformersTarget(path, **settings)
         return made[key]
 
-    monkeypatch.setattr("outrider.extras.models.smollm2.TransformersTarget", shallow)
+    monkeypatch.setattr("outrider.targets.smollm2.TransformersTarget", shallow)
     monkeypatch.setitem(SMOLLM2_135M, "num_hidden_layers", SHALLOW)
 
 

@@ -20,7 +20,7 @@ CONTEXT.set_forkserver_preload(
         "tiny.forked",
         "outrider.extras.bench.ours",
         "outrider.cli.commands.compare",
-        "outrider.extras.generation.command",
+        "outrider.cli.commands.generate",
         "outrider.extras.training.command",
         "outrider.plugins.config",
         "outrider.targets.builtin",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from outrider import Draft, Target, Verdict
-from outrider.extras.batches.batched import batched
+from outrider.decoding.batches.batched import batched
 from tiny.subject import Subject
 
 ROOT = -1

@@ -17,6 +17,7 @@ from outrider import (
     decode_together,
     generate_together,
 )
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
@@ -24,7 +25,6 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.batches.batched import batched
 from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.passes.first_layers import first_layers

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from outrider import BatchTarget, Draft, Session, Target, Verdict
-from outrider.extras.batches.batch_target import score_one_by_one
+from outrider.decoding.batches.batch_target import score_one_by_one
 
 VOCABULARY, POSITIONS = 7, 64
 TABLE = torch.randn(POSITIONS, VOCABULARY, VOCABULARY, generator=torch.Generator().manual_seed(0))

@@ -15,7 +15,7 @@ from outrider.base.json_values import json_in
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.batching import batching
+from outrider.decoding.batches.batched import batched
 from outrider.plugins.code_version import code_version
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home
@@ -66,7 +66,7 @@ def written(
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
         batch_prompts = [prompts[index] for index in missing]
         with target.computing():
-            new_texts = batching().write(target, batch_prompts, sampling, chances, max_new_tokens)
+            new_texts = batched(target).write(batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
             if (path := paths[index]) is not None:

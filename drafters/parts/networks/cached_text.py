@@ -12,10 +12,10 @@ from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapted_model import AdaptedModel, cached_model
 from outrider.drafters.parts.networks.adapter import Adapter
-from outrider.drafters.parts.networks.text_tree import TextTree
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
+from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.passes.tree_mask import TreeMask
 
 

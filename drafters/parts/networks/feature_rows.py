@@ -12,7 +12,7 @@ from outrider.contract.devices import placed
 from outrider.contract.pen import Pen, draw_chains
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.tensors import Ids, States
-from outrider.drafters.parts.together import continued
+from outrider.drafters.parts.texts.continued import continued
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 LONG = 8

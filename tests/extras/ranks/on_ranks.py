@@ -14,6 +14,7 @@ import torch
 from outrider import Drafter, Sampling, Verifier, decode, generate_together
 from outrider.base.errors import OutriderError
 from outrider.contract.chance import SampledChance
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.eagle3 import Eagle3
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -22,10 +23,9 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.batches.batched import batched
-from outrider.extras.policies.goodput import Goodput
 from outrider.lab.measuring.compare import fit, measure
 from outrider.lab.measuring.variants import Question, Settings, Variant
+from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import ConfigError
+from outrider.data.jsonl import jsonl
 from outrider.data.prompts import CodeTest, Prompt
+from outrider.data.rouge import Rouge2
 from outrider.data.score import Score, judges_of
-from outrider.extras.datasets.jsonl import jsonl
 from outrider.extras.scores.pass1 import Pass1, program
-from outrider.extras.scores.rouge import Rouge2
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.table import cell
 from outrider.lab.statistics.intervals import Interval

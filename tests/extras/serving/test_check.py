@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from outrider import Context, Drafter, Pen
-from outrider.extras.serving.audit.client import Choice, Client, Request
+from outrider.extras.audit.client import Choice, Client, Request
 from outrider.extras.serving.check import Difference, ask, differences, lab_counts
 from outrider.extras.serving.server import Drafted
 from outrider.targets.tabular import TabularTarget

@@ -16,10 +16,10 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 
+from outrider.extras.audit.client import Choice
+from outrider.extras.audit.client import Request as Question
 from outrider.extras.serving import server
 from outrider.extras.serving.address import EngineError, Refusal
-from outrider.extras.serving.audit.client import Choice
-from outrider.extras.serving.audit.client import Request as Question
 from outrider.extras.serving.server import (
     Drafted,
     Server,

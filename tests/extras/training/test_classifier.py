@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.extras.policies.classifier import FEATURES, foresee, load_weights
 from outrider.extras.training.classifier import Recorder, fit
+from outrider.policies.classifier import FEATURES, foresee, load_weights
 
 
 def sample(n: int, seed: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

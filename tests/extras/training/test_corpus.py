@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from outrider import ConfigError, SampledChance, Sampling
 from outrider.data.prompts import Prompt
-from outrider.extras.batches.batched import batched
+from outrider.decoding.batches.batched import batched
 from outrider.extras.training.corpus import collect_texts
 from outrider.extras.training.generated_texts import Writing, template_around_user
 

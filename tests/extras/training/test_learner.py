@@ -11,9 +11,9 @@ from tiny.learners import FAMILIES, make_learner
 from tiny.parts import held
 
 from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
-from outrider.extras.batches.batched import batched
 from outrider.extras.training import learner
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network

@@ -16,11 +16,11 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.suffix import Suffix
-from outrider.extras.policies.confidence import Confidence
 from outrider.lab.measuring import trial
 from outrider.lab.measuring.compare import fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Settings, Variant
+from outrider.policies.confidence import Confidence
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 

@@ -11,10 +11,10 @@ from outrider.data.prompts import Prompt
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.suffix import Suffix
-from outrider.extras.policies.entropy import Entropy
 from outrider.lab.measuring.compare import fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question, Settings, Variant
+from outrider.policies.entropy import Entropy
 from outrider.verifiers.token import Token
 
 PROMPTS = [

@@ -15,12 +15,12 @@ from outrider.drafters.parts.texts.text_memory import RememberingDrafter
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.swift import Swift
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.extras.policies.entropy import Entropy
 from outrider.lab.measuring import compare
 from outrider.lab.measuring.compare import fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Settings, Variant
 from outrider.plugins.registry import installed
+from outrider.policies.entropy import Entropy
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

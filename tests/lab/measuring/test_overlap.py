@@ -19,14 +19,14 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.extras.policies.confidence import Confidence
-from outrider.extras.policies.entropy import Entropy
-from outrider.extras.policies.heuristic import Heuristic
 from outrider.lab.measuring.measurement import Step
 from outrider.lab.measuring.overlap import Overlap, overlap
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.replay import at_gamma
 from outrider.lab.statistics.profile import ends_by_depth
+from outrider.policies.confidence import Confidence
+from outrider.policies.entropy import Entropy
+from outrider.policies.heuristic import Heuristic
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.enumerated import EnumeratedChance

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from outrider import Sampling
-from outrider.contract.target import Target
-from outrider.extras.batches.batching import SideBySide
 from outrider.extras.cpu.packed_linear import can_pack
 from outrider.lab.measuring import texts
 from outrider.lab.measuring.texts import seeded, written
+from outrider.targets.batches.side_by_side import SideBySide
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
@@ -30,9 +29,9 @@ class Counted:
         self.batches: list[int] = []
         inner = SideBySide.write
 
-        def write(self_: SideBySide, target: Target, prompts: Any, *rest: Any) -> Any:
+        def write(self_: SideBySide, prompts: Any, *rest: Any) -> Any:
             self.batches.append(len(prompts))
-            return inner(self_, target, prompts, *rest)
+            return inner(self_, prompts, *rest)
 
         monkeypatch.setattr(SideBySide, "write", write)
 

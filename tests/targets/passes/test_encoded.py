@@ -16,9 +16,9 @@ from transformers import (
 )
 
 from outrider import ConfigError, Draft, SampledChance, Sampling, TargetError, Verdict, decode
+from outrider.decoding.batches.batch_target import BatchTarget
+from outrider.decoding.batches.batched import batched
 from outrider.drafters.ngram import NGram
-from outrider.extras.batches.batch_target import BatchTarget
-from outrider.extras.batches.batched import batched
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.encoded import decoder_start

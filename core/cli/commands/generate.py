@@ -1,0 +1,201 @@
+"""`outrider generate`: one text, streamed, each token coloured by who wrote it."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from outrider.base.errors import described
+from outrider.base.folders import claimed, write_whole
+from outrider.base.interruption import advising
+from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.cli.settings import Generate
+from outrider.cli.token_styles import STYLES, legend
+from outrider.contract.constraint import AllOf, Constraint
+from outrider.data.prompts import prompt_text
+from outrider.decoding.decode import decode, decode_together, prepare
+from outrider.decoding.generation import Generation
+from outrider.decoding.handed_over import encoded
+from outrider.lab.runs.files import stamp
+from outrider.plugins.config import build
+from outrider.plugins.registry import installed
+
+
+def generate(settings: Generate) -> float | None:
+    """Streams the text to stdout and writes `generation.json` in Hydra's run dir.
+
+    Returns the tokens per target call, for a sweeper to make larger; None for a batch.
+    """
+    console, prompt = results(soft_wrap=True), settings.prompt
+    path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
+    options: dict[str, Any] = {
+        "gamma": settings.gamma,
+        "budget": settings.budget,
+        "sampling": build(settings.sampling),
+        "max_new_tokens": settings.max_new_tokens,
+        "stops": settings.stop,
+        "stop_token_ids": settings.stop_token_ids,
+        "draft_timeout": settings.draft_timeout,
+        "logprobs": settings.logprobs,
+    }
+    is_batch = isinstance(prompt, list) and any(isinstance(item, str) for item in prompt)
+    earlier = stamp(path.parent, path.name)
+    with claimed(path.parent), advising(lambda: _advice(path, earlier)):
+        if is_batch:
+            _generate_batch(settings, console, path, options)
+            return None
+        return _generate_one(settings, console, path, options)
+
+
+def _advice(path: Path, earlier: object) -> str | None:
+    if stamp(path.parent, path.name) == earlier:  # this run has written nothing
+        return None
+    return f"{path} has what was written; the same command starts over, in another folder"
+
+
+def _generate_one(
+    settings: Generate, console: Console, path: Path, options: dict[str, Any]
+) -> float | None:
+    target, verifier = build(settings.target), build(settings.verifier)
+    rounds = decode(
+        target,
+        build(settings.drafter),
+        verifier,
+        encoded(target, prompt_text(settings.prompt), chat=settings.chat),
+        policy=build(settings.policy),
+        constraint=_constraint(settings),
+        **options,
+    )
+    generation, fault = Generation(), None
+    try:
+        for round in rounds:
+            generation.add(round)
+            has_text = target.tokenizer is not None
+            pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
+            for piece, origin in zip(pieces, round.origins, strict=True):
+                console.print(plain(piece, STYLES[origin]), end="")
+    except BaseException as error:
+        fault = described(error)
+        raise
+    finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
+        report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
+        try:
+            console.print("" if is_quiet() else "\n")
+            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        finally:
+            write_whole(path, report)
+        print_json(report)
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return generation.counts.block_efficiency
+
+
+def _generate_batch(
+    settings: Generate, console: Console, path: Path, options: dict[str, Any]
+) -> None:
+    """Writes the texts of several prompts in one batch, and prints them at the end.
+
+    Whenever a text ends, all texts are saved as far as they are written.
+    """
+    prompts, verifier = settings.prompt, build(settings.verifier)
+    target, drafter = build(settings.target), build(settings.drafter)
+    ids = [encoded(target, prompt, chat=settings.chat) for prompt in prompts]
+    prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
+    constraint = _constraint(settings)
+    generations, fault = [Generation() for _ in prompts], None
+
+    def save() -> str:
+        reports = [plain_report(text, verifier.lossless, fault) for text in generations]
+        content = json.dumps(reports, indent=1)
+        write_whole(path, content)
+        return content
+
+    try:
+        for number, round in decode_together(
+            target,
+            drafter,
+            verifier,
+            ids,
+            policies=[build(settings.policy) for _ in prompts],
+            constraints=None if constraint is None else [constraint] * len(prompts),
+            **options,
+        ):
+            generations[number].add(round)
+            if round.stop is not None:
+                save()
+    except BaseException as error:
+        fault = described(error)
+        raise
+    finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
+        try:
+            for prompt, generation in zip(prompts, generations, strict=True):
+                console.rule(plain(prompt), align="left")
+                console.print(Text.assemble(*_pieces(generation)))
+                remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+        finally:
+            content = save()
+        print_json(content)
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _constraint(settings: Generate) -> Constraint | None:
+    """Returns the penalties and the grammar of the settings as one constraint; None for neither."""
+    penalties = installed().find("constraint", "penalties").factory(**settings.penalties)
+    grammar = None if settings.constraint is None else build(settings.constraint)
+    if grammar is None or penalties.change_nothing:
+        return grammar if penalties.change_nothing else penalties
+    return AllOf(penalties, grammar)
+
+
+def _pieces(generation: Generation) -> list[tuple[str, str]]:
+    return [
+        (visible(piece), STYLES[origin])
+        for round in generation.rounds
+        for piece, origin in zip(round.pieces, round.origins, strict=True)
+    ]
+
+
+def plain_report(generation: Generation, lossless: bool, fault: str | None) -> dict[str, Any]:
+    """Returns the content of `generation.json`."""
+    return {
+        "text": generation.text,
+        "tokens": generation.tokens,
+        "logprobs": [asdict(logprob) for logprob in generation.logprobs],
+        "counts": asdict(generation.counts),
+        "rounds": [asdict(round) for round in generation.rounds],
+        "seconds": generation.seconds,
+        "stop": generation.stop,
+        "lossless": lossless,
+        "error": fault,
+    }
+
+
+def counts_table(generation: Generation, lossless: bool) -> Table:
+    """Returns the table below the text: counts, rates and seconds."""
+    counts, seconds = generation.counts, generation.seconds
+    colours = legend()
+    table = Table(title=colours if lossless else Text("LOSSY rule  ").append(colours))
+    for heading in ("", "", "rate", "", "seconds", ""):
+        table.add_column(heading, justify="right" if not heading else "left")
+    rates = {
+        "alpha_tested": counts.alpha_tested,
+        "acceptance_rate": counts.acceptance_rate,
+        "block_efficiency": counts.block_efficiency,
+        "tokens/s": counts.emitted / seconds["total"] if seconds["total"] else None,
+        "": None,
+    }
+    rows = zip(asdict(counts).items(), rates.items(), [*seconds.items(), ("", None)], strict=True)
+    for (count, n), (rate, value), (phase, phase_seconds) in rows:
+        table.add_row(
+            count,
+            str(n),
+            rate,
+            "" if not rate else "-" if value is None else f"{value:.2f}",
+            phase,
+            "" if phase_seconds is None else f"{phase_seconds:.3f}",
+        )
+    return table

@@ -1,0 +1,122 @@
+"""What decoding several texts together asks of a target beyond `Target`."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.contract.chance import TARGET, Chance
+from outrider.contract.draft import Draft, Logits
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verdict
+from outrider.decoding.batches.turns import Turn, write_turn_by_turn
+
+Path = tuple[int, ...]
+"""Ids that continue a prompt."""
+
+PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
+"""Maps continuations of a prompt to the target's logits after each, in one pass."""
+
+
+class BatchTarget(Target):
+    """A target that scores several texts in one pass.
+
+    Any other target is served by `batched`, one text after the other.
+    """
+
+    @abstractmethod
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        """Starts several texts, for `score_together`."""
+
+    @abstractmethod
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+        """Returns what `Session.score` does, for texts that were opened together or have joined."""
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session | None:
+        """Starts a text to be scored together with others; None, the default, if it can't be.
+
+        None makes the text wait until the others have ended, and starts a new batch then.
+
+        sessions: the texts in progress, out of those that were opened together or have joined them;
+            at least one. All others have ended.
+        needs: the same as of the other texts.
+        """
+        return None
+
+    def read_ahead(self, session: Session, limit: int) -> int:
+        """Reads up to `limit` tokens of a prompt ahead of its score, and returns how many.
+
+        A text that joins others is read in such parts between their rounds, until nothing is left
+        to read ahead. This one returns 0: the first score reads the whole prompt.
+        """
+        return 0
+
+    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
+        """Returns a function that scores continuations of a prompt, such as beams, in one pass.
+
+        This one reads the prompt again at each call. Override it if the target has a cache.
+        """
+        ids = list(prompt)
+
+        def score(paths: Sequence[Path]) -> Float[Tensor, "paths vocab"]:
+            draft, nodes = Draft.of_paths(paths)
+            logits = self.open(ids).score(draft)
+            return torch.stack([logits[node + 1] for node in nodes])
+
+        return score
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> list[list[int]]:
+        """Returns the target's own continuation of each prompt, including the final `eos`.
+
+        The texts are independent of each other. Override this if the target can write them at once.
+
+        chances: one for each prompt; the tokens are drawn with the target's part of it, as those
+            that the target adds to drafts are.
+        """
+        texts: list[list[int]] = []
+        for prompt, chance in zip(
+            prompts, [chance.named(TARGET) for chance in chances], strict=True
+        ):
+            session = self.open(prompt)
+            ids, source = self.begin(prompt)
+            start, limit = len(ids), len(ids) + max_new_tokens
+            limit = min(limit, self.max_length or limit)
+            own, ended = self.constraint(ids, source, limit), False
+            while len(ids) < limit and not ended:
+                logits = session.score(Draft())[0]
+                logits = logits if own is None else own.logits(ids, logits)
+                token = chance.categorical(sampling.probs(logits))
+                session.commit(Verdict((), token))
+                ids.append(token)
+                ended = token in self.eos or (own is not None and own.ends(ids))
+            texts.append(ids[start:])
+        return texts
+
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
+        """Yields what the target writes in each turn of a text, as `write` does, text by text.
+
+        This one calls `write` with the whole text of each turn. Override it if the target can go on
+        where a turn ended, without reading the text again.
+        """
+        return write_turn_by_turn(self.write, texts, self.eos)
+
+
+def score_one_by_one(sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+    """Returns the scores of each text's draft, from a pass for each."""
+    return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]

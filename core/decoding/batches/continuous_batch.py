@@ -1,0 +1,150 @@
+"""Continuous batching: when a text ends, the next prompt takes its place."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import final
+
+from outrider.contract.draft import Logits
+from outrider.contract.round import Round
+from outrider.contract.target import Session, Target
+from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.proposing import Proposing
+from outrider.decoding.blame import named_errors
+from outrider.decoding.clock import Lap, now
+from outrider.decoding.handed_over import checked_session, working
+from outrider.decoding.rounds import Proposal, finish, remember
+from outrider.decoding.run import ActiveText, Run
+
+READ = 256
+"""The most tokens of prompts that are read between two rounds of the texts in progress."""
+
+
+@final
+class Batch:
+    """The texts of several prompts, of which some are written and some still read.
+
+    prompts: in the order in which they get their turn.
+    needs: the features that all sessions keep.
+    size: the most texts in progress at once.
+    begin: makes the text of a prompt, by its index, in a session.
+    writing: the texts that are ready to be written, by index.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        prompts: Sequence[Sequence[int]],
+        needs: frozenset[str],
+        size: int,
+        begin: Callable[[int, Session], ActiveText],
+    ) -> None:
+        self._target, self._prompts, self._needs = target, prompts, needs
+        self._serving = batched(target)
+        self._size, self._begin = size, begin
+        self._next = 0  # the index of the first prompt that no text has been opened for
+        self._reading: dict[int, ActiveText] = {}
+        self._read_tokens: dict[int, int] = {}  # since the last round
+        self._read_seconds = 0.0  # likewise
+        self._seconds: dict[int, float] = {}  # spent on each text before its first round
+        self._ended: dict[int, ActiveText] = {}  # those that a drafter will remember
+        self.writing: dict[int, ActiveText] = {}
+        self._open()
+
+    def fill(self) -> None:
+        """Opens texts for the next prompts where others have ended, and reads on in prompts.
+
+        While texts are written, at most `READ` tokens are read. Otherwise nobody waits, and the
+        next round reads all that is left.
+        """
+        self._open()
+        is_held_back, room = bool(self.writing), READ
+        for index, text in list(self._reading.items()):
+            if is_held_back:
+                room = self._read(index, room)
+                if not room:
+                    return
+            text.policy.reset()
+            self.writing[index] = self._reading.pop(index)
+
+    def _read(self, index: int, room: int) -> int:
+        """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
+        session, began, left = self._reading[index].session, now(), room
+        while left and (count := self._serving.read_ahead(session, left)):
+            left -= count
+        self._read_tokens[index] = room - left
+        self._read_seconds += now() - began
+        return left
+
+    def end(self, index: int) -> None:
+        """Takes a text out of those that are written.
+
+        When the last one ends, the drafters that remember texts get theirs.
+        """
+        text = self.writing.pop(index)
+        if text.drafter.remembers:
+            self._ended[index] = text
+        if not self.writing and not self._reading and self._next == len(self._prompts):
+            remember(text for _, text in sorted(self._ended.items()))
+
+    def score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Logits, float]]:
+        """Yields each text's index, its logits and its seconds, after one pass over all drafts.
+
+        A target may read parts of prompts in the same pass. So the time of both is divided in
+        proportion to the tokens; what falls to a text before its first round is counted there.
+        """
+        began = now()
+        scores = self._serving.score_together(
+            [self.writing[index].session for index in proposals],
+            [proposal.to_score for proposal in proposals.values()],
+        )
+        seconds = self._read_seconds + now() - began
+        tokens = Counter(self._read_tokens)
+        tokens.update({index: len(part.to_score) + 1 for index, part in proposals.items()})
+        for index, count in tokens.items():
+            share = seconds * count / tokens.total()
+            self._seconds[index] = self._seconds.get(index, 0.0) + share
+        self._read_tokens, self._read_seconds = {}, 0.0
+        for index, logits in zip(proposals, scores, strict=True):
+            yield index, logits, self._seconds.pop(index)
+
+    def _open(self) -> None:
+        in_progress = self.writing | self._reading
+        free = self._size - len(in_progress)
+        waiting = range(self._next, min(self._next + free, len(self._prompts)))
+        if not in_progress and waiting:
+            prompts = [self._prompts[index] for index in waiting]
+            sessions = self._serving.open_together(prompts, self._needs)
+            self._add(dict(zip(waiting, sessions, strict=True)))
+            return
+        for index in waiting:
+            beside = [text.session for text in (self.writing | self._reading).values()]
+            session = self._serving.join(beside, self._prompts[index], self._needs)
+            if session is None:
+                return
+            self._add({index: session})
+
+    def _add(self, sessions: Mapping[int, Session]) -> None:
+        for index, session in sessions.items():
+            checked_session(self._target, session)
+            self._reading[index] = self._begin(index, session)
+            self._next = index + 1
+
+
+def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
+    """Yields the rounds of a batch's texts, each with the text's index."""
+    proposing = Proposing(run)
+    while True:
+        with named_errors(), working(run.target):
+            batch.fill()
+            if not batch.writing:
+                return
+            proposals = proposing.proposals(batch.writing)
+            finished = [
+                (index, finish(run, batch.writing[index], proposals[index], logits, Lap(seconds)))
+                for index, logits, seconds in batch.score(proposals)
+            ]
+        with named_errors():
+            for index, round in finished:
+                if round.stop is not None:
+                    batch.end(index)
+        yield from finished

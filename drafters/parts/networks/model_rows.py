@@ -1,0 +1,117 @@
+"""ModelRows: a model drafts chains for several texts, a pass for each token of all of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from outrider.base.pretrained import Model
+from outrider.contract.context import Context, Tokens
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen, draw_chains
+from outrider.drafters.parts.networks.cached_text import fit, known_ids, own_size
+from outrider.drafters.parts.texts.continued import continued
+from outrider.targets.batches.batch_cache import BatchCache
+from outrider.targets.batches.sessions import LONG, new_batch
+
+
+@final
+@dataclass(slots=True)
+class _Row:
+    """What the cache holds of a text.
+
+    text: as it was when it was last drafted for. read: the tokens in the cache: those of the text,
+        and what was drafted after it.
+    """
+
+    text: Tokens = field(default_factory=lambda: Tokens([]))
+    read: list[int] = field(default_factory=list)
+
+
+@final
+class ModelRows(Drafter):
+    """Drafts a model's chains for any texts at once; each is found by what it holds.
+
+    reach: how many tokens the model can draft after a text of some length, None for no limit.
+    vocab_size: the width of all logits.
+    """
+
+    autoregressive = True
+
+    def __init__(self, model: Model, reach: Callable[[int], int | None], vocab_size: int) -> None:
+        self._model, self._reach, self._vocab_size = model, reach, vocab_size
+        self._own_size = own_size(self._model)
+        self._cache: BatchCache | None = None
+        self._rows: dict[int, _Row] = {}  # by number, as the cache knows it
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.propose_batch([(context, pen)])
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        for context, pen in pairs:
+            if (reach := self._reach(len(context.tokens))) is not None:
+                pen.limit(reach)
+        if not any(pen.open for _, pen in pairs):
+            return
+        texts = [context.tokens for context, _ in pairs]
+        cache, numbers = self._arranged(texts)
+        self._cache = None  # an interruption leaves it in an unknown state
+        going = [row for row, (_, pen) in enumerate(pairs) if pen.open]
+        unread = {numbers[row]: self._unread(cache, numbers[row], texts[row]) for row in going}
+
+        def after(left: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
+            last = torch.cat(list(tokens)) if isinstance(tokens[0], Tensor) else None
+            ids = tokens if last is None else [0] * len(tokens)
+            drawn = {numbers[going[at]]: [token] for at, token in zip(left, ids, strict=True)}
+            return self._feed(cache, drawn, last)
+
+        draw_chains([pairs[row][1] for row in going], self._feed(cache, unread), after)
+        for row in going:
+            pen = pairs[row][1]
+            self._rows[numbers[row]].read += [pen.token(node) for node in range(len(pen) - 1)]
+        self._cache = cache
+
+    def _arranged(self, texts: Sequence[Tokens]) -> tuple[BatchCache, list[int]]:
+        """Returns the cache, and the number of each text there: a new one if it is not known."""
+        if self._cache is None:
+            self._rows = {number: _Row() for number in range(len(texts))}
+            return new_batch(self._model, len(texts), max(map(len, texts))), list(self._rows)
+        numbers = continued(texts, {number: row.text for number, row in self._rows.items()})
+        self._rows = {number: self._rows[number] for number in numbers if number is not None}
+        found = list[int]()
+        for number in numbers:
+            found.append(self._cache.join(self._rows) if number is None else number)
+            self._rows.setdefault(found[-1], _Row())
+        return self._cache, found
+
+    def _unread(self, cache: BatchCache, number: int, text: Tokens) -> list[int]:
+        """Returns the tokens of a text that are not in the cache, which drops all others."""
+        row = self._rows[number]
+        # The last one is always read again, since the cache holds no logits.
+        shared = min(Tokens(row.read).shared(text), len(text) - 1)
+        cache.retain_rows(number, len(row.read) - shared, ())
+        new, row.text, row.read = text[shared:], text, text[:]
+        if not shared and len(new) > LONG:
+            cache.read(number, known_ids(new[:-1], self._own_size), ())
+            new = new[-1:]
+        return new
+
+    def _feed(
+        self,
+        cache: BatchCache,
+        new: Mapping[int, Sequence[int]],
+        last: Int[Tensor, "texts"] | None = None,
+    ) -> list[Float[Tensor, "vocab"]]:
+        """Returns the logits after the new tokens of each text.
+
+        last: the last token of each, where only the device knows it.
+        """
+        if last is not None:
+            last = known_ids(last, self._own_size)
+        tokens = [known_ids(ids, self._own_size) for ids in new.values()]
+        passes = cache.feed(list(new), tokens, [Draft()] * len(new), (), last)
+        return [fit(result.logits[0], self._vocab_size)[0] for result in passes]

@@ -1,0 +1,132 @@
+"""`outrider audit`: whether a server keeps its model's distribution when it drafts."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from outrider.base.errors import OutriderError, require
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.reports import chosen_reports, following
+from outrider.extras.audit.audit import LISTED, Auditor
+from outrider.extras.audit.client import OpenAIClient, Request
+from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.audit.result import Result
+from outrider.extras.audit.settings import Audit
+from outrider.plugins.config import build
+from outrider.plugins.reading import plain_settings
+
+PROMPTS = 2
+"""How many prompts are used: the same ones again and again tell more than many."""
+
+
+def audit(settings: Audit) -> None:
+    """Prints the verdict and the evidence; writes `audit.json` and `audit.html` in Hydra's run dir.
+
+    Raises:
+        OutriderError: the server is broken.
+    """
+    reports = chosen_reports(settings.reports)
+    auditor = _auditor(settings)
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    with (
+        following(reports, folder, plain_settings(settings)),
+        Progress(console=remarks()) as progress,
+    ):
+        task = progress.add_task("requests", total=settings.requests)
+        result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
+        reports.log(result.figures, result.requests)
+    sources = {"url": settings.url, "baseline": settings.baseline}
+    content = write(result, folder, sources)
+    results().print(_table(result))
+    print_json(content)
+    remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
+    if result.verdict == "broken":
+        raise OutriderError(f"{settings.url}: {result.line}")
+    results().print(plain(result.line), soft_wrap=True)
+
+
+def _auditor(settings: Audit) -> Auditor:
+    client = partial(
+        OpenAIClient,
+        model=settings.model,
+        logprobs=settings.logprobs,
+        key=settings.key,
+        patience=settings.patience,
+    )
+    baseline = None if settings.baseline is None else client(settings.baseline)
+    expected: Expected | None = None
+    target = None
+    if settings.target is not None:
+        target = build(settings.target)
+        expected = FromTarget(target)
+    elif baseline is None:
+        others = "a baseline or a target"
+        require(settings.logprobs > 0, "logprobs", 0, f"some, or {others}")
+        is_judged = LISTED not in settings.skip
+        require(is_judged, "skip", settings.skip, f"{LISTED} to be judged, or {others}")
+        expected = FromLogprobs(settings.logprobs)
+    requests = []
+    for prompt in list(build(settings.data))[:PROMPTS]:
+        asked: Any = prompt.turns[0]
+        if settings.chat:
+            asked = (("user", asked),)
+        elif target is not None:
+            asked = tuple(target.encode(asked))
+        requests.append(Request(asked, settings.max_new_tokens))
+    return Auditor(
+        client(settings.url),
+        requests,
+        expected,
+        baseline,
+        level=settings.level,
+        tie=settings.tie,
+        skip=settings.skip,
+    )
+
+
+def _table(result: Result) -> Table:
+    table = Table(title=f"{result.requests} requests, level {result.level:g}")
+    for heading in ("", "texts", "evidence", ""):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for finding in result.findings:
+        table.add_row(
+            plain(finding.name),
+            str(finding.texts),
+            "-" if math.isinf(finding.growth) else f"e^{finding.growth:.1f}",
+            plain(finding.fault or ""),
+        )
+    table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "")
+    table.caption = f"greedy texts that differ at a tie: {result.ties}"
+    return table
+
+
+def write(result: Result, folder: Path, sources: Mapping[str, str | None]) -> str:
+    """Writes a result's page, and its facts as JSON, which are returned.
+
+    sources: the addresses that were asked, and what else tells where the result is from.
+    """
+    content = json.dumps({**sources, **report(result)}, indent=1) + "\n"
+    write_whole(folder / "audit.json", content)
+    page = Console(record=True, width=120, file=StringIO())
+    page.print(plain(result.line), _table(result))
+    write_whole(folder / "audit.html", page.export_html())
+    return content
+
+
+def report(result: Result) -> dict[str, Any]:
+    """Returns a result as it is written into a file."""
+    facts = asdict(result)
+    for finding in facts["findings"]:
+        finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
+    return {"line": result.line} | facts

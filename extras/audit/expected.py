@@ -1,0 +1,204 @@
+"""The distribution that each token of a served text should have been drawn from."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from outrider.base.errors import OutriderError
+from outrider.constraints.penalties import Penalties
+from outrider.contract.draft import Draft
+from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
+from outrider.extras.audit.client import Choice, Request, Token
+
+ROUNDING = 1e-3
+"""What tokens beyond top-k and top-p may have, relative to their probability without either: which
+tokens are kept may differ by rounding. A bet against it is never too high."""
+
+OTHERS = 1e-6
+"""The least probability of all tokens that a server does not list."""
+
+BROKEN = "\ufffd"
+"""What stands for bytes that are no character by themselves."""
+
+Row = tuple[Float[np.ndarray, "cells"], Mapping[Token, int]]
+"""A distribution: the probabilities of some cells, and the cell of each token."""
+
+
+class Expected(ABC):
+    """Says what a text's tokens should have been drawn from.
+
+    eos: the ids that end a text, as far as they are known.
+    """
+
+    eos: Collection[int] = ()
+
+    @abstractmethod
+    def check(self, request: Request, choice: Choice) -> None:
+        """Raises `OutriderError` if the server does not tell what its texts are judged by."""
+
+    @abstractmethod
+    def rows(self, request: Request, choice: Choice) -> list[Row] | None:
+        """Returns the distribution of each token; None if it is not known for such requests."""
+
+    def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
+        """Returns where a greedy text first differs from the likeliest tokens, and by how much.
+
+        The gap is that of the log-probabilities of the likeliest token and of the one written.
+        """
+        return None
+
+    def logprobs(self, request: Request, choice: Choice) -> Sequence[Sequence[float]] | None:
+        """Returns the log-probabilities that the tokens may be listed with, by each convention."""
+        return None
+
+
+@final
+class FromTarget(Expected):
+    """The exact distribution, from the target's weights. Texts must be told in ids.
+
+    Chat messages are written into the target's chat template.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target, self.eos = target, target.eos
+        self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
+
+    def check(self, request: Request, choice: Choice) -> None:
+        told = [token for token in choice.tokens if isinstance(token, int)]
+        if len(told) < max(len(choice.tokens), 1):
+            raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
+        size, most = self._target.vocab_size, max(told)
+        if not 0 <= most < size or min(told) < 0:
+            raise OutriderError(
+                f"the server wrote token {most}: expected one of the {size} that the target has"
+            )
+        _check_end(request, choice, told[-1] in self._target.eos)
+
+    def rows(self, request: Request, choice: Choice) -> list[Row]:
+        logits = self._logits(request, choice, penalised=True)
+        kept = request.sampling.probs(logits)
+        whole = Sampling(temperature=request.sampling.temperature or 1.0).probs(logits)
+        probs = torch.maximum(kept, ROUNDING * whole).numpy()
+        cells = _Ids(probs.shape[-1])
+        return [(row, cells) for row in probs]
+
+    def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
+        logits = self._logits(request, choice, penalised=True)
+        for position, token in enumerate(choice.tokens):
+            gap = float(logits[position].max() - logits[position, int(token)])
+            if gap > 0:
+                return position, gap
+        return None
+
+    def logprobs(self, request: Request, choice: Choice) -> list[list[float]]:
+        """By the two conventions of vLLM: before and after penalties, temperature and so on."""
+        raw = self._logits(request, choice, penalised=False).log_softmax(-1)
+        changed = self._logits(request, choice, penalised=True)
+        processed = request.sampling.probs(changed).log()
+        ids = [int(token) for token in choice.tokens]
+        rows = range(len(ids))
+        return [table[rows, ids].tolist() for table in (raw, processed)]
+
+    def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
+        prompt = self._prompt_ids(request)
+        ids = [int(token) for token in choice.tokens]
+        logits = self._raw(tuple(prompt), tuple(ids))
+        if penalised and request.penalties:
+            settings: dict[str, Any] = {**request.penalties}
+            text = Penalties(**settings).begin(self._target, prompt)
+            rows = [text.logits([*prompt, *ids[:at]], row) for at, row in enumerate(logits)]
+            logits = torch.stack(rows)
+        return logits
+
+    def _raw(self, prompt: tuple[int, ...], ids: tuple[int, ...]) -> torch.Tensor:
+        """Returns the target's own logits along a text; those of the last text are kept."""
+        if self._read is None or self._read[:2] != (prompt, ids):
+            logits = self._target.open(prompt).score(Draft.chain(ids))[: len(ids)]
+            self._read = prompt, ids, logits.detach().double()
+        return self._read[2]
+
+    def _prompt_ids(self, request: Request) -> list[int]:
+        prompt = request.prompt
+        if isinstance(prompt, str):
+            return self._target.encode(prompt)
+        turns = [message[1] for message in prompt if isinstance(message, tuple)]
+        if turns:
+            return self._target.encode_turns(turns, chat=True)
+        return [token for token in prompt if not isinstance(token, tuple)]
+
+
+@final
+class FromLogprobs(Expected):
+    """What the server's own log-probabilities say, at temperature 1 and with nothing else set.
+
+    It finds drawing that is wrong, and no passes that are wrong: both come from the same ones.
+
+    count: how many of the likeliest tokens the server was asked for.
+    """
+
+    def __init__(self, count: int = 5) -> None:
+        self._count = count
+
+    def check(self, request: Request, choice: Choice) -> None:
+        if not choice.logprobs:
+            raise OutriderError(
+                "the server lists no log-probabilities: expected them, a baseline or a target"
+            )
+        last = choice.tokens[-1]
+        _check_end(
+            request, choice, isinstance(last, int) or not (last and choice.text.endswith(last))
+        )
+
+    def rows(self, request: Request, choice: Choice) -> list[Row] | None:
+        if request.sampling != Sampling(temperature=1.0) or request.penalties:
+            return None
+        if len(choice.likeliest) < len(choice.tokens) or not all(choice.likeliest):
+            return None
+        rows: list[Row] = []
+        for likeliest in choice.likeliest[: len(choice.tokens)]:
+            # A server lists the token that it wrote as well, if it is none of the likeliest; what
+            # is bet on must not depend on that.
+            names = sorted(likeliest, key=likeliest.__getitem__, reverse=True)[: self._count]
+            # Several tokens may be shown by the sign of broken characters.
+            names = [name for name in names if isinstance(name, int) or BROKEN not in name]
+            listed = [math.exp(likeliest[name]) for name in names]
+            others = max(1 - sum(listed), OTHERS)
+            rows.append((np.array([*listed, others]), {name: i for i, name in enumerate(names)}))
+        return rows
+
+
+def _check_end(request: Request, choice: Choice, is_told: bool) -> None:
+    """Raises `OutriderError` if the token that ended a text is not told: others can't be judged."""
+    if choice.ended and not request.stop and not is_told:
+        raise OutriderError(
+            "the server does not tell the token that ends a text: expected a baseline, or fewer"
+            " tokens than texts have (max_new_tokens)"
+        )
+
+
+@final
+class _Ids(Mapping[Token, int]):
+    """Each id is its own cell."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def __getitem__(self, token: Token) -> int:
+        if isinstance(token, int) and 0 <= token < self._count:
+            return token
+        raise KeyError(token)
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, int) and 0 <= token < self._count
+
+    def __iter__(self) -> Iterator[Token]:
+        return iter(range(self._count))
+
+    def __len__(self) -> int:
+        return self._count

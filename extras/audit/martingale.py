@@ -1,0 +1,226 @@
+"""Evidence against a distribution that may be looked at after every token, and stopped at any time.
+
+Each test is a gambler's fortune: it begins at 1, and a fair game can't make it grow, except by a
+chance of at most 1 / f to ever reach f (Ville's inequality; Ramdas et al. 2210.01948). Tokens are
+what is bet on: a bet on a distribution q multiplies the fortune by q(token) / p(token).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import final
+
+import numpy as np
+from jaxtyping import Float
+
+from outrider.extras.audit.client import Token
+
+TILTS = np.array([-0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1.0])
+"""By how much the bets on a feature of tokens raise their log-probability for each unit of it."""
+
+PULL = 16.0
+"""How many tokens what both engines wrote counts for, in bets on what tells them apart."""
+
+NEW = 2
+"""How many tokens a token is new for: those that a draft may have before the one that is bet on."""
+
+WEIGHTS = (8.0, 64.0)
+"""How many tokens the expected distribution counts for, in bets on what was written before."""
+
+DEPTH = 3
+"""The most tokens that a text is expected to share with others of its prompt."""
+
+VOCABULARY = 1e5
+"""Tokens that a text may hold, at most, where only texts are known."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A token, and the distribution that it should have been drawn from.
+
+    probs: of the tokens in `cells`. A last cell without a token stands for all others.
+    token: the one that was written.
+    before: the tokens that the text has before it.
+    beside: the token that another text of the same batch has at this position, if any.
+    index, prob: its cell, and the probability of that.
+    """
+
+    probs: Float[np.ndarray, "cells"]
+    cells: Mapping[Token, int]
+    token: Token
+    before: tuple[Token, ...]
+    beside: Token | None = None
+    index: int = field(init=False)
+    prob: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        index = self.cells.get(self.token, len(self.probs) - 1)
+        object.__setattr__(self, "index", index)
+        object.__setattr__(self, "prob", float(self.probs[index]))
+
+
+class Bet(ABC):
+    """A gambler."""
+
+    @property
+    @abstractmethod
+    def growth(self) -> float:
+        """Returns the logarithm of the fortune."""
+
+    @abstractmethod
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        """Plays the tokens of a text. What is bet on each depends on those before."""
+
+
+@final
+class Learned(Bet):
+    """Bets on what was written in the same context before: the Bayes factor of a Dirichlet prior.
+
+    length: how many of the newest tokens make the context. None for the prompt and all of them, as
+        long as they are few: no two texts agree for long.
+    weight: how many tokens the expected distribution counts for.
+    """
+
+    def __init__(self, length: int | None, weight: float) -> None:
+        self._length, self._weight = length, weight
+        self._counts: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
+        self._totals: Counter[Hashable] = Counter()
+        self._growth = 0.0
+
+    @property
+    def growth(self) -> float:
+        return self._growth
+
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        for observed in text:
+            context = self._context(prompt, observed.before)
+            if context is None:
+                continue
+            index = observed.index
+            counts, total, base = self._counts[context], self._totals[context], observed.prob
+            # Where p differs between two visits of a context, its newest value is the prior's mean.
+            bet = (counts[index] + self._weight * base) / (total + self._weight)
+            self._growth += math.log(bet) - math.log(base) if bet > 0 else -math.inf
+            counts[index] += 1
+            self._totals[context] += 1
+
+    def _context(self, prompt: Hashable, before: tuple[Token, ...]) -> Hashable | None:
+        if self._length is None:
+            return (prompt, before) if len(before) <= DEPTH else None
+        start = len(before) - self._length
+        return before[start:] if start >= 0 else None
+
+
+@final
+class Tilted(Bet):
+    """Bets that a kind of token is likelier, or less likely, than it should be, by several amounts.
+
+    kind: "likely" tilts the distribution itself, as another temperature would; "last" is the token
+        just before, "written" any token of the text before, "new" one that it has only had since a
+        few tokens, "beside" that of another text.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._growths = np.zeros(len(TILTS))
+
+    @property
+    def growth(self) -> float:
+        return _log_mean(self._growths)
+
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        if not text:
+            return
+        if self._kind == "likely":
+            probs = np.concatenate([observed.probs for observed in text])
+            ends = np.cumsum([len(observed.probs) for observed in text])
+            logs = np.log(probs, where=probs > 0, out=np.full_like(probs, -np.inf))
+            wholes = [np.add.reduceat(np.exp(logs * (1 + t)), [0, *ends[:-1]]) for t in TILTS]
+            written = sum(math.log(observed.prob) for observed in text)
+            self._growths += written * TILTS - np.log(wholes).sum(-1)
+            return
+        chosen = [self._chosen(observed) for observed in text]
+        pairs = zip(text, chosen, strict=True)
+        shares = np.array([sum(observed.probs[list(cells)]) for observed, cells in pairs])
+        hits = [observed.index in cells for observed, cells in zip(text, chosen, strict=True)]
+        played = (shares > 0) & (shares < 1)
+        self._growths += TILTS * np.sum(hits, where=played)
+        self._growths -= np.log1p(shares[played, None] * np.expm1(TILTS)).sum(0)
+
+    def _chosen(self, observed: Observation) -> set[int]:
+        """Returns the cells of the tokens of this kind."""
+        before = observed.before
+        kinds: Mapping[str, Iterable[Token | None]] = {
+            "last": before[-1:],
+            "written": before,
+            "new": {*before[-NEW:]} - {*before[:-NEW]},
+            "beside": (observed.beside,),
+        }
+        tokens, cells = kinds[self._kind], observed.cells
+        return {cells[token] for token in tokens if token is not None and token in cells}
+
+
+def bets() -> list[Bet]:
+    """Returns gamblers against one distribution, none of whom knows what is wrong."""
+    learned = [Learned(length, weight) for length in (None, 0, 1, 2) for weight in WEIGHTS]
+    return [*learned, *map(Tilted, ("likely", "last", "written", "new", "beside"))]
+
+
+def growth(played: Sequence[Bet]) -> float:
+    """Returns the logarithm of the mean fortune of several gamblers, a fortune itself."""
+    return _log_mean([bet.growth for bet in played])
+
+
+@final
+class TwoSamples:
+    """Evidence that two engines write different tokens after the same ones.
+
+    A bet on pairs, one token of each engine: q_a(x) q_b(y) / (m(x) m(y)), where m is the mean of
+    q_a and q_b (Turner et al. 2106.02693). Whatever both write in common, it does not grow. The
+    mean of several fortunes is kept: each knows the texts to another depth.
+    """
+
+    def __init__(self) -> None:
+        self._growths = np.zeros(DEPTH)
+        self._counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
+        self._waiting: defaultdict[Hashable, tuple[list[Token], list[Token]]] = defaultdict(
+            lambda: ([], [])
+        )
+
+    @property
+    def growth(self) -> float:
+        """Returns the logarithm of the mean fortune."""
+        return _log_mean(self._growths)
+
+    def see(self, prompt: Hashable, tokens: Sequence[Token], engine: int) -> None:
+        """Plays the first tokens of a text of engine 0 or 1, with those of the other's texts."""
+        for depth, token in enumerate(tokens[:DEPTH]):
+            context = (prompt, *tokens[:depth])
+            waiting = self._waiting[context]
+            waiting[engine].append(token)
+            if waiting[1 - engine]:
+                self._growths[depth:] += self._pair(context, waiting[0].pop(0), waiting[1].pop(0))
+
+    def _pair(self, context: Hashable, *pair: Token) -> float:
+        fortune = 0.0
+        for side, token in enumerate(pair):
+            bets = [self._bet(context, token, engine) for engine in (0, 1)]
+            fortune += math.log(bets[side]) - math.log((bets[0] + bets[1]) / 2)
+        for side, token in enumerate(pair):
+            self._counts[side][context, token] += 1
+            self._counts[side][context] += 1
+        return fortune
+
+    def _bet(self, context: Hashable, token: Token, side: int) -> float:
+        """Returns how likely a token is by what an engine wrote, drawn towards what both wrote."""
+        total, key = self._counts[side][context], (context, token)
+        both = (self._counts[0][key] + self._counts[1][key] + 1 / VOCABULARY) / (2 * total + 1)
+        return (self._counts[side][key] + PULL * both) / (total + PULL)
+
+
+def _log_mean(logarithms: Sequence[float] | np.ndarray) -> float:
+    """Returns the logarithm of the mean."""
+    return float(np.logaddexp.reduce(logarithms) - math.log(len(logarithms)))

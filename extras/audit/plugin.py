@@ -1,0 +1,11 @@
+"""Registers the command `audit`."""
+
+from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import RegisterCommand, hookimpl
+
+
+@hookimpl
+def register_commands(register: RegisterCommand) -> None:
+    run, settings = "outrider.extras.audit.command:audit", "outrider.extras.audit.settings:Audit"
+    about = "whether a server is lossless"
+    register(Command("audit", about, run, json=True, settings=settings, extra="serving"))

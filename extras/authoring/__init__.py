@@ -1,1 +1,0 @@
-"""What those who write parts run: lists what is registered, checks a part, writes a package."""

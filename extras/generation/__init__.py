@@ -1,1 +1,0 @@
-"""One text, or several, on the command line; start with `command`."""

@@ -1,0 +1,78 @@
+"""Bandit: tries the draft lengths and settles on the one that pays most, by UCB1."""
+
+import math
+from typing import ClassVar, final
+
+from outrider.base.bounds import NonNegative, checked
+from outrider.contract.policy import Policy, PolicyExample
+from outrider.contract.round import Round
+from outrider.policies.saved_state import SavedState
+
+
+@final
+class Bandit(Policy):
+    """UCB1 over the depths 1 to gamma (Auer et al. 2002; for drafting: BanditSpec, 2505.15141).
+
+    The reward of a round is its tokens per second, divided by the best mean of any depth so far.
+    Each depth counts its own pulls: with a common count all depths would get the same bonus, and
+    the choice would be greedy.
+
+    explore: the factor of the bonus, sqrt(2) in UCB1.
+    c: a fixed cost ratio. With it the cost of a round is 1 + c * drafted and not its seconds, so
+        that the depths do not depend on the clock.
+    state: a file that keeps what was learned from run to run.
+
+    What it has learned carries over from prompt to prompt.
+
+    Raises `ConfigError` if `explore` or `c` is below 0.
+    """
+
+    examples: ClassVar[tuple[PolicyExample, ...]] = (
+        # Each depth once, and then by gain and bonus; without a bonus it would stay at 2.
+        PolicyExample(
+            rounds=((1, 1), (2, 2), (3, 0), (2, 2), (1, 1), (2, 2), (3, 0)),
+            gamma=3,
+            settings={"c": 0.1},
+        ),
+    )
+
+    @checked("policy")
+    def __init__(
+        self, explore: NonNegative = 2**0.5, c: NonNegative | None = None, state: str | None = None
+    ) -> None:
+        self._explore = explore
+        self._c = c
+        self._pulls: dict[int, int] = {}  # by arm, the rounds
+        self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
+        self._arm = 1
+        self._first = True
+        self._memory = SavedState(self, state)
+        for arm, pulls, gains in self._memory.load({"_learned": []})["_learned"]:
+            self._pulls[arm], self._gains[arm] = pulls, gains
+
+    def reset(self) -> None:
+        self._first = True  # this round also reads the prompt, so its time means nothing
+
+    def depth(self, gamma: int) -> int:
+        arms = range(1, gamma + 1)
+        untried = [arm for arm in arms if not self._pulls.get(arm)]
+        self._arm = untried[0] if untried else max(arms, key=self._bound)
+        return self._arm
+
+    def _bound(self, arm: int) -> float:
+        total, pulls = sum(self._pulls.values()), self._pulls[arm]
+        best = max(self._gains[other] / self._pulls[other] for other in self._pulls)
+        mean = self._gains[arm] / pulls / best if best > 0 else 0.0
+        return mean + self._explore * math.sqrt(math.log(total) / pulls)
+
+    def observe(self, round: Round) -> None:
+        if self._first and self._c is None:
+            self._first = False
+            return
+        cost = sum(round.seconds.values()) if self._c is None else 1 + self._c * round.drafted
+        self._pulls[self._arm] = self._pulls.get(self._arm, 0) + 1
+        gain = len(round.tokens) / max(cost, 1e-9)
+        self._gains[self._arm] = self._gains.get(self._arm, 0.0) + gain
+        if round.stop is not None:
+            learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
+            self._memory.save({"_learned": learned})

@@ -1,0 +1,95 @@
+"""Goodput: the draft length with the most expected tokens per second, 0 included."""
+
+from typing import final
+
+import numpy as np
+
+from outrider import theory
+from outrider.base.bounds import Count, Share, checked
+from outrider.contract.policy import Policy
+from outrider.contract.round import Round
+from outrider.policies.saved_state import SavedState
+
+WINDOW = 256
+"""The number of latest rounds whose times count."""
+
+
+@final
+class Goodput(Policy):
+    """Chooses the k with the most expected tokens per expected second (SmartSpec, 2406.14066).
+
+    The expected tokens are 1 + a + ... + a^k for the running acceptance a. The expected seconds are
+    those of k draft tokens plus those of a target call that scores k + 1 rows, by a line fitted to
+    earlier calls. So the depths depend on the clock, but the distribution of the text does not.
+
+    alpha: the running acceptance to start from.
+    update: the weight of the newest round in it.
+    probe: while drafting does not pay, draft one token every `probe` rounds, to notice when that
+        changes.
+    state: a file that keeps what was learned from run to run.
+
+    What it has learned carries over from prompt to prompt.
+
+    Raises `ConfigError` if `alpha` or `update` is outside [0, 1], or `probe` is below 1.
+    """
+
+    @checked("policy")
+    def __init__(
+        self, alpha: Share = 0.7, update: Share = 0.15, probe: Count = 16, state: str | None = None
+    ) -> None:
+        self._memory = SavedState(self, state)
+        learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
+        self.alpha: float = learned["alpha"]
+        self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds
+        self._drafts: list[tuple[int, float]] = learned["_drafts"]  # tokens drafted, seconds
+        self._update = update
+        self._probe = probe
+        self._idle = 0
+        self._first = True
+
+    def reset(self) -> None:
+        self._first = True  # this round also reads the prompt, so its time means nothing
+
+    def depth(self, gamma: int) -> int:
+        call = line(self._calls)
+        spent = sum(seconds for _, seconds in self._drafts)
+        draft = spent / max(1, sum(tokens for tokens, _ in self._drafts))
+        if call is None:
+            return gamma if len(self._calls) % 2 == 0 else max(1, gamma // 2)
+        base, row = call
+
+        def rate(k: int) -> float:
+            seconds = base + row * (k + 1) + draft * k
+            return theory.expected_tokens(self.alpha, k) / max(seconds, 1e-9)
+
+        best = max(range(gamma + 1), key=rate)
+        self._idle = self._idle + 1 if best == 0 else 0
+        return 1 if best == 0 and self._idle % self._probe == 0 else best
+
+    def observe(self, round: Round) -> None:
+        if not self._first:
+            self._calls = [*self._calls, (round.drafted + 1, round.seconds["score"])][-WINDOW:]
+            if round.drafted:
+                self._drafts = [*self._drafts, (round.drafted, round.seconds["draft"])][-WINDOW:]
+        self._first = False
+        if round.tested:
+            rate = round.accepted / round.tested
+            self.alpha += self._update * (rate - self.alpha)
+        if round.stop is not None:
+            self._memory.save({"alpha": self.alpha, "_calls": self._calls, "_drafts": self._drafts})
+
+
+def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
+    """Returns base and slope of the least squares line, neither below 0.
+
+    Returns None unless at least two different numbers of rows occur.
+
+    points: rows scored and seconds of each call.
+    """
+    if len({rows for rows, _ in points}) < 2:
+        return None
+    rows, seconds = np.array(points, dtype=float).T
+    slope, base = np.polyfit(rows, seconds, 1)
+    if slope < 0:
+        return float(seconds.mean()), 0.0
+    return (float(base), float(slope)) if base >= 0 else (0.0, float((seconds / rows).mean()))

@@ -1,0 +1,84 @@
+"""`outrider new-plugin`: what it writes is a package whose tests pass."""
+
+import importlib
+import runpy
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider.base.errors import ConfigError
+from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
+from outrider.plugins.registry import plugin_manager, registry_from
+from outrider.plugins.roles import ROLES
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "outrider-my-bigram"
+
+
+@pytest.fixture
+def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for packages, and the way to forget them after the test."""
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("outrider_"):
+            monkeypatch.delitem(sys.modules, name)
+
+
+def test_every_role_has_a_template() -> None:
+    """But for launchers, whose interface is Hydra's."""
+    assert set(TEMPLATES) == {*ROLES, "command"} - {"hydra/launcher"}
+
+
+@pytest.mark.parametrize("role", TEMPLATES)
+def test_a_written_package_registers_its_part_and_passes_its_tests(
+    role: str, importable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_plugin(f"outrider-my-{role}", role, importable)
+    monkeypatch.syspath_prepend(str(folder))
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())
+    entry_points = settings["project"]["entry-points"]["outrider"]
+    assert entry_points == {f"my_{role}": f"outrider_my_{role}"}
+    module = importlib.import_module(entry_points[f"my_{role}"])
+    registry = registry_from(plugin_manager([module], installed=False))
+    made = registry.find(role, f"my_{role}").factory
+    assert made.__name__ in (f"My{role.title()}", f"my_{role}")
+    if role == "command":
+        return  # its test takes the fixtures of pytest, which runs it where it is installed
+
+    tests = runpy.run_path(str(folder / f"test_my_{role}.py"))
+    test: Any = tests[f"test_my_{role}_keeps_the_contract"]
+    (mark,) = test.pytestmark
+    assert mark.args[1]
+    for case in mark.args[1]:
+        test(*getattr(case, "values", case))
+
+
+def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> None:
+    folder = write_plugin("my-bigram", "drafter", tmp_path)
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        text = (EXAMPLE / path.relative_to(folder)).read_text()
+        assert text.startswith(path.read_text()), path
+
+
+def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
+    out = run.done("new-plugin", "my-bigram", "--role", "policy")
+    assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
+    for line in ("pip install", "pytest test_my_bigram.py", "outrider check policy=my_bigram"):
+        assert line in out
+    err = run.refused("new-plugin", "my-bigram")
+    assert "expected another name, outrider-my-bigram exists" in err
+
+
+@pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])
+def test_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected lower-case letters"):
+        write_plugin(name, "drafter", tmp_path)
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is a drafter bigram"):
+        write_plugin("bigram", "drafter", tmp_path)

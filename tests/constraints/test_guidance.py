@@ -1,0 +1,245 @@
+"""Grammars: masked sampling exactly, every text valid, and drafts that keep to the grammar."""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+import tokenizers
+import torch
+from transformers import PreTrainedTokenizerFast
+
+import outrider
+from outrider import ConfigError, Penalties, Sampling, TargetError
+from outrider.drafters.random import Random
+from outrider.extras.serving.transformers import Speculation
+from outrider.plugins.config import build
+from outrider.targets.tabular import TabularTarget
+from outrider.testing import tiny_targets
+from outrider.testing.exact import distribution_of
+
+SPELLED = {1: "a", 2: "b", 3: "ab"}
+PATTERN = "a(b|ab)*b?a?"
+PROMPT = [2, 1]
+LENGTH = 2
+WHOLE = [
+    text
+    for length in range(10)
+    for text in map("".join, product("ab", repeat=length))
+    if re.fullmatch(PATTERN, text)
+]
+"""The texts of the pattern, longer than any that is asked about."""
+
+
+def continues(ids: Sequence[int]) -> bool:
+    """Returns whether a text of the pattern begins with these tokens."""
+    return any(text.startswith("".join(SPELLED[id] for id in ids)) for text in WHOLE)
+
+
+def masked(target: TabularTarget, text: tuple[int, ...]) -> torch.Tensor:
+    """Returns the target's distribution after a text, on the tokens that the pattern allows."""
+    probs = target.logits([*PROMPT, *text]).softmax(-1)
+    ended = "".join(SPELLED[id] for id in text) in WHOLE
+    allowed = [ended, *(continues([*text, id]) for id in SPELLED)]
+    probs = probs * torch.tensor(allowed)
+    return probs / probs.sum()
+
+
+def texts_of(target: TabularTarget, text: tuple[int, ...] = ()) -> Iterator[tuple[Any, float]]:
+    """Yields every text of masked sampling, token by token, with its probability."""
+    if len(text) == LENGTH or text[-1:] == (0,):
+        yield text, 1.0
+        return
+    for token, prob in enumerate(masked(target, text).tolist()):
+        if prob:
+            for whole, rest in texts_of(target, (*text, token)):
+                yield whole, prob * rest
+
+
+@pytest.mark.parametrize(
+    ("drafter", "rule", "budget", "steer"),
+    [
+        (Random(), "token", 2, True),
+        (Random(), "block", 2, False),
+        (Random(tree="iid:2"), "multi_step", 2, True),
+        (Random(tree="2x1"), "without_replacement", 4, True),
+        ("prompt_lookup", "token", 2, True),
+    ],
+)
+def test_the_distribution_is_that_of_masked_sampling(
+    drafter: Any, rule: str, budget: int, steer: bool, spelling: TabularTarget
+) -> None:
+    constraint = outrider.regex(PATTERN, steer=steer)
+
+    def written(chance: Any) -> tuple[int, ...]:
+        text = outrider.generate(
+            spelling,
+            PROMPT,
+            drafter,
+            rule,
+            gamma=2,
+            budget=budget,
+            max_new_tokens=LENGTH,
+            sampling=Sampling(1.0),
+            chance=chance,
+            constraint=constraint,
+        )
+        return tuple(text.tokens)
+
+    assert dict(distribution_of(written)) == pytest.approx(dict(texts_of(spelling)), abs=1e-12)
+
+
+def test_drafts_that_keep_to_the_grammar_are_accepted_more_often(spelling: TabularTarget) -> None:
+    accepted = {}
+    for steer in (True, False):
+        texts = outrider.generate_together(
+            spelling,
+            [PROMPT] * 20,
+            Random(),
+            gamma=3,
+            max_new_tokens=4,
+            sampling=Sampling(1.0),
+            constraints=[outrider.regex(PATTERN, steer=steer)] * 20,
+        )
+        accepted[steer] = sum(text.counts.accepted for text in texts)
+        assert all(continues([id for id in text.tokens if id]) for text in texts)
+    assert accepted[True] > accepted[False]
+
+
+def test_forced_tokens_are_drafted(spelling: TabularTarget) -> None:
+    """Nothing in the prompt can be copied, and nothing else is possible."""
+    options: dict[str, Any] = {"gamma": 3, "constraint": outrider.regex("bbba")}
+    text = outrider.generate(spelling, [1], "prompt_lookup", **options)
+    assert text.tokens == [2, 2, 2, 1]
+    assert [round.draft for round in text.rounds] == [(2, 2, 2)]
+    assert text.stop == "constraint"  # no token may follow
+    options["constraint"] = outrider.regex("bbba", steer=False)
+    text = outrider.generate(spelling, [1], "prompt_lookup", **options)
+    assert text.tokens == [2, 2, 2, 1] and len(text.rounds) > 1
+
+
+def test_a_copy_ends_where_the_grammar_does(spelling: TabularTarget) -> None:
+    text = outrider.generate(
+        spelling, [1, 2, 1, 2, 1], "prompt_lookup", gamma=4, constraint=outrider.regex("b[ab]")
+    )
+    assert text.rounds[0].draft[0] == 2 and len(text.rounds[0].draft) == 2
+
+
+def test_every_text_is_valid_for_whatever_drafter(letters: Any) -> None:
+    target = TabularTarget(4, order=2, seed=1)
+    target.tokenizer, target.eos = letters, frozenset({0})
+    for drafter, rule in (("bigram", "token"), ("prompt_lookup", "block"), ("random", "lenient")):
+        texts = outrider.generate_together(
+            target,
+            [[1, 2], [2]],
+            drafter,
+            rule,
+            max_new_tokens=20,
+            sampling=Sampling(1.0, seed=3),
+            constraints=[outrider.grammar('start: "a" ("b" | "aa"){1,4} "b"')] * 2,
+        )
+        for text in texts:
+            assert text.stop in ("constraint", "eos")
+            assert re.fullmatch("a(b|aa){1,4}b", text.text)
+
+
+def test_a_model_without_an_end_token_keeps_to_the_grammar() -> None:
+    """Token 0 was taken for the end, and a draft past the end of the grammar was an error."""
+    target = TabularTarget(4, order=2, seed=1)
+    target.tokenizer = tiny_targets.letters(4)
+    pattern = "(a|ba)(a|b)?b"
+    for steer, seed in product((True, False), range(6)):
+        text = outrider.generate(
+            target,
+            [1],
+            "random",
+            constraint=outrider.regex(pattern, steer=steer),
+            sampling=Sampling(1.0, seed=seed),
+        )
+        assert text.stop == "constraint" and re.fullmatch(pattern, text.text)
+
+
+def test_penalties_and_a_grammar_go_together(spelling: TabularTarget) -> None:
+    both = outrider.AllOf(Penalties(bad_words=[[3]]), outrider.regex("(ab|b){4}"))
+    text = outrider.generate(spelling, [1], "prompt_lookup", constraint=both, max_new_tokens=9)
+    assert re.fullmatch("(ab|b){4}", text.text) and 3 not in text.tokens
+
+
+def test_a_text_that_leaves_the_grammar_is_no_result(spelling: TabularTarget) -> None:
+    begun = outrider.regex("ab").begin(spelling, PROMPT)
+    with pytest.raises(TargetError, match=r"^constraint: the grammar does not allow token 2"):
+        begun.ends([*PROMPT, 2])
+
+
+def test_positions_may_be_asked_about_in_any_order(spelling: TabularTarget) -> None:
+    begun, zeros = outrider.regex("a(ba)*").begin(spelling, PROMPT), torch.zeros(4)
+    asked = [[1], [], [1, 2, 1], [1, 2], [3, 1, 3], [1, 0], [2], [1]]
+    allowed = [torch.isfinite(begun.logits([*PROMPT, *ids], zeros)).tolist() for ids in asked]
+    start, end = [False, True, False, True], [True, False, True, False]
+    over, fault = [True, False, False, False], [True] * 4
+    assert allowed == [end, start, end, start, fault, over, fault, end]
+
+
+def test_json_of_a_schema_comes_out_of_a_model(ascii_model: Any) -> None:
+    model, tokenizer = ascii_model
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer", "maximum": 99}, "ok": {"type": "boolean"}},
+        "required": ["n", "ok"],
+        "additionalProperties": False,
+    }
+    speculation = Speculation(
+        "prompt_lookup",
+        tokenizer=tokenizer,
+        constraint=outrider.json_schema(schema, whitespace=False),
+    )
+    prompts = tokenizer(['{"n":1', '{"ok":'], return_tensors="pt")
+    ids = model.generate(**prompts, max_new_tokens=40, custom_generate=speculation)
+    for row in ids:
+        text = tokenizer.decode(row[prompts["input_ids"].shape[1] :], skip_special_tokens=True)
+        assert set(json.loads(text)) == {"n", "ok"}
+    assert sum(text.counts.accepted for text in speculation.generations) > 0
+
+
+@pytest.fixture(scope="session")
+def ascii_model(llama: Any) -> Any:
+    """A tiny model of single characters, and its tokenizer."""
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocab = {token: id for id, token in enumerate(["<pad>", "<eos>", *letters])}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, merges=[]))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<eos>", pad_token="<pad>", padding_side="left"
+    )
+    return llama(vocab_size=len(vocab)), tokenizer
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: outrider.regex("a("), "constraint: at 1(8): invalid regex"),
+        (lambda: outrider.regex(""), "constraint.pattern='': expected a pattern"),
+        (lambda: outrider.json_schema("{oops"), "constraint.schema='{oops': no JSON (Expecting"),
+        (lambda: outrider.json_schema({"type": "objec"}), "constraint: Invalid type: objec"),
+        (lambda: outrider.json_schema("@gone"), "constraint.schema='@gone': No such file or"),
+        (lambda: outrider.grammar("start: foo"), "constraint: at 1(8): unknown name"),
+    ],
+)
+def test_a_grammar_that_is_not_valid_is_one_line(make: Any, line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make()
+    assert str(caught.value).startswith(line) and "\n" not in str(caught.value)
+
+
+def test_a_target_without_a_tokenizer_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^constraint: expected a target with a fast tokenizer"):
+        outrider.generate(TabularTarget(4), [0], "none", constraint=outrider.regex("a"))
+
+
+def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
+    with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
+        build({"_target_": "outrider.constraints.guidance.regex", "pattern": "a"})

@@ -1,0 +1,268 @@
+"""Prompts are read from files, and each way in which a file can be wrong gives one line."""
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.data import jsonl as data
+from outrider.data.prompts import CodeTest, Prompt
+from outrider.data.reading import parse
+from outrider.plugins.config import build, compose
+
+LINE = {"question_id": 7, "category": "chat", "turns": ["Hello", "And then?"]}
+
+
+def written(folder: Path, *lines: object) -> str:
+    path = folder / "data.jsonl"
+    path.write_text(
+        "\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines)
+    )
+    return str(path)
+
+
+def test_a_line_is_a_prompt(tmp_path: Path) -> None:
+    path = written(tmp_path, LINE, "", LINE | {"question_id": 8})
+    prompts = data.jsonl(path)
+    assert prompts[0] == Prompt("7", "chat", ("Hello", "And then?"))
+    assert [prompt.id for prompt in prompts] == ["7", "8"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
+        ((1,), "line 1: expected an object with prompt, got 1"),
+        (([1],), "row 1: expected an object with prompt, got 1"),
+        (("[{}",), "no JSON (line 1: Expecting ',' delimiter)"),
+        (
+            ({"messages": [{"role": "user", "content": ["hi"]}]},),
+            "line 1: messages[0].content=['hi']: expected text",
+        ),
+        (({"question_id": 1, "turn": ["x"]},), "did you mean 'turns' by 'turn'?"),
+        (({"turns": ["x"]},), "line 1: expected question_id and category and turns (Spec-Bench)"),
+        (
+            ({"instruction": "x", "input": ["a", 1]},),
+            "line 1: input=['a', 1]: expected a text; data.column=KEY leaves it out",
+        ),
+        (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
+        (({"promt": "x"},), "did you mean 'prompt' by 'promt'?"),
+        (({"messages": []},), "line 1: messages=[]: expected a list of messages"),
+        (({"messages": [{"role": "user"}]},), "line 1: messages[0].content=None: expected text"),
+        (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
+        (({"messages": [{"text": "x"}]},), "expected role and content, or from and value"),
+        (
+            ({"conversations": [{"from": "gpt", "value": "x"}]},),
+            "line 1: conversations: expected a message of the user, there is none",
+        ),
+        (
+            ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},),
+            "line 1: messages[0].content=[{'type': 'image_url'}]: expected text",
+        ),
+        (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
+        (({"task_id": "HumanEval/0", "prompt": None},), "line 1: prompt=None: expected some text"),
+        ((LINE | {"turns": []},), "line 1: turns=[]: expected a list of strings"),
+        ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
+        ((LINE, LINE), "line 2: id 7: expected another"),
+        (("[" * 100_000,), "no JSON (line 1: Nested too deeply)"),
+        ((LINE, '{"a":' * 100_000), "line 2: no JSON (Nested too deeply at character 0)"),
+        (('{"id": ' + "9" * 5000 + "}",), "line 1: no JSON (Exceeds the limit"),
+        (
+            ({"messages": [{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]},),
+            "line 1: messages: expected a message of the user after that of the system",
+        ),
+        ((), "expected at least one prompt, there is none"),
+    ],
+)
+def test_a_file_that_does_not_fit(tmp_path: Path, lines: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        data.jsonl(written(tmp_path, *lines))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_may_be_one_list_and_begin_with_a_mark(tmp_path: Path) -> None:
+    path = tmp_path / "alpaca.json"
+    rows = [{"instruction": "Name three rivers."}, LINE]
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8-sig")
+    assert [prompt.turns for prompt in data.jsonl(str(path))] == [
+        ("Name three rivers.",),
+        ("Hello", "And then?"),
+    ]
+
+
+def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
+    human = {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "x", "entry_point": "f"}
+    plain = {"prompt": "Name three rivers."}
+    whole = plain | {"id": "r", "category": "chat"}
+    path = written(tmp_path, LINE, human, plain, whole)
+    prompts = data.jsonl(path)
+    assert prompts == [
+        Prompt("7", "chat", ("Hello", "And then?")),
+        Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
+        Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
+        Prompt("r", "chat", ("Name three rivers.",)),
+    ]
+
+
+MESSAGES = [
+    {"role": "system", "content": "Be brief."},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "Hello"}, {"type": "text", "text": "you"}],
+    },
+    {"role": "assistant", "content": "Hi."},
+    {"role": "user", "content": "And then?"},
+]
+SHARED = [
+    {"from": "gpt", "value": "Hi."},
+    {"from": "human", "value": "Hello"},
+    {"from": "gpt", "value": "Hm."},
+    {"from": "human", "value": "And then?"},
+]
+SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
+    "gsm8k": ({"question": "How many?", "answer": "#### 3"}, ("x, line 1", "math", ("How many?",))),
+    "mbpp": (
+        {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
+        ("11", "code", ("Write it.",)),
+    ),
+    "mbpp sanitized": (
+        {"task_id": 2, "prompt": "Write it.", "code": "def f(): ...", "source_file": "x"},
+        ("2", "code", ("Write it.",)),
+    ),
+    "openai": (
+        {"messages": MESSAGES},
+        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
+    ),
+    "sharegpt": ({"id": "a_0", "conversations": SHARED}, ("a_0", "chat", ("Hello", "And then?"))),
+    "alpaca": (
+        {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
+        ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
+    ),
+    "alpaca with a number": (
+        {"instruction": "Double it.", "input": 21, "output": "42"},
+        ("x, line 1", "instruction", ("Double it.\n\n21",)),
+    ),
+    "dolly": (
+        {"instruction": "Who is it?", "context": "It is Ada.", "response": "Ada"},
+        ("x, line 1", "instruction", ("Who is it?\n\nIt is Ada.",)),
+    ),
+    "ultrachat": (
+        {"prompt": "Hello\nyou", "messages": MESSAGES, "prompt_id": "f"},
+        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
+    ),
+    "sharegpt with a system prompt": (
+        {"system": "Be brief.", "conversations": SHARED},
+        ("x, line 1", "chat", ("Be brief.\n\nHello", "And then?")),
+    ),
+    "openorca": (
+        {"system_prompt": "Be brief.", "question": "How many?", "answer": "3"},
+        ("x, line 1", "math", ("Be brief.\n\nHow many?",)),
+    ),
+    "alpaca without input": (
+        {"instruction": "Name three rivers.", "input": "", "output": "Nile, ..."},
+        ("x, line 1", "instruction", ("Name three rivers.",)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_rows_of_known_sets(name: str) -> None:
+    row, expected = SETS[name]
+    assert parse(row, "x, line 1") == Prompt(*expected)
+
+
+def test_a_column_names_the_prompt(tmp_path: Path) -> None:
+    row = {"id": 3, "category": "c", "prompt": "no", "said": "yes", "turns": ["a", "b"]}
+    row |= {"talk": SHARED}
+    path = written(tmp_path, row)
+    assert data.jsonl(path, column="said") == [Prompt("3", "c", ("yes",))]
+    assert data.jsonl(path, column="turns") == [Prompt("3", "c", ("a", "b"))]
+    assert data.jsonl(path, column="talk") == [Prompt("3", "c", ("Hello", "And then?"))]
+    for column, line in (
+        ("sayd", "line 1: data.column='sayd': did you mean 'said'? There are: category"),
+        ("id", "line 1: id=3: expected some text"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            data.jsonl(path, column=column)
+        assert line in str(caught.value)
+
+
+def test_an_odd_line_end_inside_a_string_is_no_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"prompt": "one\u2028two"}\n{"prompt": "three"}\n', encoding="utf-8")
+    assert len(data.jsonl(str(path))) == 2
+
+
+def test_a_gzip_is_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "data.jsonl.gz"
+    packed = gzip.compress(json.dumps(LINE).encode() * 3)
+    path.write_bytes(gzip.compress(json.dumps(LINE).encode("utf-8-sig")))
+    assert data.jsonl(str(path))[0].id == "7"
+    for damaged in (packed[:-12], packed[:14] + b"x" * 40):
+        path.write_bytes(damaged)
+        with pytest.raises(ConfigError, match=r"data\.path='.*': damaged gzip \("):
+            data.jsonl(str(path))
+
+
+def test_a_missing_file() -> None:
+    with pytest.raises(ConfigError, match=r"data\.path='gone\.jsonl': expected a file that exists"):
+        data.jsonl("gone.jsonl")
+
+
+def test_the_demo_has_two_dozen_prompts_of_six_categories() -> None:
+    prompts = data.demo()
+    assert Counter(prompt.category for prompt in prompts) == dict.fromkeys(
+        ("chat", "code", "summary", "rewriting", "extraction", "translation"), 4
+    )
+    assert len({prompt.turns for prompt in prompts}) == 24
+
+
+def test_a_limit_is_spaced_over_the_file() -> None:
+    assert len({prompt.category for prompt in data.demo(6)}) == 6
+    assert data.demo(100) == data.demo()
+    assert len(data.demo(1)) == 1
+    with pytest.raises(ConfigError, match=r"data\.limit=0: expected a whole number of at least 1"):
+        data.demo(0)
+
+
+def test_the_configs_read_the_same(tmp_path: Path) -> None:
+    assert build(compose("compare", ["data=demo", "data.limit=2"]).data) == data.demo(2)
+    path = written(tmp_path, LINE)
+    for column in (None, "turns"):
+        chosen = [] if column is None else [f"data.column={column}"]
+        config = compose("compare", ["data=jsonl", f"data.path={path}", *chosen])
+        assert build(config.data) == data.jsonl(path, column=column)
+
+
+USABLE = {"id": "a", "prompt": "yes"}
+UNUSABLE = [
+    {"conversations": []}, {"conversations": [{"from": "gpt", "value": "x"}]}, "{oops",
+    {"id": "a", "prompt": "again"}, {"prompt": "half \ud800"}, 3,
+]  # fmt: skip
+
+
+def test_rows_that_are_not_usable_are_skipped_and_counted(tmp_path: Path, capsys: Any) -> None:
+    path = written(tmp_path, USABLE, *UNUSABLE, {"id": "b", "prompt": "too"})
+    prompts = data.jsonl(path, skip=True)
+    assert [prompt.id for prompt in prompts] == ["a", "b"]
+    line = capsys.readouterr().err.replace("\n", "")
+    assert "6 of 8 records are skipped" in line
+    assert "line 2: conversations=[]: expected a list of messages" in line
+    assert data.jsonl(path, skip=True, limit=1) == prompts[:1]
+    with pytest.raises(ConfigError, match=r"line 2: conversations=\[\]"):
+        data.jsonl(path)
+    with pytest.raises(ConfigError, match="expected at least one prompt"):
+        data.jsonl(written(tmp_path, *UNUSABLE[:2]), skip=True)
+
+
+def test_the_settings_reach_each_source(tmp_path: Path) -> None:
+    path = written(tmp_path, USABLE, *UNUSABLE)
+    config = compose("compare", ["data=jsonl", f"data.path={path}", "data.skip=true"])
+    assert [prompt.id for prompt in build(config.data)] == ["a"]
+    config = compose("compare", ["data=lines", f"data.path={path}", "data.limit=1"])
+    assert len(build(config.data)) == 1

@@ -1,0 +1,248 @@
+"""Each text of a batch is the one it would be alone, whatever is drafted and accepted."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tiny.drafters import InTurn, tokens_of
+
+from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
+from outrider.contract.policy import Fixed
+from outrider.decoding.batches import continuous_batch
+from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
+from outrider.decoding.batches.batched import batched
+from outrider.decoding.decode import decode_together
+from outrider.drafters.eagle import Eagle
+from outrider.drafters.lookahead_decoding import LookaheadDecoding
+from outrider.drafters.none import NoDraft
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.random import Random
+from outrider.drafters.self_sparse import SelfSparse
+from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.token_recycling import TokenRecycling
+from outrider.targets.passes.engine import use_engine
+from outrider.targets.tabular import TabularTarget
+from outrider.targets.transformers import TransformersTarget
+from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.token import Token
+from outrider.verifiers.without_replacement import WithoutReplacement
+
+PROMPTS = [[3, 4, 5, 3, 4], [9], [7, 8] * 9]
+DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "none": (NoDraft, Token()), "random": (Random, Token()),
+    "prompt_lookup": (PromptLookup, Token()), "small_lm": (lambda: SmallLM(layers=2), Token()),
+    "small_lm tree": (lambda: SmallLM(layers=2, tree="2x2"), WithoutReplacement()),
+    "eagle": (lambda: Eagle(path="untrained"), Token()),
+    "eagle tree": (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
+    "policy": (LookaheadDecoding, Candidates()), "token_recycling": (TokenRecycling, Candidates()),
+    "self_sparse": (lambda: SelfSparse(sink=1, window=3), Token()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["plain", "packed"])
+def target(request: Any, llama: Any) -> Any:
+    model = copy.deepcopy(llama(max_position_embeddings=400))
+    if request.param == "packed":
+        use_engine(model, "packed")
+    return TransformersTarget(model)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("name", list(DRAFTERS))
+def test_a_text_in_a_batch_is_the_text_written_alone(
+    name: str, temperature: float, target: Any
+) -> None:
+    make, rule = DRAFTERS[name]
+    sampling = Sampling(temperature=temperature, seed=5)
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 20}
+    alone = [
+        [
+            (round.tokens, round.draft, round.path, round.stop)
+            for round in decode(target, make(), rule, prompt, number=number, **options)
+        ]
+        for number, prompt in enumerate(PROMPTS)
+    ]
+    together: list[list[Any]] = [[] for _ in PROMPTS]
+    for number, round in decode_together(target, make(), rule, PROMPTS, **options):
+        together[number].append((round.tokens, round.draft, round.path, round.stop))
+    assert together == alone
+    assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
+
+
+ALONE: dict[tuple[Any, str], list[list[Any]]] = {}
+"""The rounds of each text of `LONGER`, by the target and the name of the drafter."""
+LONGER = [*PROMPTS, [8, 9] * 13, [12, 3, 4] * 5, [30], [5, 4, 3, 2] * 7]
+
+
+@pytest.mark.parametrize("name", ["none", "prompt_lookup", "small_lm tree", "eagle"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_texts_that_join_others_are_those_written_alone(
+    size: int, name: str, target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuous_batch, "READ", 7)  # so that prompts are read in parts
+    make, rule = DRAFTERS[name]
+    options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
+    texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
+    in_progress: set[int] = set()
+    together = decode_together(target, make(), rule, LONGER, batch_size=size, **options)
+    for number, round in together:
+        texts[number].append((round.tokens, round.draft, round.path, round.stop))
+        in_progress.add(number)
+        assert len(in_progress) <= size
+        if round.stop is not None:
+            in_progress.remove(number)
+    if (target, name) not in ALONE:
+        ALONE[target, name] = [
+            [
+                (round.tokens, round.draft, round.path, round.stop)
+                for round in decode(target, make(), rule, prompt, number=number, **options)
+            ]
+            for number, prompt in enumerate(LONGER)
+        ]
+    assert list(texts.values()) == ALONE[target, name]
+
+
+def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
+    target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(continuous_batch, "READ", 10)
+    parts: list[int] = []
+    kind = type(batched(target).open_together([[3]])[0].group)  # type: ignore[attr-defined]
+    read = kind.read
+
+    def watched(self: Any, number: int, tokens: Any, states: Any) -> Any:
+        parts.append(len(tokens))
+        return read(self, number, tokens, states)
+
+    monkeypatch.setattr(kind, "read", watched)
+    prompts = [[3, 4, 5] * 10, [6, 5, 4], [7, 8] * 16]
+    monkeypatch.setattr(target, "eos", frozenset())
+    constraints: list[Any] = [Ends(99), Ends(2), Ends(2)]  # the second text ends early
+    rounds = list(
+        decode_together(
+            target, NoDraft(), Token(), prompts,
+            batch_size=2, max_new_tokens=9, constraints=constraints,
+        )
+    )  # fmt: skip
+    assert parts == [29, 10, 10, 10]  # the first prompt at once, since nobody waited for it
+    numbers = [number for number, _ in rounds]
+    assert numbers == [0, 1, 0, 1, 0, 0, 0, 0, 2, 0, 2, 0, 0]
+
+
+class Ends(Constraint):
+    """Ends a text after so many tokens."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._start = count, 0
+
+    def begin(self, target: Any, ids: Any) -> "Ends":
+        self._start = len(ids)
+        return self
+
+    def ends(self, ids: Any) -> bool:
+        return len(ids) - self._start >= self._count
+
+
+def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[int] = []
+
+    class Grouped(TabularTarget, BatchTarget):
+        def open_together(self, prompts: Any, needs: Any = frozenset()) -> Any:
+            opened.append(len(prompts))
+            return [self.open(prompt, needs) for prompt in prompts]
+
+        def score_together(self, sessions: Any, drafts: Any) -> Any:
+            return score_one_by_one(sessions, drafts)
+
+    target = Grouped(vocab_size=5, order=1)
+    target.eos = frozenset({3})
+    options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 9}
+    prompts = [[1], [2], [0], [4], [1]]
+    texts: list[list[int]] = [[] for _ in prompts]
+    together = decode_together(target, NoDraft(), Token(), prompts, batch_size=2, **options)
+    for number, round in together:
+        texts[number] += round.tokens
+    assert opened == [2, 2, 1]
+    for number, prompt in enumerate(prompts):
+        alone = decode(target, NoDraft(), Token(), prompt, number=number, **options)
+        assert texts[number] == tokens_of(alone)
+
+
+def test_a_batch_has_at_least_one_text() -> None:
+    with pytest.raises(ConfigError, match="batch_size=0: expected a whole number of at least 1"):
+        decode_together(TabularTarget(), NoDraft(), Token(), [[1]], batch_size=0)
+
+
+def test_texts_outgrow_the_initial_room(target: Any) -> None:
+    prompts = [[3, 4, 5], [5, 6, 7] * 80]
+    options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
+    rounds = decode_together(target, PromptLookup(), Token(), prompts, **options)
+    texts: list[list[int]] = [[], []]
+    for number, round in rounds:
+        texts[number] += round.tokens
+    for prompt, text in zip(prompts, texts, strict=True):
+        alone = decode(target, PromptLookup(), Token(), prompt, **options)
+        assert text == tokens_of(alone)
+
+
+def test_each_text_may_have_a_chance_of_its_own() -> None:
+    target = TabularTarget(vocab_size=5, order=1)
+    options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 12}
+    chances = [SampledChance.seeded(seed) for seed in (1, 2)]
+    texts: list[list[int]] = [[], []]
+    for number, round in decode_together(
+        target, NoDraft(), Token(), [[1], [1]], chances=chances, **options
+    ):
+        texts[number] += round.tokens
+    for seed, text in zip((1, 2), texts, strict=True):
+        chance = SampledChance.seeded(seed)
+        alone = decode(target, NoDraft(), Token(), [1], chance=chance, **options)
+        assert text == tokens_of(alone)
+    assert texts[0] != texts[1]
+
+
+@pytest.mark.parametrize("name", ["policies", "chances", "constraints"])
+def test_every_prompt_has_its_own_parts(name: str) -> None:
+    parts: Any = {"policies": Fixed(), "chances": SampledChance.seeded(0), "constraints": Ends(2)}
+    with pytest.raises(ConfigError, match=f"{name}=1: expected one for each prompt, 2 of them"):
+        decode_together(TabularTarget(), NoDraft(), Token(), [[1], [2]], **{name: [parts[name]]})
+
+
+def test_states_are_those_of_the_text(target: Any) -> None:
+    """A drafter reads the same states in a batch as alone, whatever was rejected."""
+    features_by_length: list[dict[int, Any]] = []
+
+    class Spy(Random):
+        needs = frozenset({"hidden_states", "hidden_states.2"})
+
+        def __init__(self) -> None:
+            super().__init__()
+            features_by_length.append({})
+            self._at = len(features_by_length) - 1
+
+        def propose(self, context: Any, pen: Any) -> None:
+            if context.features:
+                features_by_length[self._at][len(context.tokens)] = {
+                    name: rows.clone() for name, rows in context.features.items()
+                }
+            super().propose(context, pen)
+
+    drafter = InTurn([Spy() for _ in PROMPTS])
+    for _ in decode_together(target, drafter, Token(), PROMPTS, gamma=3, max_new_tokens=20):
+        pass
+    together = list(features_by_length)
+    for number, prompt in enumerate(PROMPTS):
+        features_by_length.clear()
+        for _ in decode(target, Spy(), Token(), prompt, gamma=3, max_new_tokens=20):
+            pass
+        (alone,) = features_by_length
+        assert together[number].keys() == alone.keys()
+        for length, features in alone.items():
+            for name, rows in features.items():
+                states = together[number][length][name]
+                assert len(states) == length - 1
+                torch.testing.assert_close(states, rows, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,218 @@
+"""An audit finds each fault of an engine, and none where there is none."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, final, get_args
+
+import pytest
+from tiny.faulty_engine import FAULTS, FaultyEngine
+
+from outrider import OutriderError
+from outrider.base.errors import ConfigError
+from outrider.contract.sampling import Sampling
+from outrider.extras.audit.audit import Auditor
+from outrider.extras.audit.client import Choice, Client, Counted, Request, Token
+from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.audit.result import Result
+from outrider.extras.serving.address import EngineError
+from outrider.extras.serving.settings import Skipped
+from outrider.targets.tabular import TabularTarget
+
+TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
+PROMPTS = [Request((1, 2), 24), Request((3,), 24)]
+
+
+def audited(fault: str | None, requests: int, seed: int = 1) -> Result:
+    engine = FaultyEngine(TARGET, fault, seed=seed)
+    return Auditor(engine, PROMPTS, FromTarget(TARGET)).run(requests)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_found(fault: str) -> None:
+    assert audited(fault, 2000).verdict == "broken"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_engine_without_a_fault_is_not_called_broken(seed: int) -> None:
+    assert audited(None, 60, seed).verdict == "too few texts"
+
+
+@pytest.mark.parametrize("limit", [11, 14, 16, 60])
+def test_every_request_counts_towards_the_limit(limit: int) -> None:
+    asked = Counted(FaultyEngine(TARGET))
+    result = Auditor(asked, PROMPTS, FromTarget(TARGET)).run(limit)
+    assert result.requests == asked.sent <= limit
+
+
+@final
+class Changed(Client):
+    """Changes what an engine answers, or what it is asked."""
+
+    def __init__(
+        self,
+        choice: Callable[[Choice], Choice] = lambda choice: choice,
+        request: Callable[[Request], Request] = lambda request: request,
+        fault: str | None = None,
+    ) -> None:
+        self.engine, self.choice, self.request = FaultyEngine(TARGET, fault), choice, request
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        answers = self.engine.ask(list(map(self.request, requests)))
+        return [list(map(self.choice, choices)) for choices in answers]
+
+
+def test_a_suspicion_that_nothing_confirms_is_no_verdict() -> None:
+    unlikely: list[int] = []
+    for _ in range(12):
+        unlikely.append(int(TARGET.logits([*PROMPTS[0].prompt, *unlikely]).argmin()))
+    for limit, line in ((11, "and not confirmed: temperature 1, alone"), (60, "and the control")):
+        odd = iter([{"tokens": tuple(unlikely), "logprobs": None, "likeliest": ()}])
+        client = Changed(lambda choice, odd=odd: replace(choice, **next(odd, {})))
+        result = Auditor(client, PROMPTS, FromTarget(TARGET)).run(limit)
+        assert result.line.startswith("too few texts to say") and line in result.line
+
+
+def silent(choice: Choice) -> Choice:
+    """Lists no log-probabilities for its second token, as llama.cpp for those of a draft."""
+    return replace(choice, likeliest=(choice.likeliest[0], {}, *choice.likeliest[2:]))
+
+
+def test_tokens_without_log_probabilities_are_told() -> None:
+    line = Auditor(Changed(silent), PROMPTS, FromLogprobs()).run(60).line
+    assert line.startswith("broken: log-probabilities: none are listed for token 1 of a text")
+
+
+def test_skipped_kinds_are_neither_asked_for_nor_judged() -> None:
+    asked: list[Request] = []
+    client = Changed(silent, lambda request: asked.append(request) or request)
+    skip = [name for name in get_args(Skipped) if name != "temperature 1"]
+    result = Auditor(client, PROMPTS, FromTarget(TARGET), skip=skip).run(150)
+    assert result.line.startswith("kept: nothing found in")  # the control is found sooner
+    assert {finding.name.partition(",")[0] for finding in result.findings} == {"temperature 1"}
+    plain = Sampling(temperature=1.0)
+    assert {(r.sampling, r.n, r.seed, r.stop, len(r.penalties)) for r in asked} == {
+        (plain, 1, None, (), 0)
+    }
+    with pytest.raises(ConfigError, match="expected a kind of sampled texts to be left"):
+        Auditor(client, PROMPTS, skip=["temperature 1", *skip])
+
+
+def test_a_text_that_is_longer_than_its_end_is_told() -> None:
+    expected = FromTarget(TARGET)
+    expected.eos = {3}
+    chosen = {"tokens": (1, 3, 2), "likeliest": (), "logprobs": None}
+    for max_tokens, line in ((24, "token 1, which ends it"), (2, "3 tokens came for max_tokens=2")):
+        client = Changed(lambda choice: replace(choice, **chosen))
+        prompts = [Request((1, 2), max_tokens)]
+        assert line in Auditor(client, prompts, expected).run(11).line
+
+
+def test_two_engines_have_a_control_whatever_is_skipped() -> None:
+    skip = ["truncated", "penalties", "repetition penalty"]
+    for left_out in (skip, [*skip, "seeds"], ["temperature 1", *skip[1:]]):
+        clients = [FaultyEngine(TARGET, seed=seed) for seed in (1, 2)]
+        assert Auditor(clients[0], PROMPTS, None, clients[1], skip=left_out).run(60).control != 0
+
+
+def test_a_text_that_is_missing_is_told() -> None:
+    client = Changed(request=lambda request: replace(request, n=1))
+    line = Auditor(client, PROMPTS, FromTarget(TARGET)).run(60).line
+    assert line.startswith("broken: n: 1 texts came for n=4")
+
+
+def test_seeds_that_do_not_repeat_are_told_unless_it_was_once() -> None:
+    deaf = Changed(request=lambda request: replace(request, seed=None))
+    line = Auditor(deaf, PROMPTS, FromTarget(TARGET)).run(60).line
+    assert line.startswith("broken: seeds: seed 1 gave")
+    rounded = Changed(request=lambda r: replace(r, seed=None if r.seed == 0 else r.seed))
+    assert Auditor(rounded, PROMPTS, FromTarget(TARGET)).run(60).verdict == "too few texts"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "line"),
+    [
+        ({"tokens": ()}, FromTarget(TARGET), "the server tells no ids of tokens"),
+        ({"tokens": ("a", 1)}, FromTarget(TARGET), "the server tells no ids of tokens"),
+        ({"tokens": (1, 8)}, FromTarget(TARGET), "token 8: expected one of the 8 that"),
+        ({"logprobs": None}, FromLogprobs(), "the server lists no log-probabilities"),
+        ({"ended": True, "tokens": ("a",), "text": "a"}, FromLogprobs(), "token that ends a text"),
+    ],
+)
+def test_a_server_that_does_not_tell_enough_is_not_judged(
+    change: dict[str, Any], expected: Expected, line: str
+) -> None:
+    client = Changed(lambda choice: replace(choice, **change))
+    with pytest.raises(OutriderError, match=line):
+        Auditor(client, PROMPTS, expected).run(60)
+
+
+@pytest.mark.parametrize(
+    ("listed", "line"),
+    [
+        ({0: -1.0, 1: -1.01}, "too few texts"),
+        ({0: -1.0, 1: -1.2}, "token 0 is 1, not 0: 0.20 likelier"),
+        ({0: -1.0}, "token 0 is 1, not 0: by how much is not listed"),
+    ],
+)
+def test_greedy_texts_of_two_engines_may_differ_at_a_tie(
+    listed: dict[Token, float], line: str
+) -> None:
+    mine, theirs = (
+        Changed(lambda choice, token=token: Choice("ab"[token], (token,), (-1.0,), (listed,)))
+        for token in (1, 0)
+    )
+    skip = ["seeds", "stop strings"]
+    result = Auditor(mine, PROMPTS, baseline=theirs, skip=skip).run(11)
+    assert line in result.line
+    assert result.ties == (2 if line == "too few texts" else 0)
+
+
+@final
+class Dying(Client):
+    """Dies of its last request."""
+
+    def __init__(self, answers: int, error: type[OutriderError]) -> None:
+        self.engine, self.left, self.error = FaultyEngine(TARGET), answers, error
+
+    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        self.left -= 1
+        if self.left < 0:
+            raise self.error("gone")
+        return self.engine.ask(requests)
+
+
+@pytest.mark.parametrize(
+    ("answers", "name"), [(1, "truncated, alone"), (6, "seeds"), (9, "stop strings")]
+)
+def test_an_engine_that_fails_once_it_has_answered_is_broken(answers: int, name: str) -> None:
+    result = Auditor(Dying(answers, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
+    assert result.line.startswith(f"broken: {name}: the engine failed: gone")
+
+
+def test_an_engine_is_not_blamed_for_a_baseline_that_fails() -> None:
+    with pytest.raises(EngineError, match="gone"):
+        Auditor(FaultyEngine(TARGET), PROMPTS, baseline=Dying(2, EngineError)).run(60)
+
+
+@pytest.mark.parametrize(("answers", "error"), [(0, EngineError), (1, OutriderError)])
+def test_an_engine_that_never_answers_or_refuses_is_not_judged(
+    answers: int, error: type[OutriderError]
+) -> None:
+    with pytest.raises(error, match="gone"):
+        Auditor(Dying(answers, error), PROMPTS, FromTarget(TARGET)).run(60)
+
+
+def test_texts_are_compared_with_those_without_drafts() -> None:
+    other = FaultyEngine(TARGET, seed=9)
+    for fault, verdict in (("greedy for sampled neighbours", "broken"), (None, "too few texts")):
+        auditor = Auditor(FaultyEngine(TARGET, fault), PROMPTS, baseline=other)
+        result = auditor.run(180)
+        assert result.verdict == verdict
+        assert all("against no drafts" in f.name or f.fault for f in result.findings)
+
+
+def test_texts_are_compared_with_the_log_probabilities_of_the_server() -> None:
+    engine = FaultyEngine(TARGET, "residual left out")
+    result = Auditor(engine, PROMPTS, FromLogprobs()).run(2000)
+    assert result.verdict == "broken"
+    assert "temperature 1" in result.line

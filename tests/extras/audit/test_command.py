@@ -1,0 +1,158 @@
+"""`outrider audit` over HTTP: an OpenAI-compatible server with drafts, and one without."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny.faulty_engine import LETTERS, FaultyEngine
+
+from outrider.contract.sampling import Sampling
+from outrider.extras.audit.client import Choice, Request
+from outrider.targets.tabular import TabularTarget
+
+
+def answer(engine: FaultyEngine, body: dict[str, Any]) -> dict[str, Any]:
+    messages = body.get("messages")
+    prompt = body["prompt"] if messages is None else messages[0]["content"]
+    request = Request(
+        prompt=(len(prompt) % 8,),
+        max_tokens=body["max_tokens"],
+        sampling=Sampling(body["temperature"], max(0, body["top_k"]), body["top_p"]),
+        seed=body.get("seed"),
+        n=body["n"],
+        stop=tuple(stop for stop in body.get("stop", ()) if stop in LETTERS),
+        penalties={key: body[key] for key in body if key.endswith("penalty")},
+    )
+    (choices,) = engine.ask([request])
+    return {"choices": [(completion if messages is None else message)(c) for c in choices]}
+
+
+def completion(choice: Choice) -> dict[str, Any]:
+    logprobs = {
+        "tokens": list(choice.text),
+        "token_logprobs": choice.logprobs,
+        "top_logprobs": [named(top) for top in choice.likeliest],
+    }
+    return {"text": choice.text, "logprobs": logprobs}
+
+
+def message(choice: Choice) -> dict[str, Any]:
+    content = [
+        {
+            "token": letter,
+            "logprob": logprob,
+            "top_logprobs": [{"token": name, "logprob": p} for name, p in named(top).items()],
+        }
+        for letter, logprob, top in zip(
+            choice.text, choice.logprobs or (), choice.likeliest, strict=True
+        )
+    ]
+    return {"message": {"content": choice.text}, "logprobs": {"content": content}}
+
+
+def named(top: Any) -> dict[str, float]:
+    return {LETTERS[token]: logprob for token, logprob in top.items()}
+
+
+@contextmanager
+def served(fault: str | None) -> Iterator[str]:
+    engine, lock = FaultyEngine(TabularTarget(8, order=2, seed=3), fault), threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.reply({"data": [{"id": "table"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                self.reply(answer(engine, body))
+
+        def reply(self, content: dict[str, Any]) -> None:
+            data = json.dumps(content).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def audited(run: Any, data: Path, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    with ExitStack() as stack:
+
+        def go(fault: str | None, *arguments: str, drafts: bool = True) -> Any:
+            url = stack.enter_context(served(fault))
+            more = [] if drafts else [f"baseline={stack.enter_context(served(None))}/v1"]
+            status, out, err = run(
+                "audit",
+                f"url={url}",
+                "data=jsonl",
+                f"data.path={data}",
+                f"hydra.run.dir={tmp_path / 'out'}",
+                *more,
+                *arguments,
+            )
+            path = tmp_path / "out" / "audit.json"
+            return status, out + err, json.loads(path.read_text()) if path.is_file() else None
+
+        yield go
+
+
+def test_a_broken_server_is_told_in_a_line(audited: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    logger = f"reports=[{{report: json_lines, path: {log}}}]"
+    status, printed, facts = audited("residual of the wrong side", logger, drafts=False)
+    assert status == 1
+    begun, ended = map(json.loads, log.read_text().splitlines())
+    assert begun["settings"]["max_new_tokens"] == "24"
+    assert ended["step"] == facts["requests"] and ended["figures"]["broken"] == 1
+    assert "broken: greedy, alone: token" in printed
+    assert facts["verdict"] == "broken"
+    assert "greedy, alone" in (tmp_path / "out" / "audit.html").read_text()
+
+
+@pytest.mark.parametrize("chat", ["true", "false"])
+def test_a_server_is_held_against_its_own_log_probabilities(audited: Any, chat: str) -> None:
+    status, printed, facts = audited(None, f"chat={chat}", "requests=60")
+    assert status == 0, printed
+    assert facts["verdict"] in {"kept", "too few texts"}
+    assert facts["requests"] <= 60
+    assert "temperature 1, alone" in {finding["name"] for finding in facts["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["level=2"], "level=2.0: expected a number in (0, 1)"),
+        (["logprobs=0"], "logprobs=0: expected some, or a baseline or a target"),
+        (["requests=3"], "requests=3: expected a whole number of at least 11"),
+        (["url=http://127.0.0.1:1"], "http://127.0.0.1:1/v1/models"),
+        (["skip=[seed]"], "skip=['seed']: expected a list, each one of temperature 1, truncated"),
+        (["skip=[log-probabilities]"], "expected log-probabilities to be judged, or a baseline"),
+        (["key=${oc.env:NO_SUCH_KEY}"], "NO_SUCH_KEY"),
+    ],
+)
+def test_settings_that_do_not_fit_are_told(
+    audited: Any, arguments: list[str], complaint: str
+) -> None:
+    status, printed, facts = audited(None, *arguments)
+    assert status != 0
+    assert complaint in printed
+    assert facts is None

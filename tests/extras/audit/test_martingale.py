@@ -1,0 +1,104 @@
+"""Fortunes are fair: no bet gains on average under the expected distribution."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from outrider.extras.audit.client import Token
+from outrider.extras.audit.martingale import (
+    Bet,
+    Learned,
+    Observation,
+    Tilted,
+    TwoSamples,
+    bets,
+    growth,
+)
+
+SIZE = 4
+CELLS: dict[Token, int] = {token: token for token in range(SIZE)}
+BETS = [
+    *[lambda length=length: Learned(length, 8.0) for length in (None, 0, 1, 2)],
+    *[lambda kind=kind: Tilted(kind) for kind in ("likely", "last", "written", "new", "beside")],
+]
+
+
+def after_history(make: object, draws: np.random.Generator) -> Bet:
+    bet: Bet = make()  # type: ignore[operator]
+    for _ in range(20):
+        before = tuple(draws.integers(SIZE, size=draws.integers(4)).tolist())
+        probs = draws.dirichlet(np.ones(SIZE))
+        token, beside = draws.integers(SIZE, size=2).tolist()
+        bet.see("prompt", [Observation(probs, CELLS, token, before, beside)])
+    return bet
+
+
+@pytest.mark.parametrize("make", BETS)
+def test_a_bet_is_fair_after_any_history(make: object) -> None:
+    for seed in range(10):
+        draws = np.random.default_rng(seed)
+        probs, before = draws.dirichlet(np.ones(SIZE)), (1, 3)
+        mean = 0.0
+        for token in range(SIZE):
+            bet = after_history(make, np.random.default_rng(seed))
+            start = bet.growth
+            bet.see("prompt", [Observation(probs, CELLS, token, before, 2)])
+            mean += probs[token] * math.exp(bet.growth - start)
+        assert mean == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", BETS)
+def test_a_text_is_worth_its_tokens(make: object) -> None:
+    whole, apart = (after_history(make, np.random.default_rng(0)) for _ in range(2))
+    draws = np.random.default_rng(1)
+    tokens = tuple(draws.integers(SIZE, size=6).tolist())
+    sizes = (4, 3, 4, 2, 4, 4)  # a server may list fewer tokens here than there
+    text = []
+    for place, size in enumerate(sizes):
+        cells: dict[Token, int] = {token: token for token in range(size - 1)}
+        probs = draws.dirichlet(np.ones(size))
+        text.append(Observation(probs, cells, tokens[place], tokens[:place], 1))
+    whole.see("prompt", text)
+    for observed in text:
+        apart.see("prompt", [observed])
+    assert whole.growth == pytest.approx(apart.growth)
+
+
+def test_new_tokens_are_those_that_a_text_has_only_had_since_two() -> None:
+    bet, probs = Tilted("new"), np.full(SIZE, 1 / SIZE)
+    for before, token in (((0, 1, 2), 2), ((0, 1, 2), 1), ((3, 0, 3), 0), ((1,), 1)):
+        start = bet.growth
+        bet.see("prompt", [Observation(probs, CELLS, token, before)])
+        assert bet.growth > start
+    for before, token in (((0, 1, 2), 0), ((3, 0, 3), 3), ((1,), 2)):
+        start = bet.growth
+        bet.see("prompt", [Observation(probs, CELLS, token, before)])
+        assert bet.growth < start
+
+
+def test_two_samples_of_one_distribution_gain_nothing() -> None:
+    probs = np.array([0.5, 0.3, 0.2])
+    mean = 0.0
+    for x, y in itertools.product(range(3), repeat=2):
+        pair = TwoSamples()
+        for first, second in ((0, 1), (0, 0), (2, 1)):
+            pair.see("prompt", (first,), 0)
+            pair.see("prompt", (second,), 1)
+        start = pair.growth
+        pair.see("prompt", (x,), 0)
+        pair.see("prompt", (y,), 1)
+        mean += probs[x] * probs[y] * math.exp(pair.growth - start)
+    assert mean <= 1 + 1e-12
+
+
+def test_the_growth_of_several_bets_is_that_of_their_mean_fortune() -> None:
+    played = bets()
+    assert growth(played) == pytest.approx(0)
+    for _ in range(50):
+        for bet in played:
+            bet.see("prompt", [Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ())])
+    fortunes = [math.exp(bet.growth) for bet in played]
+    assert growth(played) == pytest.approx(math.log(sum(fortunes) / len(fortunes)))
+    assert growth(played) > 30  # always the same token is no accident

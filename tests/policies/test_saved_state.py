@@ -1,0 +1,102 @@
+"""What a policy has learned is there in the next run; other files are refused."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import ConfigError
+from outrider.policies.bandit import Bandit
+from outrider.policies.confidence import Confidence
+from outrider.policies.goodput import Goodput
+from outrider.policies.optimal import Optimal
+
+LEARNERS: list[Callable[..., Any]] = [Bandit, Goodput, Optimal, Confidence]
+
+
+def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any:
+    extra = {"refit": True} if make is Confidence else {}
+    policy = make(state=str(path), **extra)
+    policy.reset()
+    for number in range(40):
+        depth = policy.depth(5)
+        for length in range(1, depth + 1):
+            policy.more(sure(*(0.9, 0.8, 0.3, 0.2, 0.1)[:length]))
+        round = outcome(depth, min(depth, 2), draft=0.02, score=1 + 0.1 * depth)
+        policy.observe(replace(round, stop="eos") if number == 39 else round)
+    return policy
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_the_next_run_starts_from_the_learned_state(
+    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "learned" / "state.json"
+    policy = taught(make, path, outcome, sure)
+    extra = {"refit": True} if make is Confidence else {}
+    again, untaught = make(state=str(path), **extra), make(**extra)
+    for name in ("alpha", "c", "threshold", "_pulls", "_gains", "_calls"):
+        if hasattr(policy, name):
+            learned = json.loads(json.dumps(getattr(policy, name)))
+            assert json.loads(json.dumps(getattr(again, name))) == learned
+            assert name == "c" or json.loads(json.dumps(getattr(untaught, name))) != learned
+    assert again.depth(5) == policy.depth(5)
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (Bandit, ["_learned"]),
+        (Goodput, ["alpha", "_calls", "_drafts"]),
+        (Optimal, ["_accepted", "_tested", "_draft", "_score", "_drafted", "_rounds"]),
+        (Confidence, ["threshold", "_seen"]),
+    ],
+)
+def test_the_format_of_the_file_does_not_change(
+    make: Callable[..., Any], names: list[str], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "state.json"
+    taught(make, path, outcome, sure)
+    learned = json.loads(path.read_text())
+    assert list(learned) == [make.__name__, "texts"]
+    assert list(learned[make.__name__]) == names
+
+
+def test_a_file_without_a_number_of_texts_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text('{"Bandit": {"_learned": [[1, 4, 2.0]]}}')
+    assert Bandit(state=str(path)).texts_before == 1
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"Goodput": {}}'])
+def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=r"policy\.state=.*: expected what Bandit has learned"):
+        Bandit(state=str(path))
+
+
+def test_without_a_file_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    policy = Bandit()
+    policy.observe(replace(outcome(policy.depth(3), 0), stop="eos"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_a_file_is_written_at_the_end_of_a_text(
+    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
+) -> None:
+    path = tmp_path / "state.json"
+    policy = make(state=str(path), **({"refit": True} if make is Confidence else {}))
+    policy.reset()
+    policy.more(sure(0.9, 0.3))
+    policy.observe(outcome(2, 1, draft=0.1))
+    assert not path.exists() or make.__name__ not in json.loads(path.read_text())
+    policy.observe(replace(outcome(2, 1, draft=0.1), stop="eos"))
+    assert make.__name__ in json.loads(path.read_text())

@@ -1,0 +1,195 @@
+"""Gemma 3 from packages: a tiny model of its kind, as GGUF in parts, is put together and read."""
+
+import subprocess
+from collections.abc import Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+import torch
+from tiny.drafters import tokens_of
+from tiny.subject import written
+
+from outrider import decode, decode_together
+from outrider.contract.chance import SampledChance
+from outrider.contract.sampling import Sampling
+from outrider.decoding.batches.batched import batched
+from outrider.plugins.registry import make
+from outrider.targets import gemma3
+from outrider.targets.gguf import convert
+from outrider.targets.transformers import TransformersTarget
+
+LAYERS, WIDTH, HEADS, HEAD_DIM, INNER, WINDOW = 6, 32, 4, 64, 256, 16
+WORDS = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", "u", "s", "e", "r", ":", "o", "n", "▁o"]
+TEMPLATE = "{% for message in messages %}user: {{ message['content'] }}{% endfor %}"
+KINDS = gguf.GGMLQuantizationType
+LAYER = {
+    "attn_q": ("self_attn.q_proj", (HEADS * HEAD_DIM, WIDTH), KINDS.Q5_0),
+    "attn_k": ("self_attn.k_proj", (HEAD_DIM, WIDTH), KINDS.Q5_0),
+    "attn_v": ("self_attn.v_proj", (HEAD_DIM, WIDTH), KINDS.Q8_0),
+    "attn_output": ("self_attn.o_proj", (WIDTH, HEADS * HEAD_DIM), KINDS.Q4_K),
+    "ffn_gate": ("mlp.gate_proj", (INNER, WIDTH), KINDS.Q5_0),
+    "ffn_up": ("mlp.up_proj", (INNER, WIDTH), KINDS.Q5_0),
+    "ffn_down": ("mlp.down_proj", (WIDTH, INNER), KINDS.Q6_K),
+    "attn_norm": ("input_layernorm", (WIDTH,), KINDS.F32),
+    "attn_q_norm": ("self_attn.q_norm", (HEAD_DIM,), KINDS.F32),
+    "attn_k_norm": ("self_attn.k_norm", (HEAD_DIM,), KINDS.F32),
+    "post_attention_norm": ("post_attention_layernorm", (WIDTH,), KINDS.F32),
+    "ffn_norm": ("pre_feedforward_layernorm", (WIDTH,), KINDS.F32),
+    "post_ffw_norm": ("post_feedforward_layernorm", (WIDTH,), KINDS.F32),
+}
+"""A layer's tensors: the name in transformers, the shape, and the type in the real file."""
+
+
+def quantised(random: np.random.Generator, shape: Sequence[int], kind: Any) -> Any:
+    """Returns a tensor as it lies in a file; the K types are blocks of random bits."""
+    if kind not in (KINDS.Q4_K, KINDS.Q6_K):
+        values = random.normal(1 if len(shape) == 1 else 0, 0.4, shape).astype(np.float32)
+        return gguf.quants.quantize(values, kind)
+    size = gguf.GGML_QUANT_SIZES[kind][1]
+    blocks = random.integers(0, 256, (shape[0], size), dtype=np.uint8)
+    scale = np.array([0.002], np.float16).view(np.uint8)
+    if kind == KINDS.Q4_K:
+        blocks[:, :2], blocks[:, 2:4] = scale, scale
+    else:
+        blocks[:, -2:] = np.array([0.0002], np.float16).view(np.uint8)
+    return blocks
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torch.Tensor]]:
+    """A GGUF file of Gemma 3's kind, and the weights that the gguf library reads in it."""
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    random = np.random.default_rng(0)
+    writer = gguf.GGUFWriter(path, "gemma3")
+    writer.add_context_length(8192)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(1)
+    writer.add_key_length(HEAD_DIM)
+    writer.add_value_length(HEAD_DIM)
+    writer.add_layer_norm_rms_eps(1e-6)
+    writer.add_rope_freq_base(1e6)
+    writer.add_sliding_window(WINDOW)
+    writer.add_tokenizer_model("llama")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(WORDS)
+    writer.add_token_scores([-float(number) for number in range(len(WORDS))])
+    writer.add_token_types([3] * 5 + [1] * (len(WORDS) - 5))
+    writer.add_bos_token_id(2)
+    writer.add_eos_token_id(1)
+    writer.add_unk_token_id(3)
+    writer.add_pad_token_id(0)
+    writer.add_add_bos_token(True)
+    writer.add_add_space_prefix(False)
+    writer.add_chat_template(TEMPLATE)
+    tensors: dict[str, tuple[str, tuple[int, ...], Any]] = {
+        "token_embd.weight": ("model.embed_tokens.weight", (len(WORDS), WIDTH), KINDS.Q8_0),
+        "output_norm.weight": ("model.norm.weight", (WIDTH,), KINDS.F32),
+    }
+    for layer in range(LAYERS):
+        for name, (theirs, shape, kind) in LAYER.items():
+            key = f"blk.{layer}.{name}.weight"
+            tensors[key] = (f"model.layers.{layer}.{theirs}.weight", shape, kind)
+    weights = {}
+    for name, (theirs, shape, kind) in tensors.items():
+        data = quantised(random, shape, kind)
+        writer.add_tensor(name, data, raw_dtype=kind)
+        values = torch.from_numpy(np.array(gguf.quants.dequantize(data, kind)))
+        weights[theirs] = values - 1 if "norm" in name else values  # Gemma's norms are stored + 1
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path, weights
+
+
+@pytest.fixture(scope="module")
+def target(tiny: Any, tmp_path_factory: pytest.TempPathFactory) -> TransformersTarget:
+    """`target=gemma3`, of four packages that have that file in parts."""
+    content = tiny[0].read_bytes()
+    size = -(-len(content) // 4)
+    parts = [content[first : first + size] for first in range(0, len(content), size)]
+    assert len(parts) == len(gemma3.GEMMA3.members) == 4
+
+    def run(command: list[str], **_: Any) -> Any:
+        if command[2] == "pip":
+            for member, part in zip(gemma3.GEMMA3.members, parts, strict=True):
+                path = Path(command[command.index("--target") + 1]) / member
+                path.parent.mkdir(parents=True)
+                path.write_bytes(part)
+        else:
+            assert command[1:3] == ["-m", "outrider.targets.gguf"]
+            convert(Path(command[3]), Path(command[4]))
+        return SimpleNamespace(returncode=0, stderr="")
+
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", run)
+        patch.setattr("platformdirs.user_cache_path", lambda name: folder / name)
+        known = replace(gemma3.GEMMA3, sha256=sha256(content).hexdigest())
+        patch.setattr(gemma3, "GEMMA3", known)
+        made = make("target", "gemma3", optimize="none")
+    assert isinstance(made, TransformersTarget)
+    return made
+
+
+def test_every_weight_is_the_one_in_the_file(tiny: Any, target: TransformersTarget) -> None:
+    state = target.model.state_dict()
+    for name, weight in tiny[1].items():
+        torch.testing.assert_close(state[name], weight, rtol=0, atol=1e-6, msg=name)
+    assert set(state) - set(tiny[1]) == {"lm_head.weight"}  # the embedding's
+
+
+def test_windows_and_ends_are_those_of_the_file(target: TransformersTarget) -> None:
+    config: Any = target.model.config
+    assert config.layer_types == ["sliding_attention"] * 5 + ["full_attention"]
+    assert config.sliding_window == WINDOW
+    assert config.rope_parameters["full_attention"]["rope_theta"] == 1e6
+    assert config.rope_parameters["sliding_attention"]["rope_theta"] == 1e4
+    assert (target.max_length, target.eos, target.trees) == (8192, {1}, True)
+
+
+def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersTarget) -> None:
+    def words(ids: list[int]) -> list[str]:
+        return [WORDS[token] for token in ids]
+
+    assert words(target.encode("user on")) == ["<bos>", "u", "s", "e", "r", "▁o", "n"]
+    assert words(target.encode("on", chat=True)) == ["u", "s", "e", "r", ":", "▁o", "n"]
+
+
+def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
+    path = Path(__file__).parents[3] / "evidence" / "gemma.py"
+    modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
+    folder = target.model.config.name_or_path
+    out = script.done(path, "--target", folder, "--tokens", "6", "--only", *modes)
+    assert "2 modes: 0 texts differ" in out
+
+
+def test_past_the_window_every_mode_writes_the_text_of_transformers(
+    target: TransformersTarget,
+) -> None:
+    """A chain, a tree, a batch, and texts without drafts."""
+    prompts = [[2, 6, 7, 8, 9, 10, 6, 7, 8, 9, 5, 6], [2, 11, 12]]
+    options: dict[str, Any] = {"max_new_tokens": 24}
+    texts = [written(target.model, prompt, **options) for prompt in prompts]
+    assert len(texts[0]) > WINDOW
+    for drafter, rule in (
+        (make("drafter", "prompt_lookup"), make("verifier", "token")),
+        (make("drafter", "small_lm", layers=3, tree="top:2x2"), make("verifier", "candidates")),
+    ):
+        rounds = list(decode(target, drafter, rule, prompts[0], budget=6, **options))
+        assert tokens_of(rounds) == texts[0]
+        together: list[list[int]] = [[], []]
+        for number, round in decode_together(target, drafter, rule, prompts, budget=6, **options):
+            together[number] += round.tokens
+        assert together == texts
+    chances = [SampledChance.seeded(0)] * 2
+    assert batched(target).write(prompts, Sampling(), chances, options["max_new_tokens"]) == texts
