@@ -4,7 +4,7 @@
 to one. `rounds` is what the loop does in each round: propose, score, verify, commit. `kinds` checks
 that a draft is of the kind that its drafter declares, and `handed_over` what else parts say and
 return. `text_stream` turns tokens into characters, `generation` is the one call from a prompt to a
-text. Several texts at once are a plugin's (`batching`).
+text. `batches` is the loop for several texts at once.
 
 The loop knows the roles of the contract and no plugin. `generation` also takes names, which it
 looks up in `outrider.plugins.registry`. Start with `decode`, then `rounds`.

@@ -15,7 +15,6 @@ from outrider.base.waiting import waiting
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.target import Session
-from outrider.targets.batches.side_by_side import SideBySide
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, unpacked
@@ -28,6 +27,7 @@ from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.session import CachedSession
+from outrider.targets.side_by_side import SideBySide
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 

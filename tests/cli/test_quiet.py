@@ -106,5 +106,5 @@ def test_json_of_comparisons(run: Any, quick: list[str]) -> None:
 def test_commands_without_json_refuse_the_option(run: Any) -> None:
     status, out, err = run("new-plugin", "my-bigram", "--json")
     assert (status, out) == (1, "")
-    assert "--json: expected one of compare, demo" in err
+    assert "--json: expected one of generate, compare, demo" in err
     assert not Path("outrider-my-bigram").exists()

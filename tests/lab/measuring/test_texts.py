@@ -13,7 +13,7 @@ from outrider import Sampling
 from outrider.extras.cpu.packed_linear import can_pack
 from outrider.lab.measuring import texts
 from outrider.lab.measuring.texts import seeded, written
-from outrider.targets.batches.side_by_side import SideBySide
+from outrider.targets.side_by_side import SideBySide
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
