@@ -15,12 +15,14 @@ from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNet
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
+    Ids,
     KeysAndValues,
     LayerConfig,
     RMSNorm,
+    Sees,
+    States,
     layer_output,
 )
-from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 

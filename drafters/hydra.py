@@ -12,8 +12,8 @@ from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
-from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 EXPECTED = {"hydra_head_arch": "mlp", "grounded_heads": True, "hidden_state_offset": 0}

@@ -15,7 +15,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
-from outrider.drafters.parts.networks.tensors import Known, State
+from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN

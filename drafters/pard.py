@@ -12,8 +12,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import drafting_model
-from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
+from outrider.drafters.parts.networks.drafting_model import drafting_model, require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings

@@ -13,8 +13,8 @@ from outrider.contract.target import Target
 from outrider.drafters.medusa import Residual
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
-from outrider.drafters.parts.networks.tensors import Known, State
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 BLOCKS = "num_draft_layers"

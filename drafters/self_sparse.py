@@ -10,14 +10,15 @@ from torch import Tensor
 
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError
+from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafters.parts.networks.attention_weights import attention_weights, shows_attention
-from outrider.drafters.parts.networks.shared_cache import require_readable_cache
+from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
@@ -200,3 +201,35 @@ def _averaged(
     shares = weights.float() / weights.float().sum(-1, keepdim=True).clamp(min=TINY)
     weight = shares.reshape(heads, -1, shares.shape[-1]).sum(1)
     return torch.nn.functional.avg_pool1d(weight[None], POOL, stride=1, padding=POOL // 2)[0]
+
+
+@torch.no_grad()
+def attention_weights(
+    model: Model, cache: GrowingCache, ids: Int[Tensor, "1 tokens"]
+) -> list[Float[Tensor, "1 heads tokens all"]]:
+    """Appends tokens to a cache, and returns by layer how much they attend to each token.
+
+    Returns:
+        An empty list if the model does not show it.
+    """
+    untyped: Any = model
+    before = untyped.config._attn_implementation
+    untyped.set_attn_implementation("eager")  # no other returns its weights
+    try:
+        name = cache_argument(type(model).forward)
+        output = untyped(input_ids=ids, output_attentions=True, **{name: cache})
+    finally:
+        untyped.set_attn_implementation(before)
+    return [weights for weights in output.attentions or () if weights is not None]
+
+
+def shows_attention(model: Model) -> bool:
+    """Returns whether each of a model's layers shows what it attends to, tested on two tokens."""
+    size = int(model.config.get_text_config().vocab_size)
+    ids = torch.tensor([[size // 2, size // 3]], device=home(model))
+    try:
+        weights = attention_weights(model, GrowingCache(), ids)
+    except Exception:  # noqa: BLE001  a model may refuse it in any way
+        return False
+    layers = int(model.config.get_text_config().num_hidden_layers)
+    return len(weights) == layers and all(part.shape[2:] == (2, 2) for part in weights)

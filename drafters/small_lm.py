@@ -18,9 +18,12 @@ from outrider.decoding.batches.together import Together
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import BUILT_IN, drafting_model
+from outrider.drafters.parts.networks.drafting_model import (
+    BUILT_IN,
+    drafting_model,
+    require_same_vocabulary,
+)
 from outrider.drafters.parts.networks.model_rows import ModelRows
-from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings

@@ -15,7 +15,7 @@ from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.shared_cache import require_readable_cache
+from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.encoded import decoder_start

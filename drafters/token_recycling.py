@@ -12,7 +12,7 @@ from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.verifier import Verdict
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
-from outrider.drafters.parts.trees.sequoia import Path, best_widths
+from outrider.drafters.parts.trees.shapes import Path, best_widths
 
 ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 """Roughly how often the n-th candidate after a token is the one accepted; shapes the tree."""

@@ -27,7 +27,7 @@ from tiny.measured_runs import compared
 from tiny.page_parts import heading, write_page
 
 from outrider.cli import main as cli
-from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS
+from outrider.drafters.dflash.corrector import CORRECTORS
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair

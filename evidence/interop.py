@@ -24,11 +24,11 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from outrider import ConfigError
-from outrider.drafters.eagle3 import Eagle3Network
+from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.eagle3.network import Eagle3Network
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
-from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
-from outrider.drafters.peagle import PEagleNetwork
+from outrider.drafters.peagle.network import PEagleNetwork
 from outrider.targets.passes.tree_mask import causal
 from outrider.targets.transformers import TransformersTarget
 

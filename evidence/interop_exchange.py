@@ -19,12 +19,12 @@ from safetensors.torch import load_file, save_file
 from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
-from outrider.drafters.mtp import MtpNetwork
-from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
+from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.student import read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
-from outrider.drafters.peagle import PEagleNetwork
+from outrider.drafters.peagle.network import PEagleNetwork
 from outrider.extras.serving.stitched import write_stitched
 from outrider.extras.serving.whole_models import write_parallel_model
 from outrider.extras.training.rows import read_rows

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from outrider.contract.sampling import LOWEST
-from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS
+from outrider.drafters.dflash.corrector import CORRECTORS
 
 Values = Mapping[str, tuple[Any, ...]]
 """The values to try of each setting."""

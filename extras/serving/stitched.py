@@ -12,9 +12,10 @@ from torch import Tensor
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
-from outrider.drafters.mtp import MtpNetwork
+from outrider.drafters.mtp import tensors as mtp_tensors
+from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks import mtp_tensors, weights
+from outrider.drafters.parts.networks import weights
 
 LAYER, REST = "mtp.safetensors", "target.safetensors"
 """The file of the layer, and that of a target whose weights were in one file."""

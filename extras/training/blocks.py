@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from outrider.base.bounds import AtLeast, Count, checked
+from outrider.drafters.dflash.config import DFlashConfig
+from outrider.drafters.dflash.corrector import CorrectorConfig
+from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.networks.correctors.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
-from outrider.drafters.parts.networks.dflash_config import DFlashConfig
-from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
 from outrider.drafters.parts.networks.features import default_layers
-from outrider.drafters.parts.networks.published_correctors import EMBEDDING
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.states import Batch

@@ -14,10 +14,10 @@ from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain
-from outrider.drafters.dflash import DFlash
+from outrider.drafters.dflash.config import DFlashConfig
+from outrider.drafters.dflash.drafter import DFlash
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.dflash_config import DFlashConfig
 from outrider.extras.training.recipe import Job, Recipe
 
 FILE = "calibration.json"

@@ -5,9 +5,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.drafters.parts.networks.falcon_network import FalconNetwork
-from outrider.drafters.parts.networks.layer import KeysAndValues
-from outrider.drafters.parts.networks.tensors import Ids, States
+from outrider.drafters.falcon.network import FalconNetwork
+from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, States
 from outrider.extras.training.losses import cross_entropy, forward_kl, nearness
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN

@@ -7,10 +7,10 @@ from typing import final
 import torch
 
 from outrider.drafters.eagle import EagleNetwork
-from outrider.drafters.eagle3 import Eagle3Network
-from outrider.drafters.mtp import MtpNetwork
-from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
-from outrider.drafters.parts.networks.falcon_network import FalconNetwork
+from outrider.drafters.eagle3.config import Eagle3Config
+from outrider.drafters.eagle3.network import Eagle3Network
+from outrider.drafters.falcon.network import FalconNetwork
+from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.extras.training.falcon_glancing import glancing_loss

@@ -9,8 +9,8 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
-from outrider.drafters.parts.networks.peagle_config import PEagleConfig
-from outrider.drafters.peagle import PEagleNetwork
+from outrider.drafters.peagle.config import PEagleConfig
+from outrider.drafters.peagle.network import PEagleNetwork
 from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.masked_text import Kept, MaskedText

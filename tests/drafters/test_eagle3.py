@@ -19,7 +19,8 @@ from transformers.models.llama.modeling_llama import (
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention, Qwen3RotaryEmbedding
 
 from outrider import ConfigError, decode
-from outrider.drafters.eagle3 import Eagle3, Eagle3Network
+from outrider.drafters.eagle3.drafter import Eagle3
+from outrider.drafters.eagle3.network import Eagle3Network
 from outrider.drafters.parts.checkpoint import find_tensors
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.layer import KeysAndValues

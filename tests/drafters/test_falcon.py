@@ -9,8 +9,8 @@ from tiny.checkpoints import change
 from tiny.drafters import bound
 
 from outrider import ConfigError, Sampling
-from outrider.drafters.falcon import Falcon
-from outrider.drafters.parts.networks.falcon_network import FalconNetwork
+from outrider.drafters.falcon.drafter import Falcon
+from outrider.drafters.falcon.network import FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.falcon_glancing import _random_runs

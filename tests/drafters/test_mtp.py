@@ -12,7 +12,8 @@ from tiny.models import build, entries
 from torch import Tensor, nn
 
 from outrider import ConfigError, decode
-from outrider.drafters.mtp import Mtp, MtpNetwork
+from outrider.drafters.mtp.drafter import Mtp
+from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token

@@ -14,7 +14,8 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMS
 
 from outrider import ConfigError, Sampling
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.peagle import PEagle, PEagleNetwork
+from outrider.drafters.peagle.drafter import PEagle
+from outrider.drafters.peagle.network import PEagleNetwork
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after
 

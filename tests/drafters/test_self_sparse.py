@@ -8,8 +8,8 @@ from tiny.drafters import tokens_of
 from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
 
 from outrider import ConfigError, Context, Sampling, decode
+from outrider.drafters import self_sparse
 from outrider.drafters.none import NoDraft
-from outrider.drafters.parts.networks import attention_weights
 from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
@@ -114,7 +114,7 @@ def test_a_target_that_hides_its_attention_is_refused(monkeypatch: pytest.Monkey
         model = GPT2LMHeadModel(GPT2Config(vocab_size=32, n_embd=16, n_layer=2, n_head=2))
     target = TransformersTarget(model.eval())
     SelfSparse(sink=1, window=2, picked=3).bind(target)
-    monkeypatch.setattr(attention_weights, "attention_weights", lambda *_: [])
+    monkeypatch.setattr(self_sparse, "attention_weights", lambda *_: [])
     SelfSparse(sink=1, window=2).bind(target)
     with pytest.raises(ConfigError, match=r"drafter\.picked=3: expected 0.*GPT2LMHeadModel"):
         SelfSparse(picked=3).bind(target)

@@ -11,7 +11,7 @@ from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
-from outrider.drafters.parts.networks.same_vocabulary import require_same_vocabulary
+from outrider.drafters.parts.networks.drafting_model import require_same_vocabulary
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.cached_model import CachedModel

@@ -10,8 +10,7 @@ from torch import Tensor
 from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.networks.adapted_model import AdaptedModel, cached_model
-from outrider.drafters.parts.networks.adapter import Adapter
+from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits

@@ -3,18 +3,19 @@
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from outrider.drafters.parts.networks.convolution import LocalConvolution
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
+    Ids,
     KeysAndValues,
     LayerConfig,
     RMSNorm,
+    Sees,
+    States,
     layer_output,
 )
-from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 
 
 @final
@@ -34,8 +35,8 @@ class LayerCaches:
             cache.crop(length)
 
 
-class _Layer(nn.Module):
-    """Attention and a feed-forward network, with a norm before each.
+class LayerParts(nn.Module):
+    """Attention and a feed-forward network, with a norm before each; a subclass joins them.
 
     normed: as for `Attention`.
     """
@@ -50,7 +51,7 @@ class _Layer(nn.Module):
 
 
 @final
-class DecoderLayer(_Layer):
+class DecoderLayer(LayerParts):
     """Adds attention and a feed-forward network to its input, as Llama's layers do."""
 
     def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
@@ -61,31 +62,7 @@ class DecoderLayer(_Layer):
 
 
 @final
-class ConvolvedLayer(_Layer):
-    """A layer of DFlash2: both of its parts stand between convolutions of the block.
-
-    block: the number of tokens in a block.
-    """
-
-    def __init__(self, config: LayerConfig, block: int) -> None:
-        super().__init__(config, normed=True)
-        self.attention_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
-        self.mlp_conv: LocalConvolution = LocalConvolution(config.hidden_size, block)
-
-    def forward(self, x: States, positions: Ids, sees: Sees, cache: KeysAndValues) -> States:
-        """Returns the layer's output for whole blocks."""
-
-        def attended(inputs: Tensor) -> Tensor:
-            out: Tensor = self.self_attn(inputs, positions, sees, cache)
-            return out
-
-        x = x + self.attention_conv(self.input_layernorm(x), attended)
-        out: Tensor = x + self.mlp_conv(self.post_attention_layernorm(x), self.mlp)
-        return out
-
-
-@final
-class FusionLayer(_Layer):
+class FusionLayer(LayerParts):
     """A layer that attends to tokens and states side by side (EAGLE-3, 2503.01840, section 3.1).
 
     config: with an input of twice the hidden size.

@@ -10,9 +10,8 @@ from torch import Tensor
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen, draw_chains
+from outrider.drafters.parts.networks.layer import Ids, States
 from outrider.drafters.parts.networks.logits import LogitRule
-from outrider.drafters.parts.networks.tensors import Ids, States
-from outrider.drafters.parts.texts.continued import continued
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 LONG = 8
@@ -174,3 +173,17 @@ class FeatureRows:
         products = self._network.logits(states[:, 0])
         logits: Tensor = self._network.vocabulary.spread(self._rule(products))
         return logits
+
+
+def continued(texts: Sequence[Tokens], held: Mapping[int, Tokens]) -> list[int | None]:
+    """Returns for each text the key of one that it begins with, each at most once; None if none.
+
+    held: by key, texts as they were; an empty one is nobody's beginning.
+    """
+    left, found = dict(held), list[int | None]()
+    for text in texts:
+        keys = (key for key, part in left.items() if 0 < len(part) == part.shared(text))
+        found.append(key := next(keys, None))
+        if key is not None:
+            del left[key]
+    return found

@@ -14,9 +14,8 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.decoding.batches.together import Together
 from outrider.drafters.parts.networks.feature_rows import FeatureRows
-from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Known, Sees, State, States
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
-from outrider.drafters.parts.networks.tensors import Ids, Known, Sees, State, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape

@@ -5,18 +5,30 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from outrider.base.errors import ConfigError
-from outrider.drafters.parts.networks.tensors import Ids, Sees, States
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.tree_mask import causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
+
+State = Float[Tensor, "*batch width"]
+"""A vector, or any number of them."""
+
+Known = Float[Tensor, "*batch known"]
+"""The logits of the tokens that a network knows, after each vector."""
+
+States = Float[Tensor, "batch tokens width"]
+Ids = Int[Tensor, "batch tokens"]
+"""Ids of tokens, or their positions."""
+
+Sees = Bool[Tensor, "batch 1 tokens all"] | None
+"""What each token attends to, cached ones first; None for a chain."""
 
 Scaling = tuple[tuple[str, Any], ...]
 

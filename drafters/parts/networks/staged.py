@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.networks.tensors import Known, State
+from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.targets.passes.cached_model import HIDDEN
 

@@ -1,13 +1,22 @@
-"""TextMemory: what drafters keep of texts that have ended, shared by all texts of a drafter."""
+"""What drafters keep of texts that have ended, in memory and in a file from run to run."""
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar, final
 
-from outrider.base.errors import require
+from outrider.base.bounds import check
+from outrider.base.errors import ConfigError, require
+from outrider.base.folders import append_line, write_whole
+from outrider.base.json_values import json_of
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
-from outrider.drafters.parts.texts.memory_file import MemoryFile
+from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
+
+FORMAT = "outrider-memory-1"
+SLACK = 16
+"""How many lines more than twice the memory's own a file may have."""
 
 
 class TextMemory(ABC):
@@ -36,6 +45,93 @@ class TextMemory(ABC):
     @abstractmethod
     def entries(self) -> Iterable[Any]:
         """Returns these entries."""
+
+
+@final
+class MemoryFile:
+    """A file with what a drafter learned from each text, a JSON line each, after a line of facts.
+
+    What a memory has dropped stays in the file until this is half of it. So each text adds a line,
+    and the file is seldom written anew. A last line that was cut short is left out.
+
+    path: the file; it is made when the first text ends.
+    owner: the name of the drafter's class.
+    """
+
+    def __init__(self, path: str, owner: str) -> None:
+        self._setting = f"drafter.memory={path!r}"
+        self._path, self._owner = Path(path).expanduser(), owner
+        self._facts: dict[str, Any] = {}
+        self._lines = 0
+
+    def read(self, target: Target, entry: Any) -> tuple[int, list[Any]]:
+        """Returns how many texts ended before the first line, and what the lines hold.
+
+        target: whose tokens the texts are made of.
+        entry: the annotation of what one line holds.
+
+        Raises:
+            ConfigError: the file is damaged, or another drafter's or tokenizer's.
+        """
+        facts = {"format": FORMAT, "drafter": self._owner, **tokens_of(target)}
+        self._facts, self._lines = facts, 0
+        if self._path.exists() and not (self._path.is_file() or self._path.is_dir()):
+            raise ConfigError(f"{self._setting}: expected a file")  # a device may never end
+        try:
+            content = self._path.read_bytes() if self._path.exists() else b""
+        except OSError as error:
+            raise ConfigError(f"{self._setting} can't be read: {error.strerror}") from error
+        if not content:
+            return 0, []
+        first, *lines, rest = content.split(b"\n")
+        texts = self._texts_before(first, target)
+        entries = [self._entry(number, line, entry) for number, line in enumerate(lines, start=2)]
+        self._lines = len(lines)
+        if rest:
+            write_whole(self._path, content[: -len(rest)])
+        return texts, entries
+
+    def _texts_before(self, line: bytes, target: Target) -> int:
+        found = self._json(1, line)
+        is_memory = isinstance(found, dict) and found.get("format") == FORMAT
+        if not is_memory or found.get("drafter") != self._owner:
+            raise ConfigError(f"{self._setting}: expected what {self._owner} remembers")
+        require_same_tokens(self._setting, found, target)
+        texts = found.get("texts")
+        if not isinstance(texts, int) or texts < 0:
+            raise ConfigError(f"{self._setting}, line 1: damaged, expected a number of texts")
+        return texts
+
+    def _entry(self, number: int, line: bytes, entry: Any) -> Any:
+        found = self._json(number, line)
+        try:
+            check({"entry": entry}, {"entry": found})
+        except ConfigError as error:
+            raise ConfigError(f"{self._setting}, line {number}: damaged, {error}") from error
+        return found
+
+    def _json(self, number: int, line: bytes) -> Any:
+        try:
+            return json_of(line)
+        except ValueError as error:
+            raise ConfigError(
+                f"{self._setting}, line {number}: damaged, expected JSON ({error})"
+            ) from error
+
+    def add(self, entry: Any, memory: TextMemory) -> None:
+        """Adds what a text taught, which the memory has learned already.
+
+        Raises:
+            OSError: the file can't be written; the error names it.
+        """
+        self._lines += 1
+        if self._path.exists() and self._lines <= 2 * memory.size + SLACK:
+            append_line(self._path, json.dumps(entry))
+            return
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [self._facts | {"texts": memory.count - memory.size}, *memory.entries()]
+        write_whole(self._path, "".join(json.dumps(line) + "\n" for line in lines))
+        self._lines = memory.size
 
 
 Kept = TypeVar("Kept", bound=TextMemory)

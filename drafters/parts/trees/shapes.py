@@ -4,6 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 import torch
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT
 from outrider.contract.pen import Pen
-from outrider.drafters.parts.trees.candidates import Candidates
-from outrider.drafters.parts.trees.sequoia import Path, best_widths
+
+Path = tuple[int, ...]
+"""A node of a shape: which child to take at each step from the root, the first being 0."""
 
 NextLogits = Callable[[Sequence[Sequence[int]]], Float[Tensor, "paths vocab"]]
 """Maps paths of drafted tokens, all of one length, to the logits of the token after each."""
@@ -123,29 +125,6 @@ class Levels(Shape):
 
 @final
 @dataclass(frozen=True)
-class Dynamic(Shape):
-    """EAGLE-2's tree (2406.16858, section 4).
-
-    At each depth, the `width` nodes with the likeliest paths are expanded. In the end, the nodes
-    with the likeliest paths are kept, as many as the budget allows.
-    """
-
-    width: int
-    kind: str = "deterministic"
-
-    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
-        if pen.gamma < 1 or pen.room < 1:
-            return
-        if pen.room < 1:
-            return
-        tree = Candidates(self.width)
-        for _ in range(pen.gamma):
-            tree.expand(next_logits(tree.paths))
-        tree.write(pen, tree.likeliest(pen.room))
-
-
-@final
-@dataclass(frozen=True)
 class Sequoia(Shape):
     """The shape with the most accepted tokens for its budget (Sequoia, 2402.12374, section 3.1).
 
@@ -159,6 +138,46 @@ class Sequoia(Shape):
         if pen.gamma > 0 and pen.room > 0:
             widths = best_widths(self.acceptance, pen.room, pen.gamma)
             Static(widths, self.kind).grow(pen, next_logits)
+
+
+@cache
+def best_widths(acceptance: tuple[float, ...], budget: int, depth: int) -> dict[Path, int]:
+    """Returns the number of children of each node in the best tree (2402.12374, section 3.1).
+
+    The best tree below a node depends only on how many nodes are left, how deep they may go, and
+    which of its parent's children comes next.
+
+    acceptance: the probability that the n-th child of a node is the one accepted, for each n.
+    budget: the most nodes, without the root.
+    depth: the most levels below the root.
+    """
+
+    @cache
+    def best(nodes: int, levels: int, rank: int) -> tuple[float, int]:
+        """Returns the most tokens to gain from children `rank` on, and the size of its subtree."""
+        if nodes == 0 or levels == 0 or rank == len(acceptance):
+            return 0.0, 0
+        result = (0.0, 0)
+        for size in range(1, nodes + 1):
+            below, _ = best(size - 1, levels - 1, 0)
+            beside, _ = best(nodes - size, levels, rank + 1)
+            value = acceptance[rank] * (1 + below) + beside
+            if value > result[0] + 1e-15:
+                result = value, size
+        return result
+
+    widths: dict[Path, int] = {}
+
+    def add_children(path: Path, nodes: int, levels: int) -> None:
+        rank = 0
+        while size := best(nodes, levels, rank)[1]:
+            add_children((*path, rank), size - 1, levels - 1)
+            nodes, rank = nodes - size, rank + 1
+        if rank:
+            widths[path] = rank
+
+    add_children((), budget, depth)
+    return widths
 
 
 def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:

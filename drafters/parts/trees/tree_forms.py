@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require, shown
-from outrider.drafters.parts.trees.cost_tree import CostTree
-from outrider.drafters.parts.trees.sequoia import Path
-from outrider.drafters.parts.trees.shapes import Chain, Dynamic, Levels, Sequoia, Shape, Static
+from outrider.drafters.parts.trees.dynamic import CostTree, Dynamic
+from outrider.drafters.parts.trees.shapes import Chain, Levels, Path, Sequoia, Shape, Static
 
 FORMS = (
     "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4,"

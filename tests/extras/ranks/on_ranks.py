@@ -15,7 +15,7 @@ from outrider import Drafter, Sampling, Verifier, decode, generate_together
 from outrider.base.errors import OutriderError
 from outrider.contract.chance import SampledChance
 from outrider.decoding.batches.batched import batched
-from outrider.drafters.eagle3 import Eagle3
+from outrider.drafters.eagle3.drafter import Eagle3
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa

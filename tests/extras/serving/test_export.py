@@ -11,9 +11,9 @@ from torch.nn.functional import silu
 from transformers import AutoModelForCausalLM
 
 from outrider import ConfigError
-from outrider.drafters.eagle3 import Eagle3
+from outrider.drafters.eagle3.drafter import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
-from outrider.drafters.mtp import Mtp
+from outrider.drafters.mtp.drafter import Mtp
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.vocabulary import Vocabulary

@@ -11,7 +11,7 @@ from tiny.models import build, entries
 from transformers.modeling_layers import MtpModel
 
 from outrider import ConfigError
-from outrider.drafters.mtp import MtpNetwork
+from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.serving.stitched import write_stitched

@@ -11,7 +11,7 @@ from tiny.drafters import bound
 from tiny.learners import make_learner
 
 from outrider import ConfigError, Context, Sampling, Tokens
-from outrider.drafters.parts.networks.correctors.corrector import CORRECTORS, Block
+from outrider.drafters.dflash.corrector import CORRECTORS, Block
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import blocks
 from outrider.extras.training.loop import train_network

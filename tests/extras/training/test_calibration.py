@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from outrider.drafters.dflash import DFlash
-from outrider.drafters.parts.networks.dflash_network import DFlashNetwork
+from outrider.drafters.dflash.drafter import DFlash
+from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.calibration import (
     Outcomes,

@@ -9,9 +9,9 @@ from tiny.pens import new_pen
 
 from outrider import Context, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import EagleNetwork
-from outrider.drafters.eagle3 import Eagle3Network
+from outrider.drafters.eagle3.config import Eagle3Config
+from outrider.drafters.eagle3.network import Eagle3Network
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.eagle3_config import Eagle3Config
 from outrider.drafters.parts.networks.features import FeatureDrafting
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary

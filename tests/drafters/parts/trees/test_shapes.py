@@ -13,8 +13,7 @@ from outrider import ConfigError, Context, Draft, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.decoding.kinds import violation
-from outrider.drafters.parts.trees.sequoia import Path, best_widths
-from outrider.drafters.parts.trees.shapes import Static, one_by_one
+from outrider.drafters.parts.trees.shapes import Path, Static, best_widths, one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import draft_after

@@ -1,0 +1,1 @@
+"""DFlash: a few layers on several states of the target fill a block of masks in one pass."""

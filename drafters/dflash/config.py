@@ -1,0 +1,294 @@
+"""The config of a DFlash network, as z-lab and the speculators library write it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from math import tanh
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from outrider.base.errors import is_int, is_number, require
+from outrider.contract.target import Target
+from outrider.drafters.dflash.corrector import CorrectorConfig
+from outrider.drafters.dflash.published import (
+    CONFIDENT,
+    DFLASH2,
+    ENTRIES,
+    algorithm,
+    published_fields,
+)
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators
+from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.features import LOWEST
+from outrider.drafters.parts.networks.layer import LayerConfig
+from outrider.targets.passes.tree_mask import causal, within
+
+TOKEN, AROUND, TEXT, BOTH_WAYS = "token", "around", "text", "text_both_ways"
+"""Where a window ends: at the token that attends, as in z-lab's networks, or as far behind it as it
+reaches back; at the end of the text, as in the speculators library's, whose tokens also see the
+earlier ones of their block; or so that they see the whole block."""
+
+FULL = "full_attention"
+"""The type of layers without a window."""
+
+NESTED = "dflash_config"
+"""The entry in which z-lab's configs have the network's own."""
+
+OWN = (
+    "aux_hidden_state_layer_ids",
+    "target_layer_ids",
+    "mask_token_id",
+    "block_size",
+    "calibration",
+    "causal_block",
+    "confident",
+    "convolved",
+    "corrector",
+    "num_anchors",  # of training
+    "input_embedding_scale",
+    "sample_from_anchor",
+    "sliding_window_non_causal",
+    "swa_window_size",
+)
+"""The entries that say what a network is made of."""
+
+EXPECTED: dict[str, Any] = {
+    "causal": False,
+    "is_causal": False,
+    "use_swa": False,
+    "attention_sink_bias": False,
+    "attention_value_scale": 1.0,
+}
+"""Entries that some published configs have, and the values that `DFlashNetwork` implements."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class DFlashConfig:
+    """What a DFlash network is made of.
+
+    sizes: of its decoder layers.
+    mask: the id of the target's token that stands for a mask.
+    layers: the target's hidden states that it reads, each given by the number of layers below it.
+    block: the number of tokens in a pass: the last one of the text, followed by masks.
+    windows: for each decoder layer, the number of tokens in its window; None if every token sees
+        the whole text and block.
+    reach: where windows end, TOKEN, AROUND, TEXT or BOTH_WAYS.
+    from_anchor: whether the last token of the text has a prediction too: that of the next one.
+    scale: the factor that embeddings are multiplied by.
+    corrector: what makes the tokens of a block depend on each other; None for nothing.
+    causal: whether a token of a block sees only those before it there (JetSpec, 2606.18394).
+    convolved: whether its layers are DFlash2's, see `ConvolvedLayer`.
+    confident: what DSpark's confidence head reads beside a state, one of CONFIDENT; None if there
+        is no such head.
+    calibration: for each place, the factor on the head's logit and what is added to it then;
+        empty if it is not calibrated.
+    """
+
+    sizes: LayerConfig
+    mask: int
+    layers: tuple[int, ...] = LOWEST
+    block: int = 8
+    windows: tuple[int | None, ...] = (None,)
+    reach: str = TOKEN
+    from_anchor: bool = False
+    scale: float = 1.0
+    corrector: CorrectorConfig | None = None
+    causal: bool = False
+    convolved: bool = False
+    confident: str | None = None
+    calibration: tuple[tuple[float, float], ...] = ()
+
+    @classmethod
+    def like(
+        cls,
+        target: Target,
+        *,
+        layers: Sequence[int] = LOWEST,
+        block: int = 8,
+        decoders: int = 1,
+        inner: int | None = None,
+        **options: Any,
+    ) -> "DFlashConfig":
+        """Returns a config with the sizes of the target's own layers.
+
+        decoders: the number of decoder layers.
+        inner: the width of the feed-forward layers. Defaults to the target's.
+        options: more fields.
+        """
+        sizes = LayerConfig.like(target.model.config.get_text_config())
+        if inner is not None:
+            sizes = replace(sizes, intermediate_size=inner)
+        windows = (None,) * decoders
+        mask = speculators.mask_token(target)
+        return cls(sizes, mask, tuple(layers), block, windows, **options)
+
+    @classmethod
+    def read(cls, folder: Path) -> "DFlashConfig":
+        """Returns the config in a folder.
+
+        Raises:
+            ConfigError: an entry is missing, or stands for a network of another kind.
+        """
+        stored = checkpoint.read_config(folder)
+        both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
+        decoder = speculators.read_decoder(folder, stored)
+        family = algorithm(folder, both)
+        own = (*OWN, *ENTRIES.get(family, ()))
+        require_known(
+            folder, stored, decoder, family=family, own=own, expected=EXPECTED, nested=NESTED
+        )
+        layers = stored.get("aux_hidden_state_layer_ids")
+        if layers is None:  # z-lab counts the layer that a state comes out of from 0
+            layers = [layer + 1 for layer in both.get("target_layer_ids") or ()]
+        require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
+        for name, least in (("mask_token_id", 0), ("block_size", 2)):
+            value: Any = both.get(name)
+            expected = f"a whole number of at least {least} in config.json"
+            require(is_int(value) and value >= least, f"{folder}: {name}", value, expected)
+        windows = _windows(folder, decoder, both)
+        config = cls(
+            speculators.layer_sizes(decoder),
+            mask=both["mask_token_id"],
+            layers=tuple(layers),
+            block=both["block_size"],
+            windows=windows,
+            reach=_reach(both, family) if any(windows) else TOKEN,
+            from_anchor=bool(both.get("sample_from_anchor")),
+            scale=float(both.get("input_embedding_scale") or 1.0),
+            corrector=_corrector(folder, both),
+            causal=bool(both.get("causal_block")),
+            convolved=bool(both.get("convolved")),
+            confident=_confident(folder, both),
+        )
+        config = replace(config, **published_fields(folder, family, both))
+        return replace(config, calibration=_calibration(folder, both, config.drafted))
+
+    def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
+        """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
+
+        vocabulary: the number of tokens that the network knows.
+        """
+        decoder = speculators.decoder_config(target, self.sizes, "qwen3", len(self.windows))
+        sizes = [size for size in self.windows if size is not None]
+        if sizes:
+            kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
+            decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
+            decoder["use_sliding_window"] = True
+        more: dict[str, Any] = {"causal_block": self.causal, "convolved": self.convolved}
+        more["confident"] = self.confident
+        more["calibration"] = [list(pair) for pair in self.calibration]
+        more["corrector"] = None if self.corrector is None else asdict(self.corrector)
+        more = {name: value for name, value in more.items() if value}
+        if sizes and self.reach in (TOKEN, AROUND):  # which only z-lab's layout can say
+            own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
+            own["target_layer_ids"] = [layer - 1 for layer in self.layers]
+            more |= {"sample_from_anchor": True} if self.from_anchor else {}
+            more |= {"is_causal": False} if self.reach == AROUND else {}
+            return decoder | more | {"block_size": self.block, NESTED: own}
+        config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
+        return {
+            **config,
+            **more,
+            "aux_hidden_state_layer_ids": list(self.layers),
+            "block_size": self.block,
+            "mask_token_id": self.mask,
+            "input_embedding_scale": self.scale,
+            "sample_from_anchor": self.from_anchor,
+            # vLLM takes False for causal masks everywhere.
+            "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
+        }
+
+    @property
+    def drafted(self) -> int:
+        """The number of tokens that a pass drafts."""
+        return self.block - 1 + self.from_anchor
+
+    def survival(self, place: int, logit: float) -> float:
+        """Returns how likely the token at a place is to be accepted, if all before it are.
+
+        logit: the confidence head's.
+        """
+        factor, added = self.calibration[place] if self.calibration else (1.0, 0.0)
+        return (1 + tanh((factor * logit + added) / 2)) / 2  # the logistic function
+
+    def sees(
+        self, window: int, positions: Int[Tensor, "batch tokens"], known: int
+    ) -> Bool[Tensor, "batch 1 tokens known"]:
+        """Returns what the tokens of a block after a text see in a layer with a window.
+
+        known: the number of tokens of text and block.
+        """
+        if self.reach == TOKEN:
+            return within(window, positions, known)
+        count, device = positions.shape[-1], positions.device
+        if self.reach == AROUND:
+            distance = positions[..., None] - torch.arange(known, device=device)
+            return (distance.abs() < window)[:, None]
+        near = torch.arange(known, device=device) >= known - count - window
+        every = causal(count, known, device) if self.reach == TEXT else near.expand(count, -1)
+        return (near & every)[None, None]
+
+
+def _windows(folder: Path, decoder: Any, both: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Returns the window of each layer, None for full attention.
+
+    decoder: the config of the layers. both: the entries of the config, and of its nested one.
+
+    Raises:
+        ConfigError: the size of a window is missing, or it is not that of z-lab's networks.
+    """
+    types = getattr(decoder, "layer_types", None) or ()
+    if not set(types) - {FULL}:
+        return (None,) * int(decoder.num_hidden_layers)
+    is_valid = both.get("causal") is not False
+    require(is_valid, f"{folder}: causal", False, "windows that end with the token that looks")
+    size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
+    require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
+    return tuple(None if kind == FULL else size for kind in types)
+
+
+def _corrector(folder: Path, stored: Mapping[str, Any]) -> CorrectorConfig | None:
+    """Returns which corrector a network has; raises `ConfigError` if the entry makes no sense."""
+    entry = stored.get("corrector")
+    if entry is None:
+        return None
+    known = [field.name for field in fields(CorrectorConfig)]
+    is_valid = isinstance(entry, Mapping) and "kind" in entry and set(entry) <= set(known)
+    require(is_valid, f"{folder}: corrector", entry, f"a mapping of {', '.join(known)}")
+    return CorrectorConfig(**entry)
+
+
+def _confident(folder: Path, stored: Mapping[str, Any]) -> str | None:
+    """Returns what the confidence head reads; raises `ConfigError` if there is no such head."""
+    entry: str | None = stored.get("confident")
+    is_valid = entry in (None, *CONFIDENT)
+    require(is_valid, f"{folder}: confident", entry, f"{', '.join(CONFIDENT)} or no such entry")
+    return entry
+
+
+def _calibration(
+    folder: Path, stored: Mapping[str, Any], places: int
+) -> tuple[tuple[float, float], ...]:
+    """Returns the calibration of a network; raises `ConfigError` if the entry makes no sense."""
+    entry = stored.get("calibration", [])
+    is_valid = isinstance(entry, list) and len(entry) in (0, places)
+    for pair in entry if is_valid else ():
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        is_valid = is_valid and is_pair and all(map(is_number, pair))
+    require(is_valid, f"{folder}: calibration", entry, f"{places} pairs of numbers")
+    return tuple((float(factor), float(added)) for factor, added in entry)
+
+
+def _reach(both: Mapping[str, Any], family: str) -> str:
+    """Returns where windows end, which depends on the layout.
+
+    both: the entries of the config, and of its nested one. family: the algorithm.
+    """
+    if "speculators_model_type" not in both:
+        return AROUND if both.get("is_causal") is False else TOKEN
+    return BOTH_WAYS if both.get("sliding_window_non_causal", family == DFLASH2) else TEXT

@@ -1,0 +1,152 @@
+"""DFlash: a few layers on several states of the target fill a block of masks in one pass."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from outrider.base.bounds import AtLeast, Share, checked
+from outrider.base.errors import ConfigError, require
+from outrider.contract.context import Context, Tokens
+from outrider.contract.pen import Pen
+from outrider.drafters.dflash.config import DFlashConfig
+from outrider.drafters.dflash.corrector import CorrectorConfig
+from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.decoder_layers import LayerCaches
+from outrider.drafters.parts.networks.features import LOWEST, state_names
+from outrider.drafters.parts.networks.trained import TrainedDrafter
+from outrider.drafters.parts.trees.shapes import NextLogits
+
+
+@final
+class DFlash(TrainedDrafter[DFlashNetwork]):
+    """Drafts a block of tokens in one pass on states of the target (DFlash, 2602.06036).
+
+    A pass always has a whole block, so the first tokens are the same for every gamma; a block of 8
+    drafts up to 7. No token depends on those drawn before it in the draft, unless the network has a
+    corrector: then each is drawn from the distribution that is corrected for those before it.
+
+    path: a folder that `outrider train` has written, one of z-lab's DFlash, or a dflash of the
+        speculators library; "untrained" for random weights.
+    block: the size of blocks with random weights; trained weights have their own.
+    corrector: likewise, what makes the tokens of a block depend on each other: a name in
+        `outrider.drafters.dflash.corrector.CORRECTORS`. Defaults to nothing.
+    confidence: how likely a token and all those before it must be to be accepted for the draft to
+        have it, as far as the network's confidence head can tell. Defaults to no such limit. The
+        head foresees a token before it is drawn, from the text and from those already drawn. What
+        it says is a probability only once `outrider train recipe=calibration` has calibrated it.
+    tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
+
+    foreseen: the logits that the confidence head gave the last draft's tokens, in whichever text.
+
+    Raises `ConfigError` if the weights don't fit the target; it names the tensor. Likewise if there
+    is a limit, and a tree or no confidence head.
+    """
+
+    @checked("drafter")
+    def __init__(
+        self,
+        path: str,
+        block: Annotated[int, AtLeast(2)] = 8,
+        corrector: str | None = None,
+        confidence: Share | None = None,
+        tree: Any = None,
+    ) -> None:
+        CorrectorConfig.of(corrector)  # refuses an unknown one
+        require(confidence is None or tree is None, "drafter.tree", tree, "none with a confidence")
+        self.path: str = path
+        self.confidence: float | None = confidence
+        self.foreseen: list[float] = []
+        options = {"block": block, "corrector": corrector, "confident": confidence is not None}
+        super().__init__(DFlashNetwork, path, tree, **options)
+        layers = LOWEST
+        if path != weights.UNTRAINED:
+            layers = DFlashConfig.read(weights.folder("dflash", path)).layers
+        self.needs: frozenset[str] = frozenset({"model", *state_names(layers)})
+
+    def _start(self) -> None:
+        if self.confidence is not None and self._network.confidence is None:
+            raise ConfigError(
+                f"drafter.confidence={self.confidence}: expected null, since the network at"
+                f" {self._path} has no confidence head"
+            )
+        self._caches = LayerCaches(len(self._network.layers))
+        self._text = Tokens([])
+
+    @torch.no_grad()
+    def propose(self, context: Context, pen: Pen) -> None:
+        network, config = self._network, self._network.config
+        features = [context.features[name] for name in network.reads if name in context.features]
+        pen.limit(config.drafted)
+        if not pen.open or len(features) < len(network.reads):
+            return  # the target has not read the prompt yet
+        self._catch_up(context.tokens, features)
+        known, size = len(context.tokens) - 1, config.block
+        device = features[0].device
+        block = [context.tokens[-1], *[config.mask] * (size - 1)]
+        tokens = torch.tensor([block], device=device)
+        positions = torch.arange(known, known + size, device=device)[None]
+        sees = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
+        if config.causal:
+            sees = sees.tril(known)
+        states = network(tokens, positions, sees, self._caches)
+        self._caches.crop(known)
+        places = states[:, size - config.drafted :]
+        # At the start of a text, nothing has been read before its last token.
+        text = [rows[None, max(known - 1, 0) : known] for rows in features]
+        next_logits = self._next_logits(context.tokens, states, text, pen.gamma)
+        if self.confidence is None:
+            self._shape.grow(pen, next_logits)
+            return
+        self.foreseen.clear()
+        path, survival = [block[0]], 1.0
+        while pen.open:
+            place, before = len(path) - 1, torch.tensor([path[-1]], device=device)
+            logit = float(network.foreseen(places[:, place], before))
+            survival *= config.survival(place, logit)
+            if survival < self.confidence:
+                return
+            self.foreseen.append(logit)
+            path.append(pen.draw(next_logits([path[1:]])[0]))
+
+    def _next_logits(
+        self,
+        tokens: Tokens,
+        states: Float[Tensor, "1 rows w"],
+        text: Sequence[Float[Tensor, "1 token width"]],
+        count: int,
+    ) -> NextLogits:
+        """Returns what maps the paths of a draft to the logits of the next token.
+
+        tokens: the text. states: at all tokens of the block.
+        text: the target's states at the token before the last, if there is one.
+        count: how many places are needed, if none depends on the others.
+        """
+        network = self._network
+        if network.corrector is None:
+            places = states[0, states.shape[1] - network.config.drafted :]
+            logits = self._spread(network.logits(places[:count]))
+            return lambda paths: logits[len(paths[0])].expand(len(paths), -1)
+        earlier = torch.tensor([tokens[-2:][0]], device=states.device)
+        correction = network.corrector(network.block(states, network.fused(text).sum(1), earlier))
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            before = torch.tensor([[tokens[-1], *path] for path in paths], device=states.device)
+            return self._spread(correction(before, before.shape[1] - 1)[:, 0])
+
+        return next_logits
+
+    def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
+        """Reads what is new in a text, except its last token."""
+        count = len(text) - 1
+        known = min(self._text.shared(text), count, len(self._caches))
+        self._caches.crop(known)
+        if known == count:
+            return
+        self._text = Tokens([])  # an interrupted pass leaves the caches in an unknown state
+        positions = torch.arange(known, count, device=features[0].device)[None]
+        self._network.read([rows[None, known:count] for rows in features], positions, self._caches)
+        self._text = Tokens(text[:count])

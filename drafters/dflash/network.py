@@ -1,0 +1,178 @@
+"""The network of DFlash: layers on several states of the target, for a block of masks."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from outrider.contract.target import Target
+from outrider.drafters.dflash.config import DFlashConfig
+from outrider.drafters.dflash.convolution import ConvolvedLayer
+from outrider.drafters.dflash.corrector import Backbone, Block, Corrector, CorrectorConfig
+from outrider.drafters.dflash.published import EMBEDDING, MARKOV, PREFIXES
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, LayerCaches
+from outrider.drafters.parts.networks.features import state_names
+from outrider.drafters.parts.networks.layer import Ids, Known, RMSNorm, State, States
+from outrider.drafters.parts.networks.trained import TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+
+HEAD = "lm_head.weight"
+"""The tensor of a network's output matrix, if its checkpoint has one."""
+
+
+@final
+class DFlashNetwork(TrainedNetwork):
+    """Runs a token and the masks after it through layers that attend to the target's states.
+
+    The states of the text are fused, and become keys and values of every layer; the tokens of the
+    block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
+    DFlash. Embeddings and head are the target's by default.
+
+    block, corrector, confident: the size of blocks, the kind of corrector, and whether it has a
+        confidence head, if there is no config.
+    config: Defaults to one layer with the sizes of the target's own.
+    own: its own tables by their names in a checkpoint, HEAD and EMBEDDING. Defaults to none.
+    """
+
+    family = "dflash"
+
+    def __init__(
+        self,
+        target: Target,
+        vocabulary: Vocabulary,
+        *,
+        block: int = 8,
+        corrector: str | None = None,
+        confident: bool = False,
+        config: DFlashConfig | None = None,
+        own: Mapping[str, Tensor] = MappingProxyType({}),
+    ) -> None:
+        super().__init__()
+        if config is None:
+            kind = CorrectorConfig.of(corrector)
+            head_reads = EMBEDDING if confident else None
+            config = DFlashConfig.like(target, block=block, corrector=kind, confident=head_reads)
+        self.vocabulary = vocabulary
+        self.config: DFlashConfig = config
+        self.reads: tuple[str, ...] = state_names(config.layers)
+        width, eps = config.sizes.hidden_size, config.sizes.rms_norm_eps
+        self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
+        self.hidden_norm: RMSNorm = RMSNorm(width, eps)
+        self.layers: Any = nn.ModuleList(
+            ConvolvedLayer(config.sizes, config.block)
+            if config.convolved
+            else DecoderLayer(config.sizes, normed=True)
+            for _ in config.windows
+        )
+        self.norm: RMSNorm = RMSNorm(width, eps)
+        self._own = own
+        self._embedding = own.get(weights.EMBEDDING, weights.embedding(target)).detach()
+        rows = vocabulary.rows(weights.head(target)).detach()
+        self._head = weights.BorrowedHead(own.get(HEAD, rows).to(rows))
+        self.borrowed_head: weights.BorrowedHead | None = self._head
+        self.corrector: Corrector | None = None
+        if config.corrector is not None:
+            backbone = Backbone(width, config.drafted, config.block, vocabulary, self._embedding)
+            self.corrector = config.corrector.make(backbone)
+        self.confidence: nn.Linear | None = None
+        if config.confident is not None:
+            rank = 0 if config.corrector is None else config.corrector.rank
+            beside = {EMBEDDING: width, MARKOV: rank}.get(config.confident, 0)
+            self.confidence = nn.Linear(width + beside, 1)
+
+    def fused(self, features: Sequence[States]) -> States:
+        """Returns what the layers attend to at some tokens of the text.
+
+        features: the target's at these tokens, in the order of `reads`.
+        """
+        out: Tensor = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
+        return out
+
+    def read(self, features: Sequence[States], positions: Ids, caches: LayerCaches) -> States:
+        """Adds tokens of the text to the caches, and returns them fused. features: as there."""
+        states = self.fused(features)
+        for layer, cache in zip(self.layers, caches.of_layer, strict=True):
+            layer.self_attn.add_to_cache(states, positions, cache)
+        return states
+
+    def forward(self, tokens: Ids, positions: Ids, sees: Tensor, caches: LayerCaches) -> States:
+        """Returns the state at each token of some blocks, which predicts that token itself.
+
+        sees: what each token attends to, the text first. Layers with a window narrow it, which is
+            right for blocks that follow the whole text.
+        """
+        x = embedding(tokens, self._embedding) * self.config.scale
+        windows = self.config.windows
+        for layer, cache, window in zip(self.layers, caches.of_layer, windows, strict=True):
+            near = sees
+            if window is not None:
+                near = sees & self.config.sees(window, positions, sees.shape[-1])
+            x = layer(x, positions, near, cache)
+        out: Tensor = self.norm(x)
+        return out
+
+    def block(
+        self,
+        states: Float[Tensor, "blocks rows w"],
+        text: Float[Tensor, "blocks w"],
+        earlier: Int[Tensor, "blocks"],
+    ) -> Block:
+        """Returns what a corrector is shown of some blocks.
+
+        states: at all tokens of each block. text: the last token before it, fused.
+        earlier: that token itself, or the block's first one if there is none.
+        """
+        start = self.config.block - self.config.drafted
+        places = states[:, start:]
+        before = earlier[:, None][:, :start]
+        return Block(places, self.logits(places), text, states[:, :start], before)
+
+    def logits(self, states: State) -> Known:
+        """Returns the logits of the token at each state, over the network's vocabulary."""
+        return self._head(states)
+
+    def foreseen(self, states: State, before: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+        """Returns the logits of how likely the token at each state is to be accepted.
+
+        This is DSpark's confidence head (2607.05147). Published ones read the Markov head's row of
+        the token before the state; those of `outrider train` read the target's embedding of it in
+        its place, so that they go with every corrector.
+
+        before: the token before each state.
+        """
+        assert self.confidence is not None, "the network has no confidence head"
+        read = states
+        if self.config.confident == EMBEDDING:
+            read = torch.cat([states, embedding(before, self._embedding)], dim=-1)
+        elif self.config.confident == MARKOV:
+            assert self.corrector is not None, "only a Markov head has such rows"
+            read = torch.cat([states, self.corrector.get_submodule("markov_w1")(before)], dim=-1)
+        logits: Tensor = self.confidence(read)
+        return logits[..., 0]
+
+    @classmethod
+    def read_checkpoint(cls, folder: Path, target: Target) -> Self:
+        config = DFlashConfig.read(folder)
+        speculators.require_fit(folder, config.sizes, config.mask, target)
+        file, tensors, vocabulary = speculators.read_tensors(folder, target)
+        tensors = checkpoint.replace_prefixes(tensors, PREFIXES)
+        words, head = weights.own_embedding(tensors, file, target), tensors.pop(HEAD, None)
+        tables = {weights.EMBEDDING: words, HEAD: head}
+        own = {name: rows for name, rows in tables.items() if rows is not None}
+        return cls.with_tensors(tensors, file, target, vocabulary, config=config, own=own)
+
+    def save_checkpoint(self, folder: Path, target: Target) -> None:
+        """Writes the network in the layout of the speculators library, in half precision."""
+        tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
+        if self.vocabulary.ids is not None:  # other readers can't select rows of the target's head
+            tensors[HEAD] = self._head.matrix
+        tensors |= self._own
+        config = self.config.stored(target, len(self.vocabulary))
+        checkpoint.write_checkpoint(folder, tensors, config, torch.float16)

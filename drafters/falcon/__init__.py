@@ -1,0 +1,1 @@
+"""Falcon: one small layer drafts a whole block of tokens in each pass."""

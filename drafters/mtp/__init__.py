@@ -1,0 +1,1 @@
+"""Multi-token prediction: the target's own layer for it drafts."""

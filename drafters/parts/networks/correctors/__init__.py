@@ -1,1 +1,0 @@
-"""What makes tokens that were drafted in one pass depend on each other."""

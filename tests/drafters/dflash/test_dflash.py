@@ -1,0 +1,516 @@
+"""DFlash: conformance, the published layers, and the layouts of z-lab and of speculators."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny.checkpoints import change, write
+from tiny.drafters import bound
+from tiny.parts import held
+from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
+
+from outrider import ConfigError, Sampling, decode
+from outrider.drafters.dflash.drafter import DFlash
+from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.targets.transformers import TransformersTarget
+from outrider.testing.tiny_targets import context_after, draft_after, write_draft
+from outrider.verifiers.token import Token
+
+SAMPLED = Sampling(temperature=1.0)
+TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
+MASK, BLOCK = 12, 5
+DECODER = {
+    "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 6, "rms_norm_eps": 1e-5,
+}  # fmt: skip
+
+
+SLIDING = {
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": 4,
+    "use_sliding_window": True,
+}
+
+
+@pytest.fixture
+def target(deep_llama: Any) -> Any:
+    return TransformersTarget(deep_llama())
+
+
+@pytest.fixture
+def model() -> Any:
+    """Returns transformers' own model of this kind, with full attention and random weights."""
+    config = MuseGlimmerAssistantConfig(
+        **DECODER,
+        layer_types=["full_attention"] * 2,
+        rope_parameters={"rope_type": "default", "rope_theta": 500.0},
+        target_layer_ids=[0, 3],
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        model = MuseGlimmerAssistantModel(config).eval()
+        for name, tensor in model.named_parameters():
+            if "norm" in name:
+                torch.nn.init.uniform_(tensor)
+            else:
+                torch.nn.init.normal_(tensor, std=0.3)
+    return model
+
+
+@torch.no_grad()
+def probs_behind(
+    model: Any,
+    target: Any,
+    text: list[int],
+    window: int | None = None,
+    *,
+    scale: float = 1.0,
+    reach: str = "token",
+) -> Any:
+    """Returns the model's distributions at and behind a text's end, from one pass over all of it.
+
+    window, reach: of the first layer, and where it ends.
+    """
+    states = target.model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
+    block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
+    rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
+    columns = torch.arange(len(text) + BLOCK - 1)
+    sees = (columns <= rows) & (columns > rows - (window or 0))
+    if reach == "around":
+        sees = (columns - rows).abs() < (window or 0)
+    elif reach != "token":
+        sees = (columns >= len(text) - 1 - (window or 0)) & (columns <= rows)
+    if reach == "text_both_ways":
+        sees |= columns >= len(text) - 1
+    mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
+    model.config.layer_types[0] = "full_attention" if window is None else "sliding_attention"
+    out = model(
+        noise_embeds=target.model.get_input_embeddings()(block) * scale,
+        context_hidden_states=torch.cat([states[layer + 1] for layer in (0, 3)], dim=-1),
+        position_ids=torch.arange(len(text) + BLOCK - 1)[None],
+        attention_mask={"full_attention": None, "sliding_attention": mask},
+    )
+    return target.model.get_output_embeddings()(out.last_hidden_state[0]).softmax(-1)
+
+
+def tensors_of(model: Any) -> dict[str, Any]:
+    """Returns the model's tensors by z-lab's names."""
+    renamed = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
+    return checkpoint.replace_prefixes(model.state_dict(), renamed)
+
+
+def decoder(**changes: Any) -> dict[str, Any]:
+    rope = {"rope_type": "default", "rope_theta": 500.0}
+    config: dict[str, Any] = Qwen3Config(
+        **DECODER | {"vocab_size": 31, "rope_parameters": rope} | changes
+    ).to_dict()
+    return config
+
+
+def own(**changes: Any) -> dict[str, Any]:
+    entries = {"mask_token_id": MASK, "target_layer_ids": [0, 3]}
+    return {"block_size": BLOCK, "dflash_config": entries | changes}
+
+
+def z_lab(**changes: Any) -> dict[str, Any]:
+    return decoder() | own(**changes)
+
+
+def speculators(**changes: Any) -> dict[str, Any]:
+    config = {
+        "speculators_model_type": "dflash", "transformer_layer_config": decoder(),
+        "draft_vocab_size": 31, "block_size": BLOCK, "aux_hidden_state_layer_ids": [1, 4],
+        "mask_token_id": MASK, "sample_from_anchor": False,
+    }  # fmt: skip
+    return config | changes
+
+
+@pytest.mark.parametrize("layout", [z_lab, speculators])
+def test_a_draft_is_that_of_the_published_model(
+    layout: Any, model: Any, target: Any, tmp_path: Path
+) -> None:
+    drafter = DFlash(write(tmp_path, layout(), tensors_of(model)))
+    assert drafter.needs == {"model", "hidden_states.1", "hidden_states.4"}
+    drafter.bind(target)
+    for length, gamma in ((6, 9), (9, 3), (9, 1), (4, 4), (7, 5)):  # on, again, back, elsewhere
+        text = TEXT[:length]
+        draft = draft_after(drafter, target, text, gamma, seed=length)
+        right = probs_behind(model, target, text)[1 : gamma + 1]
+        assert len(draft) == len(right) == min(gamma, BLOCK - 1)
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("reach", "entries"),
+    [("token", {}), ("around", {"is_causal": False}), ("token", {"sample_from_anchor": True})],
+)
+def test_windows_and_scaled_embeddings(
+    reach: str, entries: Any, model: Any, target: Any, tmp_path: Path
+) -> None:
+    config = z_lab(input_embedding_scale=1.5) | SLIDING | entries
+    drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
+    for length in (3, 9):
+        draft = draft_after(drafter, target, TEXT[:length], 9)
+        right = probs_behind(model, target, TEXT[:length], 4, scale=1.5, reach=reach)
+        right = right[0 if "sample_from_anchor" in entries else 1 :]
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    assert network.config.windows == (4, None)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_windows_of_the_speculators_library_end_with_the_text(
+    both_ways: bool, model: Any, target: Any, tmp_path: Path
+) -> None:
+    config = speculators(sliding_window_non_causal=both_ways, sample_from_anchor=True)
+    config["transformer_layer_config"] |= SLIDING
+    drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
+    for length in (3, 9):
+        draft = draft_after(drafter, target, TEXT[:length], 9)
+        reach = "text_both_ways" if both_ways else "text"
+        right = probs_behind(model, target, TEXT[:length], 4, reach=reach)
+        assert len(draft) == BLOCK  # the last token of the text predicts the first one
+        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
+    drafter = bound(DFlash("untrained", block=4), target)
+    rows: list[int] = []
+    network = held(drafter, DFlashNetwork)
+    network.fc.register_forward_pre_hook(lambda _, x: rows.append(x[0].shape[1]))
+    passes: list[int] = []
+    network.register_forward_hook(lambda *_: passes.append(1))
+    for length in (5, 8, 9):
+        draft_after(drafter, target, TEXT[:length], 3)
+    assert rows == [4, 3, 1]
+    assert len(passes) == 3
+
+
+def test_dflash_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
+    rounds = list(decode(target, DFlash("untrained"), Token(), TEXT, gamma=4, max_new_tokens=8))
+    assert not rounds[0].draft and all(round.draft for round in rounds[1:-1])
+
+
+def test_a_network_may_have_a_head_for_some_tokens_only(
+    target: Any, model: Any, tmp_path: Path
+) -> None:
+    ids, head = torch.arange(0, 24, 2), torch.rand(12, 16)
+    words = target.model.get_input_embeddings().weight.detach().clone()
+    copies = {"embed_tokens.weight": words, "verifier_norm.weight": torch.rand(16)}
+    tensors = tensors_of(model) | copies | {"lm_head.weight": head}
+    tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
+    drafter = bound(DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors)), target)
+    draft = draft_after(drafter, target, TEXT, 4)
+    target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
+    target.model.get_output_embeddings().weight.data = head
+    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
+        torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
+        assert probs[1::2].sum() == 0
+
+
+@pytest.mark.parametrize("known", [None, torch.arange(0, 24, 2)])
+def test_a_round_trip(known: Any, target: Any, model: Any, tmp_path: Path) -> None:
+    folder = Path(write(tmp_path / "first", z_lab(), tensors_of(model)))
+    network = DFlashNetwork.read_checkpoint(folder, target)
+    network.vocabulary = Vocabulary(31, known)
+    network.save_checkpoint(tmp_path / "again", target)
+    config = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert config["speculators_model_type"] == "dflash"
+    assert config["aux_hidden_state_layer_ids"] == [1, 4]
+    assert (config["block_size"], config["mask_token_id"]) == (BLOCK, MASK)
+    again = DFlashNetwork.read_checkpoint(tmp_path / "again", target)
+    assert again.config == network.config
+    assert len(again.vocabulary) == (31 if known is None else 12)
+    more = set() if known is None else {"d2t", "t2d", "lm_head.weight"}
+    written = set(checkpoint.find_tensors(tmp_path / "again")[1])
+    assert written == set(tensors_of(model)) | more
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor.half().float())
+
+
+MARKOV = {"markov_rank": 3, "markov_head_type": "vanilla"}
+CONFIDENT = {"enable_confidence_head": True, "confidence_head_with_markov": True}
+
+
+@pytest.mark.parametrize("library", ["speculators", "SpecForge", "NVIDIA"])
+def test_a_published_dspark(library: str, model: Any, target: Any, tmp_path: Path) -> None:
+    first, second = torch.randn(31, 3), torch.randn(31, 3)
+    head = {"markov_head.markov_w1.weight": first, "markov_head.markov_w2.weight": second}
+    read, added = torch.randn(1, 19), torch.randn(1)
+    head |= {"confidence_head.proj.weight": read, "confidence_head.proj.bias": added}
+    if library == "speculators":
+        config = speculators(speculators_model_type="dspark", markov_rank=3)
+        del config["sample_from_anchor"]  # which is the default here
+    elif library == "SpecForge":
+        config = z_lab(projector_type="dspark", confidence_head_alpha=1.0, **MARKOV, **CONFIDENT)
+        config |= {"architectures": ["DSparkDraftModel"]}
+    else:
+        own = {"projector_type": "dspark", "shift_label": True, "use_confidence_head": True}
+        config = z_lab(causal=False, **own, **MARKOV) | {"architectures": ["DFlashDraftModel"]}
+        renamed = {"markov_head.": "", "confidence_head.proj.": "confidence_proj."}
+        head = checkpoint.replace_prefixes(head, renamed)
+    drafter = bound(
+        DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0), target
+    )
+    states: list[Any] = []
+    held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
+    draft = draft_after(drafter, target, TEXT, 9)
+    assert len(draft) == BLOCK
+    rows = torch.cat([states[0][0], first[[TEXT[-1], *draft.tokens[:-1]]]], dim=-1)
+    assert drafter.foreseen == pytest.approx((rows @ read[0] + added).tolist(), rel=1e-4, abs=1e-5)
+    plain = probs_behind(model, target, TEXT)
+    before = [TEXT[-1], *draft.tokens[:-1]]
+    for probs, base, token in zip(draft.probs, plain, before, strict=True):
+        exact = (base.log() + second @ first[token]).softmax(-1)
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 3])
+def test_dflash_and_dspark_of_deepspec(rank: int, model: Any, target: Any, tmp_path: Path) -> None:
+    """Both are of one architecture, and draft the token after the anchor too."""
+    tensors = tensors_of(model) | {"lm_head.weight": weights.head(target).detach()}
+    tensors["embed_tokens.weight"] = weights.embedding(target).detach()
+    own = {"block_size": BLOCK, "mask_token_id": MASK, "target_layer_ids": [0, 3]}
+    own |= {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512, "num_target_layers": 5}
+    own |= {"markov_rank": rank, "enable_confidence_head": bool(rank)}
+    if rank:
+        own |= {"markov_head_type": "vanilla", "confidence_head_with_markov": True}
+        tensors |= {f"markov_head.markov_w{n}.weight": torch.zeros(31, 3) for n in (1, 2)}
+        tensors |= {"confidence_head.proj.weight": torch.rand(1, 19)}
+        tensors |= {"confidence_head.proj.bias": torch.rand(1)}
+    path = write(tmp_path, decoder() | own, tensors)
+    drafter = bound(DFlash(path, confidence=0.0 if rank else None), target)
+    draft = draft_after(drafter, target, TEXT, 9)
+    right = probs_behind(model, target, TEXT).double()
+    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("entry", "kept"),
+    [({"confidence_head_with_markov": False}, 16), ({"enable_confidence_head": False}, 0)],
+)
+def test_dspark_with_another_confidence_head(
+    entry: dict[str, bool], kept: int, model: Any, target: Any, tmp_path: Path
+) -> None:
+    tensors = tensors_of(model) | {"markov_head.markov_w1.weight": torch.randn(31, 3)}
+    tensors |= {"markov_head.markov_w2.weight": torch.randn(31, 3)}
+    if kept:
+        tensors["confidence_head.proj.weight"] = torch.randn(1, kept)
+        tensors["confidence_head.proj.bias"] = torch.randn(1)
+    config = speculators(speculators_model_type="dspark", markov_rank=3) | entry
+    del config["sample_from_anchor"]
+    drafter = bound(
+        DFlash(write(tmp_path, config, tensors), confidence=0.0 if kept else None), target
+    )
+    assert len(draft_after(drafter, target, TEXT, 2)) == 2
+
+
+@pytest.mark.parametrize("library", ["speculators", "z-lab", "NVIDIA"])
+def test_a_published_dflash2(library: str, model: Any, target: Any, tmp_path: Path) -> None:
+    tensors = tensors_of(model)
+    same = torch.zeros(2, 2, 16)  # convolutions that leave the layer as it is
+    same[:, 0] = 1
+    for name in [f"layers.{n}.{part}_conv" for n in (0, 1) for part in ("attention", "mlp")]:
+        tensors |= {f"{name}.base_kernel": same.clone()}
+        tensors |= {f"{name}.kernel_projection.weight": torch.zeros(4, 16)}
+    former, latter, hidden = torch.randn(31, 3), torch.randn(31, 3), torch.zeros(3, 16)
+    tensors |= {
+        "candidate_selector.predecessor_codebook": former,
+        "candidate_selector.successor_codebook": latter,
+        "candidate_selector.hidden_projection.weight": hidden,
+    }
+    sizes = {"selector_rank": 3, "selector_top_k": 4, "conv_kernel_size": 2, "conv_group_size": 16}
+    config = speculators(speculators_model_type="dflash2", **sizes)
+    if library != "speculators":
+        config = z_lab(**sizes, block_size=BLOCK) | {"architectures": ["DFlash2DraftModel"]}
+        config["is_causal"] = False
+    if library == "NVIDIA":
+        config["dflash_config"] |= {"projector_type": "dflash2", "causal": False}
+    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
+    draft = draft_after(drafter, target, TEXT, 9)
+    assert len(draft) == BLOCK - 1
+    for probs, base in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
+        best = base.topk(4).indices
+        exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
+        torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("shift", "plain"), [(True, 1), (False, 1), (False, 0)])
+def test_a_published_domino(
+    shift: bool, plain: int, model: Any, target: Any, tmp_path: Path
+) -> None:
+    gru = torch.nn.GRU(16, 5, batch_first=True, bias=False)
+    layers = [torch.nn.Linear(21, 3, bias=False), torch.nn.Linear(3, 31, bias=False)]
+    projection = torch.nn.Sequential(layers[0], torch.nn.SiLU(), layers[1])
+    tensors = tensors_of(model)
+    for name, part in {"prefix_gru": gru, "embed_proj": projection}.items():
+        tensors |= {f"{name}.{weight}": rows for weight, rows in part.state_dict().items()}
+    own = {"projector_type": "domino", "emb_dim": 3, "gru_hidden_dim": 5, "shift_label": shift}
+    config = z_lab(**own, pure_draft_prefix_len=plain) | {"emb_dim": 3}  # NVIDIA has both
+    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
+    states: list[Any] = []
+    held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
+    draft = draft_after(drafter, target, TEXT, 9)
+    base, before = probs_behind(model, target, TEXT), torch.tensor([TEXT[-1], *draft.tokens[:-1]])
+    memory, _ = gru(weights.embedding(target)[before][None])
+    base, states = base[-len(draft) :], states[0][0, -len(draft) :]
+    assert len(draft) == BLOCK - 1 + shift
+    bias = projection(torch.cat([states, memory[0]], dim=-1)).detach()
+    bias[:plain] = 0
+    right = (base.log() + bias).softmax(-1).double()
+    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
+    network = DFlashNetwork.read_checkpoint(tmp_path, target)
+    network.save_checkpoint(tmp_path / "again", target)
+    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+
+def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
+    words, out = torch.randn(31, 3), torch.randn(31, 3)
+    parts = {"token_embed": words, "readout": out}
+    parts |= {f"down_{name}": torch.zeros(3, 16) for name in ("h", "g")}
+    parts["in_proj"] = torch.cat([torch.zeros(3, 6), torch.eye(3)], dim=1)
+    parts |= {f"mlp_{name}": torch.zeros(6, 3) for name in ("gate", "up")}
+    parts["mlp_down"] = torch.zeros(3, 6)
+    tensors = tensors_of(model) | {f"refiner_head.{name}.weight": w for name, w in parts.items()}
+    row_before = torch.diag(torch.ones(BLOCK - 1), -1)
+    tensors["refiner_head.mix_l"] = row_before.repeat(3, 1, 1)
+    config = speculators(speculators_model_type="xpress", xpress_rank=3, num_jacobi_passes=6)
+    drafter = DFlash(write(tmp_path, config, tensors))
+    drafter.bind(target)
+    context = context_after(drafter, target, TEXT)
+    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
+    assert len(draft) == BLOCK - 1
+    tokens = [*TEXT[-2:], *draft.tokens]
+    for place, base in enumerate(probs_behind(model, target, TEXT)[1:]):
+        mixed = words[tokens[place]] + words[tokens[place + 1]]
+        exact = (base.log() + out @ mixed).softmax(-1)
+        torch.testing.assert_close(draft.probs[place], exact.double(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        (
+            speculators(speculators_model_type="dspark", markov_head_type="gated"),
+            "markov_head_type='gated': expected vanilla or rnn",
+        ),
+        (
+            speculators(speculators_model_type="dspark", markov_head_type="rnn"),
+            "sample_from_anchor=False: expected true with",
+        ),
+        (
+            speculators(speculators_model_type="dflash2", conv_kernel_size=3),
+            "conv_kernel_size=3: expected 2",
+        ),
+        (
+            speculators(speculators_model_type="dspark", markov_rank=0),
+            "markov_rank=0: expected above 0 with confidence_head_with_markov",
+        ),
+        (z_lab() | {"confident": True}, "confident=True: expected embedding, markov, state or no"),
+        (z_lab() | {"calibration": [[1.0, 0.0]]}, r"calibration=.*: expected 4 pairs of numbers"),
+        (z_lab() | {"calibration": [[1.0, "a"]] * 4}, r"calibration=.*: expected 4 pairs"),
+        (
+            speculators(speculators_model_type="xpress", xpress_mlp_ratio=4),
+            "xpress_mlp_ratio=4: expected 2",
+        ),
+        (z_lab() | {"block_size": 1}, r"block_size=1: expected a whole number of at least 2"),
+        (z_lab(mask_token_id=None), r"mask_token_id=None: expected a whole number"),
+        (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
+        (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
+        (z_lab() | {"corrector": {"rank": 4}}, r"corrector=.*: expected a mapping of kind, rank"),
+        (z_lab() | {"corrector": {"kind": "gru"}}, "corrector='gru': "),
+        (z_lab(causal=True), r"causal=True: expected False in config\.json"),
+        (speculators(sample_from_anker=1), r"sample_from_anker=1: .*mean 'sample_from_anchor'"),
+        (z_lab(markov_rank=256), "markov_rank=256: expected no such entry"),
+        (z_lab() | {"model_type": "quen"}, "model_type='quen': expected llama or qwen3"),
+        (z_lab() | {"architectures": ["LiLiCorrDraftModel"]}, r"architectures=\['LiLiCorrDr"),
+        (z_lab() | {"architectures": ["DFlash2DraftModel"]}, "attention_conv.base_kernel is missi"),
+        (z_lab(projector_type="lilicorr"), "projector_type='lilicorr': expected dspark or dflash2"),
+        (
+            z_lab(projector_type="domino") | {"architectures": ["DSparkDraftModel"]},
+            "projector_type='domino': expected dspark",
+        ),
+        (z_lab(projector_type="domino", emb_dim=3), "gru_hidden_dim=None: expected a whole"),
+        (z_lab(projector_type="dspark", gru_hidden_dim=3), "gru_hidden_dim=3: expected no such"),
+        (z_lab(final_logit_softcapping=20.0), r"final_logit_softcapping=20\.0: expected no such"),
+        (speculators(draft_vocab_size=12), "draft_vocab_size=12: expected 31"),
+        (z_lab(rope_theta=5.0), "rope_theta=5.0: expected no such entry"),
+        (z_lab(causal=False) | SLIDING, "causal=False: expected windows that end"),
+        (z_lab() | SLIDING | {"use_sliding_window": False}, "sliding_window=None: expected a"),
+        (
+            decoder(rope_parameters={"rope_type": "dynamic", "factor": 2.0}) | own(),
+            "rope_type='dynamic': expected default or linear or llama3 or yarn",
+        ),
+        (z_lab() | {"hidden_size": 8}, "its hidden_size is 8, the target's 16"),
+        (decoder(num_hidden_layers=3) | own(), r"tensor layers\.2\..* is missing"),
+        (z_lab() | {"num_hidden_layers": 3}, "config.json: expected the sizes of decoder layers"),
+    ],
+)
+def test_other_networks_are_refused(
+    config: Any, line: str, model: Any, target: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=line):
+        DFlash(write(tmp_path, config, tensors_of(model))).bind(target)
+
+
+def test_a_block_has_room_for_a_draft() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.block=1: expected a whole number"):
+        DFlash("untrained", block=1)
+
+
+class TestConfidence:
+    """The confidence head ends drafts that are unlikely to be accepted."""
+
+    @pytest.mark.parametrize("corrector", [None, "markov"])
+    def test_a_draft_ends_where_its_survival_is_too_low(
+        self, corrector: str | None, target: Any
+    ) -> None:
+        whole = bound(DFlash("untrained", corrector=corrector, confidence=0.0), target)
+        context = context_after(whole, target, TEXT)
+        draft = write_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        network = held(whole, DFlashNetwork)
+        states: list[Any] = []
+        network.register_forward_hook(lambda _, given, out: states.append(out))
+        write_draft(whole, target, context, gamma=7, sampling=SAMPLED, seed=1)
+        before = torch.tensor([TEXT[-1], *draft.tokens[:-1]])
+        survival = network.foreseen(states[0][0, 1:], before).sigmoid().cumprod(0).tolist()
+        for kept in range(1, 7):
+            limit = (survival[kept - 1] + survival[kept]) / 2
+            short = bound(DFlash("untrained", corrector=corrector, confidence=limit), target)
+            shorter = write_draft(short, target, context, gamma=7, sampling=SAMPLED, seed=1)
+            assert shorter.tokens == draft.tokens[:kept]
+
+    def test_a_calibrated_head_is_believed_as_calibrated(self, target: Any, tmp_path: Path) -> None:
+        DFlashNetwork.untrained(target, Vocabulary(31), block=4, confident=True).save_checkpoint(
+            tmp_path, target
+        )
+        pairs = [[0.0, 2.0], [0.0, -1.0], [0.0, 0.0]]  # .88, .27 and .5, whatever the head says
+        change(tmp_path, {"calibration": pairs})
+        for limit, kept in ((0.9, 0), (0.25, 1), (0.2, 2), (0.1, 3)):
+            drafter = bound(DFlash(str(tmp_path), confidence=limit), target)
+            assert len(draft_after(drafter, target, TEXT, 7)) == kept
+            assert len(drafter.foreseen) == kept
+        network = held(drafter, DFlashNetwork)
+        network.save_checkpoint(tmp_path / "again", target)
+        assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+
+    def test_a_network_without_a_head_is_refused(
+        self, model: Any, target: Any, tmp_path: Path
+    ) -> None:
+        path = write(tmp_path, z_lab(), tensors_of(model))
+        with pytest.raises(ConfigError, match=r"confidence=0\.5: expected null, since the network"):
+            DFlash(path, confidence=0.5).bind(target)
+
+    def test_a_tree_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"drafter\.tree='2x2': expected none with"):
+            DFlash("untrained", confidence=0.5, tree="2x2")
