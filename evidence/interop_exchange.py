@@ -25,8 +25,8 @@ from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.student import read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
 from outrider.drafters.peagle.network import PEagleNetwork
-from outrider.extras.serving.stitched import write_stitched
-from outrider.extras.serving.whole_models import write_parallel_model
+from outrider.extras.serving.mtp_checkpoint import write_stitched
+from outrider.extras.serving.student_checkpoint import write_parallel_model
 from outrider.extras.training.rows import read_rows
 from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies, write_data
 from outrider.extras.training.state_files import find_state_files, read_state_files

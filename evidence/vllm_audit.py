@@ -13,7 +13,7 @@ from outrider.extras.audit.audit import Auditor
 from outrider.extras.audit.client import Request
 from outrider.extras.audit.command import write
 from outrider.extras.audit.expected import FromTarget
-from outrider.extras.serving.server import Server
+from outrider.extras.serving.vllm_server import Server
 from outrider.plugins.registry import make
 
 NGRAMS = {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1}
@@ -61,9 +61,8 @@ def main() -> None:
                 options=OPTIONS,
             )
             with server:
-                auditor = Auditor(
-                    server.client(logprobs=5), prompts, FromTarget(target), skip=options.skip
-                )
+                client = OpenAIClient(server.url, model=server.name, key=server.key)
+                auditor = Auditor(client, prompts, FromTarget(target), skip=options.skip)
                 result = auditor.run(options.requests)
                 if options.pages:
                     page = options.pages / name.replace(", ", "-").replace(" ", "-")

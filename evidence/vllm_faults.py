@@ -10,8 +10,8 @@ from pathlib import Path
 
 from outrider import generate
 from outrider.data import jsonl as data
-from outrider.extras.serving.check import ask, differences
-from outrider.extras.serving.server import Server, ServerError
+from outrider.extras.serving.served_texts import ask, differences
+from outrider.extras.serving.vllm_server import Server, ServerError
 from outrider.plugins.registry import make
 
 PLUGIN = """\
@@ -68,8 +68,8 @@ def main() -> None:
             )
 
         with server("fragile.log", "outrider.extras.serving.vllm.OutriderProposer") as fragile:
-            texts = ask(fragile.client(), prompts, len(prompts), options.tokens)
-            again = ask(fragile.client(), prompts[:1], 1, options.tokens)
+            texts = ask(fragile, prompts, len(prompts), options.tokens)
+            again = ask(fragile, prompts[:1], 1, options.tokens)
             drafted = fragile.drafted()
         failed = (Path(folder) / "fragile.log").read_text().count(LINE)
         expected = [*references, references[0]]

@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from outrider.data import jsonl as data
-from outrider.extras.serving.check import ask
-from outrider.extras.serving.server import Server
+from outrider.extras.serving.served_texts import ask
+from outrider.extras.serving.vllm_server import Server
 from outrider.plugins.registry import make
 
 FLOOR = 0.95
@@ -68,7 +68,7 @@ def main() -> None:
                 options=[*OPTIONS, "--no-enable-prefix-caching"],
             )
             servers[name] = stack.enter_context(server)
-            ask(server.client(), ids, len(ids), 8)
+            ask(server, ids, len(ids), 8)
         ratios = [
             measured(servers, ids, clients, settings.repeats, settings.tokens) for clients in (1, 8)
         ]
@@ -103,7 +103,7 @@ def measured(
                     for other in servers.keys() - {name}:
                         paused.enter_context(standing_still(servers[other]))
                     began = time.perf_counter()
-                    texts = ask(servers[name].client(), batch, clients, tokens)
+                    texts = ask(servers[name], batch, clients, tokens)
                     seconds[name][number].append(time.perf_counter() - began)
                 count[name] += sum(map(len, texts))
     speeds = {}

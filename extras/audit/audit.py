@@ -9,6 +9,7 @@ from typing import final
 import numpy as np
 
 from outrider.base.errors import require
+from outrider.base.http import ServerError
 from outrider.extras.audit import promises
 from outrider.extras.audit.client import Choice, Client, Counted, Request
 from outrider.extras.audit.expected import Expected
@@ -23,7 +24,6 @@ from outrider.extras.audit.martingale import (
 from outrider.extras.audit.plan import GREEDY, Asked, Plan
 from outrider.extras.audit.result import Finding, Result
 from outrider.extras.audit.suspicion import Suspicions
-from outrider.extras.serving.address import EngineError
 
 TEMPER = 0.8
 """The power of the control's distribution: as at a temperature that is 1.25 times as high."""
@@ -95,7 +95,7 @@ class Auditor:
         client = Counted(self.client)
         try:
             self._ask(client, limit, report)
-        except EngineError as error:
+        except ServerError as error:
             if error is not client.failure or not self._texts:
                 raise
             self._faults[self._asked] = f"the engine failed: {error}"

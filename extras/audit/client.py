@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, final
 
+from outrider.base.http import HttpClient, Refusal, ServerError
 from outrider.contract.sampling import Sampling
-from outrider.extras.serving.address import Address, EngineError, Refusal
 
 ALL = -1
 """What servers call a top-k that keeps all tokens."""
@@ -78,7 +78,7 @@ class Client(ABC):
         """Returns the texts of each request; several requests are in the engine at one time.
 
         Raises:
-            EngineError: the engine failed, or is gone.
+            ServerError: the engine failed, or is gone.
             Refusal: it refused a request.
         """
 
@@ -90,13 +90,13 @@ class Counted(Client):
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sent = 0
-        self.failure: EngineError | None = None
+        self.failure: ServerError | None = None
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         self.sent += len(requests)
         try:
             return self._client.ask(requests)
-        except EngineError as error:
+        except ServerError as error:
             self.failure = error
             raise
 
@@ -108,7 +108,7 @@ class OpenAIClient(Client):
     url: its address, with or without `/v1`.
     model: the name that it serves the model by. Defaults to the first that it lists.
     logprobs: how many of the likeliest tokens it is asked for; 0 to ask for no log-probabilities.
-    more: `key`, `patience` and `hint` of its `Address`.
+    more: `key`, `patience` and `hint` of its `HttpClient`.
 
     Raises `OutriderError` if it can't be reached.
     """
@@ -116,7 +116,7 @@ class OpenAIClient(Client):
     def __init__(
         self, url: str, *, model: str | None = None, logprobs: int = 5, **more: Any
     ) -> None:
-        self._address = Address(url.rstrip("/").removesuffix("/v1") + "/v1", **more)
+        self._http = HttpClient(url.rstrip("/").removesuffix("/v1") + "/v1", **more)
         self._logprobs, self._is_strict = logprobs, False
         self._model = model or self._call("/models", None, lambda reply: reply["data"][0]["id"])
 
@@ -172,11 +172,11 @@ class OpenAIClient(Client):
         self, path: str, body: Mapping[str, Any] | None, read: Callable[[Any], Found]
     ) -> Found:
         """Returns what `read` finds in an answer."""
-        answer = self._address.text(path, body)
+        answer = self._http.text(path, body)
         try:
             return read(json.loads(answer))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise self._address.odd(path, answer) from error
+            raise self._http.unexpected_answer(path, answer) from error
 
 
 def _choices(reply: Mapping[str, Any]) -> list[Choice]:

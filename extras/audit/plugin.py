@@ -8,4 +8,4 @@ from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 def register_commands(register: RegisterCommand) -> None:
     run, settings = "outrider.extras.audit.command:audit", "outrider.extras.audit.settings:Audit"
     about = "whether a server is lossless"
-    register(Command("audit", about, run, json=True, settings=settings, extra="serving"))
+    register(Command("audit", about, run, json=True, settings=settings, extra="audit"))

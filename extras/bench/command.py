@@ -28,7 +28,7 @@ from outrider.extras.bench.drafting import (
     drafting_table,
 )
 from outrider.extras.bench.eight_bits import write_eight_bits
-from outrider.extras.bench.entrants import OUTRIDER_PLAIN, entrants, weights_location
+from outrider.extras.bench.entrants import OUTRIDER_PLAIN, entrants
 from outrider.extras.bench.measure import Run, differences, measure_runs, speed_ratio
 from outrider.extras.bench.neighbour import neighbour
 from outrider.extras.bench.peers import Entrant
@@ -40,6 +40,7 @@ from outrider.extras.bench.worker import Worker
 from outrider.lab.runs.report import Report
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
+from outrider.targets.weights_location import weights_location
 
 RUNS = "runs.jsonl"
 """The file of a bench's runs, in its folder."""

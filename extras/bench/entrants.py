@@ -7,12 +7,10 @@ from typing import Any
 
 import torch
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import require
 from outrider.drafters.none import NoDraft
-from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant, as_folder
+from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant
 from outrider.plugins.config import factory_of
-from outrider.targets.smollm2 import folder as smollm2_folder
-from outrider.targets.smollm2 import smollm2
 
 OUTRIDER_PLAIN = f"outrider {PLAIN}"
 """Outrider without drafts: its texts are the reference for all others."""
@@ -66,21 +64,6 @@ def entrants(
         if setting:
             entrants += counterparts.of(peer, setting)
     return entrants
-
-
-def weights_location(config: Mapping[str, Any]) -> str:
-    """Returns the folder or hub id of the target's weights, for peers to load.
-
-    Raises:
-        ConfigError: the target is of a kind that peers can't load.
-    """
-    target = dict(config["target"])
-    if factory_of(target) is smollm2:
-        return str(smollm2_folder())
-    model = target.get("model")
-    if not isinstance(model, str):
-        raise ConfigError("target: expected smollm2 or transformers, which peers can load too")
-    return as_folder(model, target["dtype"])
 
 
 def _outrider(name: str, config: Mapping[str, Any], rivals: tuple[str, ...]) -> Entrant:

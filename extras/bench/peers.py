@@ -13,8 +13,7 @@ from outrider.drafters.parts.networks.drafting_model import located
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.config import factory_of
-from outrider.targets import gguf
-from outrider.targets.loading import GGUF
+from outrider.targets.weights_location import as_folder
 
 VLLM_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
@@ -139,17 +138,6 @@ class Counterparts:
             if isinstance(model, str) and not student.borrows(located(model)):
                 return {"assistant_model": as_folder(model, self.drafter["dtype"])}
         return None
-
-
-def as_folder(model: str, dtype: str) -> str:
-    """Returns a model as peers can load it: a GGUF file as the folder that it is converted into.
-
-    dtype: the precision in which Outrider loads it.
-    """
-    file = Path(model).expanduser()
-    if file.suffix != GGUF or not file.is_file():
-        return model
-    return gguf.kept_folder(file, "float32" if dtype == "auto" else dtype)[0]
 
 
 def _for_vllm(lookup: Mapping[str, int]) -> dict[str, int]:

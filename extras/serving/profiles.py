@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.folders import write_whole
-from outrider.extras.serving.server import Drafted
-from outrider.extras.theory.speculation_profile import NAME, Subject, profile
+from outrider.extras.serving.vllm_server import Drafted
+from outrider.lab.runs.speculation_profile import NAME, Subject, profile
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,28 +18,21 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
-from outrider.extras.audit.audit import Auditor
-from outrider.extras.audit.client import Request
-from outrider.extras.audit.command import PROMPTS
-from outrider.extras.audit.expected import FromTarget
-from outrider.extras.audit.result import Result
-from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving import serve_report
-from outrider.extras.serving.check import ask, differences, lab_counts
 from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.serve_report import Comparison
-from outrider.extras.serving.server import Server, version_in
+from outrider.extras.serving.served_texts import ask, differences, lab_counts
 from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
+from outrider.extras.serving.vllm_server import Server, version_in
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
+from outrider.plugins.registry import command_entry
+from outrider.targets.weights_location import weights_location
 
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
-
-LISTED = 5
-"""How many of the likeliest tokens are asked for, each with its log-probability."""
 
 
 @final
@@ -69,6 +64,53 @@ class Launcher:
         )
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Runs `outrider audit` on servers, against the exact distribution of the run's target.
+
+    turns: of the prompts. settings: of the run. folder: for a folder of each server's audit.
+    """
+
+    turns: Sequence[Sequence[str]]
+    settings: Mapping[str, Any]
+    folder: Path
+
+    def run(self, server: Server, name: str) -> dict[str, Any]:
+        """Returns the content of `audit.json`.
+
+        Raises:
+            OutriderError: the server can't be audited.
+        """
+        folder = self.folder / "audits" / name.replace("/", "-")
+        preset, prompts = folder / "config" / "experiment" / "served.yaml", folder / "prompts.jsonl"
+        asked = {
+            "url": server.url,
+            "model": server.name,
+            "key": "${oc.env:VLLM_API_KEY}",
+            "target": self.settings["target"],
+            "data": {"path": str(prompts), "column": "turns"},
+            "chat": self.settings["chat"],
+            "requests": self.settings["audit"],
+            "max_new_tokens": AUDITED_TOKENS,
+            "hydra": {"run": {"dir": str(folder)}},
+        }
+        preset.parent.mkdir(parents=True, exist_ok=True)
+        preset.write_text(f"# @package _global_\n{json.dumps(asked)}\n")
+        prompts.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in self.turns))
+        command = [sys.executable, "-m", "outrider", "audit", "--config-dir"]
+        command += [str(folder / "config"), "+experiment=served", "data=jsonl"]
+        environment = {**os.environ, "VLLM_API_KEY": server.key}
+        ended = subprocess.run(
+            command, check=False, capture_output=True, text=True, env=environment
+        )
+        report = folder / "audit.json"
+        if not report.is_file():
+            raise OutriderError(f"audit of {name}: {ended.stderr.strip()}")
+        found: dict[str, Any] = json.loads(report.read_text())
+        return found
+
+
 def serve_check(config: ServeCheck) -> None:
     """Prints the table, and writes `serve-check.json` and profiles in Hydra's run dir.
 
@@ -87,10 +129,9 @@ def serve_check(config: ServeCheck) -> None:
     }
     vllm = {name: vllm_settings(runs[name], drafters[name], folder / name) for name in runs}
     target = build(config.target)
-    prompts = [
-        target.encode_turns(list(prompt.turns[: config.turns]), chat=config.chat)
-        for prompt in build(config.data)
-    ]
+    turns = [list(prompt.turns[: config.turns]) for prompt in build(config.data)]
+    prompts = [target.encode_turns(each, chat=config.chat) for each in turns]
+    audit = Audit(turns, settings, folder) if config.audit else None
     dtype = str(target.model.dtype).removeprefix("torch.")
     options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
     launcher = Launcher(python, weights_location(settings), folder, options)
@@ -104,7 +145,7 @@ def serve_check(config: ServeCheck) -> None:
     path, content = folder / "serve-check.json", ""
     comparisons: dict[str, Comparison] = {}
     for name, comparison in _compare(
-        config, target, prompts, drafters, launcher=launcher, vllm=vllm
+        config, target, prompts, drafters, launcher=launcher, vllm=vllm, audit=audit
     ):
         comparisons[name] = comparison
         write_profile(name, comparison.vllm, runs[name], conditions, folder=folder)
@@ -121,6 +162,8 @@ def serve_check(config: ServeCheck) -> None:
 
 
 def _check(config: ServeCheck) -> None:
+    if config.audit:
+        command_entry("audit")  # another product's, which may not be installed
     is_greedy = config.sampling.temperature == 0
     require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
 
@@ -133,6 +176,7 @@ def _compare(
     *,
     launcher: Launcher,
     vllm: Mapping[str, tuple[dict[str, str], dict[str, Any]]],
+    audit: Audit | None,
 ) -> Iterator[tuple[str, Comparison]]:
     """Yields each drafter with its comparison, as soon as it is known.
 
@@ -150,15 +194,15 @@ def _compare(
                     max_new_tokens=config.max_new_tokens,
                 )
         with step("vLLM without drafts"), launcher.start("plain") as server:
-            expected = ask(server.client(), prompts, config.clients, config.max_new_tokens)
+            expected = ask(server, prompts, config.clients, config.max_new_tokens)
         for name, (environment, speculative) in vllm.items():
             with step(f"vLLM with {name}"):
                 with launcher.start(name, environment, speculative) as server:
-                    asked = (server.client(), prompts, config.clients, config.max_new_tokens)
+                    asked = (server, prompts, config.clients, config.max_new_tokens)
                     texts = ask(*asked)
                     counts = server.drafted()
                     mixed = ask(*asked, temperatures=(1.0, 0.0))
-                    audit = _audited(server, target, prompts, config)
+                    audited = None if audit is None else audit.run(server, name)
                 yield (
                     name,
                     Comparison(
@@ -166,18 +210,9 @@ def _compare(
                         counts,
                         differences(texts, expected, prompts, target),
                         differences(mixed, expected, prompts, target),
-                        audit,
+                        audited,
                     ),
                 )
-
-
-def _audited(
-    server: Server, target: Target, prompts: Sequence[list[int]], config: ServeCheck
-) -> Result | None:
-    if not config.audit:
-        return None
-    asked = [Request(tuple(ids), AUDITED_TOKENS) for ids in prompts[:PROMPTS]]
-    return Auditor(server.client(LISTED), asked, FromTarget(target)).run(config.audit)
 
 
 @contextmanager

@@ -12,12 +12,13 @@ from rich.console import Console
 from outrider.base.errors import ConfigError
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed
-from outrider.extras.bench.entrants import weights_location
 from outrider.extras.serving.export import exported
 from outrider.extras.serving.settings import ServeConfig
 from outrider.extras.serving.vllm import VARIABLE
+from outrider.extras.serving.vllm_plugin import PATCH
 from outrider.plugins.config import build, factory_of
 from outrider.plugins.reading import plain_settings
+from outrider.targets.weights_location import weights_location
 from outrider.verifiers.token import Token
 
 PROPOSER = "outrider.extras.serving.vllm.OutriderProposer"
@@ -36,6 +37,7 @@ def serve_config(config: ServeConfig) -> None:
     environment, speculative = vllm_settings(settings, build(config.drafter), folder)
     command = ["vllm", "serve", weights_location(settings)]
     command += ["--speculative-config", json.dumps(speculative)]
+    environment = {PATCH: "1"} | environment
     variables = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
     line = " ".join([*variables, shlex.join(command)])
     Console(soft_wrap=True, highlight=False).print(line, markup=False)

@@ -8,10 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from outrider.base.terminal import plain
-from outrider.extras.audit.command import report
-from outrider.extras.audit.result import Result
-from outrider.extras.serving.check import Difference
-from outrider.extras.serving.server import Drafted
+from outrider.extras.serving.served_texts import Difference
+from outrider.extras.serving.vllm_server import Drafted
 
 
 @final
@@ -20,14 +18,14 @@ class Comparison:
     """A drafter's counts in the lab and in vLLM, and its texts that differ from vLLM's own.
 
     beside_sampled: the texts that differ when sampled ones are in the batch.
-    audit: what the sampled texts say, if they were asked for.
+    audit: the content of `audit.json`, if sampled texts were asked for.
     """
 
     lab: Drafted
     vllm: Drafted
     differences: list[Difference]
     beside_sampled: list[Difference]
-    audit: Result | None
+    audit: dict[str, Any] | None
 
 
 def table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Table:
@@ -61,7 +59,7 @@ def content(settings: dict[str, Any], comparisons: Mapping[str, Comparison]) -> 
             "vllm": asdict(comparison.vllm),
             "differences": _places(comparison.differences),
             "beside_sampled": _places(comparison.beside_sampled),
-            "audit": None if comparison.audit is None else report(comparison.audit),
+            "audit": comparison.audit,
         }
         for name, comparison in comparisons.items()
     }
@@ -84,18 +82,14 @@ def fault(comparisons: Mapping[str, Comparison]) -> str | None:
     )
     if wrong:
         return f"{wrong} texts are not those that vLLM writes without drafts"
-    broken = {
-        name: comparison
-        for name, comparison in comparisons.items()
-        if comparison.audit is not None and comparison.audit.verdict == "broken"
-    }
-    return next(iter(audit_lines(broken)), None)
+    broken = (line for line in audit_lines(comparisons) if ": broken: " in line)
+    return next(broken, None)
 
 
 def audit_lines(comparisons: Mapping[str, Comparison]) -> list[str]:
     """Returns the verdict of each drafter's audit."""
     return [
-        f"{name}: {comparison.audit.line}"
+        f"{name}: {comparison.audit['line']}"
         for name, comparison in comparisons.items()
         if comparison.audit is not None
     ]

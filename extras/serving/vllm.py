@@ -17,7 +17,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Session, Target
-from outrider.extras.serving.requests import Request, Requests, Row
+from outrider.extras.serving.vllm_requests import Request, Requests, Row
 from outrider.plugins.registry import installed
 
 VARIABLE = "OUTRIDER_DRAFTER"

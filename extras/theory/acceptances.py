@@ -8,7 +8,8 @@ from typing import Any, final
 from outrider.base.errors import ConfigError
 from outrider.base.json_values import json_in
 from outrider.extras.theory.draft_costs import MODULES
-from outrider.extras.theory.speculation_profile import NAME, module_of, read_profile
+from outrider.extras.theory.speculation_profile import read_profile
+from outrider.lab.runs.speculation_profile import NAME, module_of
 from outrider.theory import expected_tokens
 
 SMALL = "small_lm"

@@ -489,17 +489,16 @@ def finished(
 
 @pytest.fixture
 def vllm(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a stand-in for the python of an environment with vLLM: tests/serving/fake_vllm.py."""
+    """Makes a stand-in for the python of an environment with vLLM: `fake_vllm.py`."""
 
     def make(
         texts: dict[str, list[int]] | None = None, version: str = "0.32.0", **more: Any
     ) -> Path:
         fake = TESTS / "extras" / "serving" / "fake_vllm.py"
-        (tmp_path / fake.name).write_text(fake.read_text())
-        said = {"texts": texts or {}, "version": version, **more}
-        (tmp_path / "fake.json").write_text(json.dumps(said))
-        python = tmp_path / "python"
-        python.write_text(f'#!/bin/sh\nexec {sys.executable} {tmp_path / fake.name} "$@"\n')
+        script, python = tmp_path / "fake.json", tmp_path / "python"
+        script.write_text(json.dumps({"texts": texts or {}, "version": version, **more}))
+        variables = f"PYTHONPATH={TESTS} FAKE_VLLM={script}"
+        python.write_text(f'#!/bin/sh\n{variables} exec {sys.executable} {fake} "$@"\n')
         python.chmod(0o755)
         return python
 

@@ -9,13 +9,13 @@ from tiny.faulty_engine import FAULTS, FaultyEngine
 
 from outrider import OutriderError
 from outrider.base.errors import ConfigError
+from outrider.base.http import ServerError
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import Auditor
 from outrider.extras.audit.client import Choice, Client, Counted, Request, Token
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.result import Result
-from outrider.extras.serving.address import EngineError
-from outrider.extras.serving.settings import Skipped
+from outrider.extras.audit.settings import Skipped
 from outrider.targets.tabular import TabularTarget
 
 TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
@@ -185,16 +185,16 @@ class Dying(Client):
     ("answers", "name"), [(1, "truncated, alone"), (6, "seeds"), (9, "stop strings")]
 )
 def test_an_engine_that_fails_once_it_has_answered_is_broken(answers: int, name: str) -> None:
-    result = Auditor(Dying(answers, EngineError), PROMPTS, FromTarget(TARGET)).run(60)
+    result = Auditor(Dying(answers, ServerError), PROMPTS, FromTarget(TARGET)).run(60)
     assert result.line.startswith(f"broken: {name}: the engine failed: gone")
 
 
 def test_an_engine_is_not_blamed_for_a_baseline_that_fails() -> None:
-    with pytest.raises(EngineError, match="gone"):
-        Auditor(FaultyEngine(TARGET), PROMPTS, baseline=Dying(2, EngineError)).run(60)
+    with pytest.raises(ServerError, match="gone"):
+        Auditor(FaultyEngine(TARGET), PROMPTS, baseline=Dying(2, ServerError)).run(60)
 
 
-@pytest.mark.parametrize(("answers", "error"), [(0, EngineError), (1, OutriderError)])
+@pytest.mark.parametrize(("answers", "error"), [(0, ServerError), (1, OutriderError)])
 def test_an_engine_that_never_answers_or_refuses_is_not_judged(
     answers: int, error: type[OutriderError]
 ) -> None:

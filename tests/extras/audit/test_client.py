@@ -1,60 +1,49 @@
 """A served engine is asked over HTTP."""
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
+from tiny.fake_server import Answer, Asked, served
 
+from outrider.base.http import Refusal, ServerError
 from outrider.extras.audit.client import Choice, OpenAIClient, Request
-from outrider.extras.serving.address import EngineError, Refusal
 
 
-class _Engine(BaseHTTPRequestHandler):
-    """Has a model, and answers each question with `answer`, unless it says what is refused."""
+class Engine:
+    """Has a model, and answers each request with `choice`, unless it holds what is refused."""
 
-    answer: ClassVar[Any] = {}
-    asked: ClassVar[dict[str, Any]] = {}
-    refused: ClassVar[frozenset[str]] = frozenset()
-    url: ClassVar[str]
+    def __init__(self) -> None:
+        self.choice: Any = {}
+        self.asked: dict[str, Any] = {}
+        self.refused: set[str] = set()
 
-    def do_GET(self) -> None:
-        self.reply(200, {"data": [{"id": "a model"}]})
-
-    def do_POST(self) -> None:
-        type(self).asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        refused = sorted(self.refused & {*self.asked})
-        if self.headers["Content-Type"] != "application/json":
-            self.reply(415, "Unsupported Media Type")  # as vLLM does
-        elif refused:
-            self.reply(422, f"what is {refused[0]}?")
-        else:
-            is_whole = not isinstance(self.answer, dict)
-            self.reply(200, self.answer if is_whole else {"choices": [self.answer]})
-
-    def reply(self, status: int, content: Any) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(json.dumps(content).encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def answer(self, asked: Asked) -> Answer:
+        if asked.body is None:
+            return Answer({"data": [{"id": "a model"}]})
+        self.asked = asked.body
+        if asked.headers["Content-Type"] != "application/json":
+            return Answer("Unsupported Media Type", 415)  # as vLLM does
+        if refused := sorted(self.refused & {*self.asked}):
+            return Answer(f"what is {refused[0]}?", 422)
+        is_choice = isinstance(self.choice, dict)
+        return Answer({"choices": [self.choice]} if is_choice else self.choice)
 
 
 @pytest.fixture
-def client() -> Iterator[OpenAIClient]:
-    with HTTPServer(("127.0.0.1", 0), _Engine) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            _Engine.url = f"http://127.0.0.1:{server.server_port}"
-            _Engine.refused = frozenset()
-            yield OpenAIClient(_Engine.url, patience=60)
-        finally:
-            server.shutdown()
-            thread.join()
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def url(engine: Engine) -> Iterator[str]:
+    with served(engine.answer) as address:
+        yield address
+
+
+@pytest.fixture
+def client(url: str) -> OpenAIClient:
+    return OpenAIClient(url, patience=60)
 
 
 TOP = {"a": -0.5, "b": -1.0}
@@ -104,37 +93,41 @@ BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8:
     ],
 )
 def test_each_form_of_an_answer_is_read(
-    client: OpenAIClient, answer: dict[str, Any], expected: Choice
+    client: OpenAIClient, engine: Engine, answer: dict[str, Any], expected: Choice
 ) -> None:
-    _Engine.answer = answer
+    engine.choice = answer
     assert client.ask([Request("a prompt", 2)]) == [[expected]]
 
 
-def test_no_log_probabilities_are_asked_for_if_none_are_wanted(client: OpenAIClient) -> None:
-    _Engine.answer = {"text": "ab"}
-    silent = OpenAIClient(_Engine.url, model="a model", logprobs=0, patience=60)
+def test_no_log_probabilities_are_asked_for_if_none_are_wanted(url: str, engine: Engine) -> None:
+    engine.choice = {"text": "ab"}
+    silent = OpenAIClient(url, model="a model", logprobs=0, patience=60)
     assert silent.ask([Request("a prompt", 2)]) == [[Choice("ab")]]
-    assert "logprobs" not in _Engine.asked
+    assert "logprobs" not in engine.asked
 
 
-def test_settings_are_sent_even_where_they_change_nothing(client: OpenAIClient) -> None:
-    _Engine.answer = COMPLETION
+def test_settings_are_sent_even_where_they_change_nothing(
+    client: OpenAIClient, engine: Engine
+) -> None:
+    engine.choice = COMPLETION
     client.ask([Request((3, 4), 2)])
-    sent = {name: _Engine.asked[name] for name in ("prompt", "top_p", "top_k", "min_p")}
+    sent = {name: engine.asked[name] for name in ("prompt", "top_p", "top_k", "min_p")}
     assert sent == {"prompt": [3, 4], "top_p": 1.0, "top_k": -1, "min_p": 0.0}
 
 
 @pytest.mark.parametrize("refused", ["top_k", "return_token_ids", "n"])
-def test_neutral_settings_are_kept_from_a_strict_server(client: OpenAIClient, refused: str) -> None:
-    _Engine.answer, _Engine.refused = COMPLETION, frozenset({refused})
+def test_neutral_settings_are_kept_from_a_strict_server(
+    client: OpenAIClient, engine: Engine, refused: str
+) -> None:
+    engine.choice, engine.refused = COMPLETION, {refused}
     for _ in range(2):
         assert client.ask([Request("a prompt", 2)]) == [[BY_NAME]]
-        assert not {"top_p", "top_k", "min_p", "n", "return_token_ids"} & {*_Engine.asked}
+        assert not {"top_p", "top_k", "min_p", "n", "return_token_ids"} & {*engine.asked}
 
 
-def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient) -> None:
-    _Engine.refused = frozenset({"seed", "top_k"})
-    with pytest.raises(Refusal, match=r"/v1/completions: 422 .what is seed"):
+def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient, engine: Engine) -> None:
+    engine.refused = {"seed", "top_k"}
+    with pytest.raises(Refusal, match=r"/v1/completions: 422 what is seed"):
         client.ask([Request("a prompt", 2, seed=1)])
 
 
@@ -155,7 +148,9 @@ def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient) -> None:
         },
     ],
 )
-def test_an_answer_of_another_form_is_quoted(client: OpenAIClient, answer: Any) -> None:
-    _Engine.answer = answer
-    with pytest.raises(EngineError, match="/v1/completions: expected what OpenAI's API answers: "):
+def test_an_answer_of_another_form_is_quoted(
+    client: OpenAIClient, engine: Engine, answer: Any
+) -> None:
+    engine.choice = answer
+    with pytest.raises(ServerError, match="/v1/completions: expected what OpenAI's API answers: "):
         client.ask([Request("a prompt", 2)])

@@ -3,12 +3,12 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny.fake_server import Answer, Asked, served
 from tiny.faulty_engine import LETTERS, FaultyEngine
 
 from outrider.contract.sampling import Sampling
@@ -59,38 +59,15 @@ def named(top: Any) -> dict[str, float]:
     return {LETTERS[token]: logprob for token, logprob in top.items()}
 
 
-@contextmanager
-def served(fault: str | None) -> Iterator[str]:
+def letters(fault: str | None) -> Callable[[Asked], Answer]:
+    """Returns what a server of letters answers, one request at a time."""
     engine, lock = FaultyEngine(TabularTarget(8, order=2, seed=3), fault), threading.Lock()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.reply({"data": [{"id": "table"}]})
+    def answer_to(asked: Asked) -> Answer:
+        with lock:
+            return Answer(answer(engine, asked.body) if asked.body else {"data": [{"id": "table"}]})
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with lock:
-                self.reply(answer(engine, body))
-
-        def reply(self, content: dict[str, Any]) -> None:
-            data = json.dumps(content).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return answer_to
 
 
 @pytest.fixture
@@ -98,8 +75,8 @@ def audited(run: Any, data: Path, tmp_path: Path) -> Iterator[Callable[..., Any]
     with ExitStack() as stack:
 
         def go(fault: str | None, *arguments: str, drafts: bool = True) -> Any:
-            url = stack.enter_context(served(fault))
-            more = [] if drafts else [f"baseline={stack.enter_context(served(None))}/v1"]
+            url = stack.enter_context(served(letters(fault)))
+            more = [] if drafts else [f"baseline={stack.enter_context(served(letters(None)))}/v1"]
             status, out, err = run(
                 "audit",
                 f"url={url}",

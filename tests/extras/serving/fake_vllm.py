@@ -1,80 +1,63 @@
 """Stands in for the python of an environment with vLLM, and answers over HTTP from a script.
 
-The script is a JSON file. It holds `version`; `texts`, keyed by the prompt's ids as a JSON list;
-`drafted`, the texts with drafts if they differ; `beside_sampled`, those once a request has
-sampled; `start`, a line to die with instead of starting, if the drafter's config has `drafter`.
+The script is the JSON file `FAKE_VLLM`. It holds `version`; `texts`, keyed by the prompt's ids as a
+JSON list; `drafted`, the texts with drafts if they differ; `beside_sampled`, those once a request
+has sampled; `start`, a line to die with instead of starting, if the drafter's config has `drafter`.
 """
 
 import json
 import os
 import sys
 import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-SCRIPT = json.loads(Path(__file__).with_name("fake.json").read_text())
+from tiny.fake_server import Answer, Asked, http_server
+
+SCRIPT = json.loads(Path(os.environ["FAKE_VLLM"]).read_text())
 DRAFTS = "--speculative-config" in sys.argv
 
 
-class Handler(BaseHTTPRequestHandler):
-    drafts = 0
-    sampling = False  # from the first request that samples
-    lock = threading.Lock()
+class Engine:
+    """Counts a draft of two tokens, one of them accepted, for each request; there are two ranks."""
 
-    def do_GET(self) -> None:
-        name = "vllm:spec_decode_num_"
-        lines = [
-            f'{name}{what}_total{{engine="{engine}"}} {float(count)}'
-            for engine in (0, 1)
-            for what, count in (
-                ("drafts", Handler.drafts),
-                ("draft_tokens", 2 * Handler.drafts),
-                ("accepted_tokens", Handler.drafts),
-            )
-        ]
-        lines += [
-            f'{name}accepted_tokens_per_pos_total{{engine="{engine}",position="{place}"}} {count}'
-            for engine in (0, 1)
-            for place, count in enumerate((float(Handler.drafts), 0.0))
-        ]
-        name = sys.argv[sys.argv.index("--served-model-name") + 1]
-        models = json.dumps({"data": [{"id": name}]})
-        if self.path.startswith("/v1") and self._is_stranger():
-            return
-        pages = {"/metrics": "\n".join(lines), "/v1/models": models}
-        self._reply(200, pages[self.path])
+    def __init__(self) -> None:
+        self.drafts = 0
+        self.has_sampled = False
+        self.lock = threading.Lock()
 
-    def do_POST(self) -> None:
-        if self._is_stranger():
-            return
-        question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    def answer(self, asked: Asked) -> Answer:
+        if asked.path == "/metrics":
+            return Answer("\n".join(self.counters()))
+        if asked.headers["Authorization"] != f"Bearer {os.environ['VLLM_API_KEY']}":
+            return Answer({"error": "Unauthorized"}, 401)
+        if asked.body is None:
+            name = sys.argv[sys.argv.index("--served-model-name") + 1]
+            return Answer({"data": [{"id": name}]})
+        key, is_greedy = json.dumps(asked.body["prompt"]), asked.body["temperature"] == 0
         texts = SCRIPT["drafted"] if DRAFTS and "drafted" in SCRIPT else SCRIPT["texts"]
-        text = texts.get(json.dumps(question["prompt"]))
-        if text is None:
-            self._reply(400, '{"error": "no such prompt"}')
-            return
-        with Handler.lock:
-            Handler.drafts += 1
-        if DRAFTS and question["temperature"] == 0 and Handler.sampling:
-            text = SCRIPT.get("beside_sampled", texts).get(json.dumps(question["prompt"]))
-        Handler.sampling = Handler.sampling or question["temperature"] > 0
-        choice = {"token_ids": text[: question["max_tokens"]], "text": ""}
-        self._reply(200, json.dumps({"choices": [choice] * question.get("n", 1)}))
+        if key not in texts:
+            return Answer({"error": "no such prompt"}, 400)
+        with self.lock:
+            self.drafts += 1
+        if DRAFTS and is_greedy and self.has_sampled:
+            texts = SCRIPT.get("beside_sampled", texts)
+        self.has_sampled = self.has_sampled or not is_greedy
+        choice = {"token_ids": texts[key][: asked.body["max_tokens"]], "text": ""}
+        return Answer({"choices": [choice] * asked.body.get("n", 1)})
 
-    def _is_stranger(self) -> bool:
-        is_known = self.headers["Authorization"] == f"Bearer {os.environ['VLLM_API_KEY']}"
-        if not is_known:
-            self._reply(401, '{"error": "Unauthorized"}')
-        return not is_known
-
-    def _reply(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *args: Any) -> None:
-        pass
+    def counters(self) -> list[str]:
+        counts = {
+            "drafts_total{": self.drafts,
+            "draft_tokens_total{": 2 * self.drafts,
+            "accepted_tokens_total{": self.drafts,
+            'accepted_tokens_per_pos_total{position="0",': self.drafts,
+            'accepted_tokens_per_pos_total{position="1",': 0,
+        }
+        return [
+            f'vllm:spec_decode_num_{name}engine="{engine}"}} {float(count)}'
+            for engine in (0, 1)
+            for name, count in counts.items()
+        ]
 
 
 def main() -> None:
@@ -86,9 +69,10 @@ def main() -> None:
     if "start" in SCRIPT and SCRIPT.get("drafter", "") in os.environ.get("OUTRIDER_DRAFTER", ""):
         sys.exit(SCRIPT["start"])
     port = int(words[words.index("--port") + 1])
+    server = http_server(Engine().answer, port)
     if os.fork() == 0:  # a child process that would outlive the server
         threading.Event().wait()
-    ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    server.serve_forever()
 
 
 main()

@@ -21,7 +21,8 @@ TARGET = ("target=transformers", "target.model=/models/my model")
 
 def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
     out = run.done("serve-config", *TARGET, "drafter=bigram", "drafter.order=3", "gamma=4")
-    variable, *words = shlex.split(out)
+    patch, variable, *words = shlex.split(out)
+    assert patch == "OUTRIDER_VLLM_PATCH=1"
     name, _, node = variable.partition("=")
     assert name == "OUTRIDER_DRAFTER"
     assert json.loads(node)["_target_"] == "outrider.drafters.ngram.bigram"
@@ -38,7 +39,7 @@ def test_an_eagle3_is_passed_as_vllms_own(run: Any) -> None:
     out = run.done("serve-config", *TARGET, "drafter=eagle3")
     words = shlex.split(out)
     config = json.loads(words[-1])
-    assert words[0] == "vllm" and config["method"] == "eagle3"
+    assert words[1] == "vllm" and config["method"] == "eagle3"
     assert config["model"].endswith("weights/eagle3")
 
 

@@ -3,7 +3,7 @@
 from rich.console import Console
 
 from outrider.extras.serving.serve_report import Comparison, table
-from outrider.extras.serving.server import Drafted
+from outrider.extras.serving.vllm_server import Drafted
 
 
 def test_a_table_of_80_columns_cuts_no_name_and_no_number() -> None:

@@ -16,8 +16,8 @@ from outrider.drafters.ngram import bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.serving.requests import PATIENCE
 from outrider.extras.serving.vllm import VARIABLE, OutriderProposer, check_version
+from outrider.extras.serving.vllm_requests import PATIENCE
 
 LONGEST = 32
 

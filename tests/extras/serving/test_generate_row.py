@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from outrider import ConfigError, Sampling
-from outrider.extras.serving.request import unwarped
+from outrider.extras.serving.generate_row import unwarped
 
 NO_REPEAT = NoRepeatNGramLogitsProcessor(2)
 TEMPERATURE = TemperatureLogitsWarper(0.7)

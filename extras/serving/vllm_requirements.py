@@ -1,6 +1,6 @@
 """Lists what vLLM needs besides PyTorch, of which it would install a build of its own.
 
-python extras/serving/engine.py
+python extras/serving/vllm_requirements.py
 """
 
 from importlib.metadata import requires

@@ -1,7 +1,5 @@
 """Drafters of tokens in vLLM's second model runner, which gets their distributions as well."""
 
-import os
-import sys
 from collections.abc import Callable
 from typing import Any, final
 
@@ -15,35 +13,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.extras.serving.vllm import OutriderProposer
 
-CHOSEN = "VLLM_USE_V2_MODEL_RUNNER"
-"""The environment variable that asks vLLM for its second runner."""
-
 LEAST = -1e4
 """The logit of a token that is not drafted. vLLM subtracts logits, so none may be infinite."""
-
-
-def register() -> None:
-    """Makes vLLM's second runner take `"method": "custom_class"`, which it refuses by itself.
-
-    vLLM calls this in each of its processes, as one of its `vllm.general_plugins`. Other methods go
-    to vLLM's own function, and without `VLLM_USE_V2_MODEL_RUNNER=1` nothing is changed.
-    """
-    if os.environ.get(CHOSEN) != "1":
-        return
-    from vllm.v1.worker.gpu import spec_decode  # type: ignore[import-not-found]
-
-    own = spec_decode.init_speculator
-
-    def init_speculator(vllm_config: Any, device: torch.device, states: Any) -> Any:
-        if vllm_config.speculative_config.method != "custom_class":
-            return own(vllm_config, device, states)
-        return OutriderSpeculator(vllm_config, device, states)
-
-    spec_decode.init_speculator = init_speculator
-    # The runner has a name of its own for it, if it was imported before.
-    runner = sys.modules.get("vllm.v1.worker.gpu.model_runner")
-    if runner is not None:
-        runner.init_speculator = init_speculator  # type: ignore[attr-defined]
 
 
 @final

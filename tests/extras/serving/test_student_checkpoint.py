@@ -14,7 +14,7 @@ from outrider import ConfigError, Sampling
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.serving.whole_models import (
+from outrider.extras.serving.student_checkpoint import (
     spare_token,
     write_parallel_model,
     write_small_model,

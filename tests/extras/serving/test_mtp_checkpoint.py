@@ -14,7 +14,7 @@ from outrider import ConfigError
 from outrider.drafters.mtp.network import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.serving.stitched import write_stitched
+from outrider.extras.serving.mtp_checkpoint import write_stitched
 from outrider.targets.transformers import TransformersTarget
 
 ENTRIES = {entry.name: entry for entry in entries()}

@@ -18,9 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, final
 
-from outrider.base.errors import OutriderError
-from outrider.extras.audit.client import OpenAIClient
-from outrider.extras.serving.address import Address, EngineError, Refusal
+from outrider.base.http import HttpClient, Refusal, ServerError
+from outrider.extras.serving.vllm_plugin import PATCH
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
@@ -29,6 +28,9 @@ POSITION = re.compile(
     r'^vllm:spec_decode_num_accepted_tokens_per_pos_total\{\S*position="(\d+)"\S*\} (\S+)$'
 )
 """The accepted tokens at a position of a draft, from 0."""
+
+SAMPLING: dict[str, Any] = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "return_token_ids": True}
+"""Settings of each request; without them a model's own defaults would hold."""
 
 STARTS = 3
 """How often it is started, each time at another port, if others take the port before it does."""
@@ -42,10 +44,6 @@ if sys.platform == "linux":
 os.execv(sys.argv[1], sys.argv[1:])
 """
 """Runs its arguments as a command, which Linux ends as soon as the parent process is gone."""
-
-
-class ServerError(OutriderError):
-    """A server did not start."""
 
 
 @final
@@ -82,6 +80,7 @@ class Server:
     log: the file for everything that the server prints.
     speculative: vLLM's speculative config. Defaults to none, so no drafts.
     environment: more environment variables. options: more arguments for `vllm serve`.
+        Outrider's patches of vLLM are asked for, unless these say otherwise.
     patience: the most seconds for the start, and for each answer.
 
     Raises:
@@ -101,10 +100,9 @@ class Server:
     ) -> None:
         self._log, self._patience = log, patience
         self._port = 0  # one at each start
-        self._name = f"outrider-{secrets.token_hex(8)}"  # tells its answers from another program's
+        self.name = f"outrider-{secrets.token_hex(8)}"  # tells its answers from another program's
         self.key: str = secrets.token_urlsafe(24)
-        self._access: dict[str, Any] = {"key": self.key, "hint": f" ({log})"}
-        arguments = ["--model", model, "--served-model-name", self._name, "--host", "127.0.0.1"]
+        arguments = ["--model", model, "--served-model-name", self.name, "--host", "127.0.0.1"]
         arguments += options
         if speculative is not None:
             arguments += ["--speculative-config", json.dumps(speculative)]
@@ -112,7 +110,8 @@ class Server:
         # package of that name. Links are not resolved: an environment's python is often a link.
         module = "vllm.entrypoints.openai.api_server"
         self._command = [str(python.absolute()), "-m", module, *arguments]
-        self._environment = {**os.environ, **(environment or {}), "VLLM_API_KEY": self.key}
+        asked = {PATCH: "1", **(environment or {}), "VLLM_API_KEY": self.key}
+        self._environment = {**os.environ, **asked}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -134,6 +133,8 @@ class Server:
 
     def _start(self) -> None:
         self._port = free_port()
+        hint = f" ({self._log})"
+        self._http = HttpClient(self.url, key=self.key, patience=self._patience, hint=hint)
         with self._log.open("wb") as log:
             # In a process group of its own: the server starts processes that may outlive it.
             self._process = subprocess.Popen(
@@ -153,19 +154,27 @@ class Server:
     ) -> None:
         self.close()
 
-    def client(self, logprobs: int = 0) -> OpenAIClient:
-        """Returns one that asks it for texts, each with its ids.
+    def complete(
+        self, ids: Sequence[int], max_new_tokens: int, temperature: float = 0.0
+    ) -> list[int]:
+        """Returns the ids of the text after a prompt.
 
-        logprobs: how many of the likeliest tokens it is asked for.
+        Raises:
+            ServerError: the server failed, or is gone.
+            Refusal: it refused the request.
         """
-        more = {"logprobs": logprobs, "patience": self._patience, **self._access}
-        return OpenAIClient(self.url, model=self._name, **more)
+        body = SAMPLING | {"model": self.name, "prompt": list(ids), "temperature": temperature}
+        answer = self._http.text("/v1/completions", body | {"max_tokens": max_new_tokens})
+        try:
+            return [int(token) for token in json.loads(answer)["choices"][0]["token_ids"]]
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._http.unexpected_answer("/v1/completions", answer) from error
 
     def drafted(self) -> Drafted:
         """Returns the counters since the start, summed over engines."""
         counts = {"drafts": 0, "draft_tokens": 0, "accepted_tokens": 0}
         positions: dict[int, int] = {}
-        for line in Address(self.url, **self._access).text("/metrics").splitlines():
+        for line in self._http.text("/metrics").splitlines():
             if match := COUNTER.match(line):
                 counts[match[1]] += int(float(match[2]))
             elif match := POSITION.match(line):
@@ -191,13 +200,14 @@ class Server:
         """Returns whether it answers, once it does; it can't where another program has its port."""
         assert self._process is not None
         end = time.monotonic() + self._patience
+        client = HttpClient(self.url, key=self.key, patience=5)
         while time.monotonic() < end:
             if self._process.poll() is not None:
                 if TAKEN in self._log.read_text(errors="replace").lower():
                     return False
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
-            with suppress(EngineError, Refusal):
-                if self._name in Address(self.url, patience=5, **self._access).text("/v1/models"):
+            with suppress(ServerError, Refusal):
+                if self.name in client.text("/v1/models"):
                     return True
             time.sleep(0.1)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")

@@ -2,34 +2,33 @@
 
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 
 from outrider import Context, Drafter, Pen
-from outrider.extras.audit.client import Choice, Client, Request
-from outrider.extras.serving.check import Difference, ask, differences, lab_counts
-from outrider.extras.serving.server import Drafted
+from outrider.extras.serving.served_texts import Difference, ask, differences, lab_counts
+from outrider.extras.serving.vllm_server import Drafted
 from outrider.targets.tabular import TabularTarget
 
 
-class Echoing(Client):
+class Echoing:
     """Answers with the prompt, but only once all clients are waiting; hot texts are another."""
 
     def __init__(self, clients: int) -> None:
         self.barrier = threading.Barrier(clients, timeout=3600)
 
-    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+    def complete(self, ids: Sequence[int], count: int, temperature: float) -> list[int]:
         self.barrier.wait()
-        (request,) = requests
-        ids = [int(token) for token in request.prompt if isinstance(token, int)]
-        return [[Choice("", (*ids,) if request.sampling.greedy else (0, 0))]]
+        return [0, 0] if temperature else [*ids]
 
 
 @pytest.mark.parametrize("temperatures", [(0.0,), (1.0, 0.0)])
 def test_clients_ask_at_once_and_answers_keep_their_order(temperatures: tuple[float, ...]) -> None:
     prompts = [[number, 7] for number in range(6)]
-    assert ask(Echoing(3), prompts, 3, 1, temperatures) == prompts
+    server: Any = Echoing(3)
+    assert ask(server, prompts, 3, 1, temperatures) == prompts
 
 
 @pytest.fixture

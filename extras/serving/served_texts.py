@@ -8,13 +8,13 @@ from typing import final
 from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
-from outrider.extras.audit.client import Client, Request
-from outrider.extras.bench.measure import TIE
-from outrider.extras.serving.server import Drafted
+from outrider.extras.serving.vllm_server import Drafted, Server
 from outrider.verifiers.token import Token
+
+TIE = 1e-3
+"""The gap of logits below which two tokens are equally likely, up to rounding."""
 
 
 @final
@@ -38,7 +38,7 @@ class Difference:
 
 
 def ask(
-    client: Client,
+    server: Server,
     prompts: Sequence[Sequence[int]],
     clients: int,
     max_new_tokens: int,
@@ -49,16 +49,10 @@ def ask(
     temperatures: each prompt is asked for at each of them, side by side; the last one's texts are
         returned. In one batch with sampled texts, greedy ones must stay as they are.
     """
-    requests = [
-        Request(tuple(ids), max_new_tokens, Sampling(temperature))
-        for ids in prompts
-        for temperature in temperatures
-    ]
+    requests = [(ids, max_new_tokens, heat) for ids in prompts for heat in temperatures]
     with ThreadPoolExecutor(clients) as pool:
-        answers = list(pool.map(lambda request: client.ask([request])[0][0].tokens, requests))
-    return [
-        list(map(int, tokens)) for tokens in answers[len(temperatures) - 1 :: len(temperatures)]
-    ]
+        answers = list(pool.map(lambda request: server.complete(*request), requests))
+    return answers[len(temperatures) - 1 :: len(temperatures)]
 
 
 def lab_counts(

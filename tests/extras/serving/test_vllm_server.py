@@ -6,24 +6,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
-from typing import Any, ClassVar
-from urllib.error import HTTPError
-from urllib.request import ProxyHandler, Request, build_opener
+from typing import Any
 
 import pytest
+from tiny.fake_server import Answer, Asked, served
 
-from outrider.extras.audit.client import Choice
-from outrider.extras.audit.client import Request as Question
-from outrider.extras.serving import server
-from outrider.extras.serving.address import EngineError, Refusal
-from outrider.extras.serving.server import (
+from outrider.base.http import HttpClient, Refusal, ServerError
+from outrider.extras.serving import vllm_server
+from outrider.extras.serving.vllm_server import (
     Drafted,
     Server,
-    ServerError,
     cause,
     version_in,
 )
@@ -73,25 +66,24 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         options=["--enforce-eager"],
     ) as running:
         assert running.drafted() == Drafted()
-        client, asked = running.client(), [Question((1, 2), 2)]
-        assert client.ask(asked) == [[Choice("", (3, 4))]]
-        client.ask(asked)
+        assert running.complete([1, 2], 2) == [3, 4]
+        running.complete([1, 2], 2)
         assert running.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
         assert running.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
         with pytest.raises(Refusal, match=rf"no such prompt.* \({log}\)$"):
-            client.ask([Question((9,), 2)])
+            running.complete([9], 2)
         (group,) = set(groups(log))
-        for url, body in (("/v1/models", None), ("/v1/completions", b"{}")):
-            with pytest.raises(HTTPError, match="401"):
-                build_opener(ProxyHandler({})).open(Request(running.url + url, body))
+        for path, body in (("/v1/models", None), ("/v1/completions", {})):
+            with pytest.raises(Refusal, match="401"):
+                HttpClient(running.url).text(path, body)
     assert gone(group)
     assert running.key not in log.read_text()  # nor on the command line, which all users see
     words, drafter = json.loads(log.read_text().splitlines()[0])
     assert words[:4] == ["-m", "vllm.entrypoints.openai.api_server", "--model", "a model"]
     assert words[-5:-2] == ["--enforce-eager", "--speculative-config", json.dumps(speculative)]
     assert drafter == "{}"
-    with pytest.raises(EngineError, match="refused"):
-        client.ask(asked)
+    with pytest.raises(ServerError, match="refused"):
+        running.complete([1, 2], 2)
     running.close()  # a second time does nothing
 
 
@@ -113,7 +105,8 @@ def test_the_server_and_its_children_end_when_the_caller_fails(vllm: Any, tmp_pa
 def test_the_server_ends_when_the_caller_is_killed(vllm: Any, tmp_path: Path) -> None:
     log, python = tmp_path / "log", vllm()
     script = (
-        "import time; from pathlib import Path; from outrider.extras.serving.server import Server\n"
+        "import time; from pathlib import Path\n"
+        "from outrider.extras.serving.vllm_server import Server\n"
         f"with Server(Path({str(python)!r}), 'm', Path({str(log)!r})):\n"
         "    print('up', flush=True); time.sleep(600)"
     )
@@ -134,7 +127,6 @@ def test_a_server_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> Non
     )
     with (
         pytest.raises(
-            ServerError,
             match=r"vLLM did not start: outrider\.base\.errors\.ConfigError: no good \(",
         ),
         Server(python, "m", tmp_path / "log"),
@@ -185,43 +177,27 @@ def test_the_first_error_is_the_cause(tmp_path: Path) -> None:
     assert cause(log) == "no message"
 
 
-class Stranger(BaseHTTPRequestHandler):
-    """Answers as another vLLM would, and keeps what it is asked."""
-
-    asked: ClassVar[list[str]] = []
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{"data": [{"id": "model"}]}')
-
-    def log_message(self, *args: Any) -> None: ...
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    """Returns a port that another program answers at."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), Stranger) as other:
-        thread = Thread(target=other.serve_forever)
-        thread.start()
-        yield other.server_port
-        other.shutdown()
-        thread.join()
-
-
 def test_a_port_that_was_taken_meanwhile_is_given_up(
-    vllm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+    vllm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ports = [taken, server.free_port()]
-    monkeypatch.setattr(server, "free_port", lambda: ports.pop(0))
-    with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", tmp_path / "log") as own:
-        assert own.client().ask([Question((1, 2), 3)])[0][0].tokens == (3, 4, 5)
-    monkeypatch.setattr(server, "free_port", lambda: taken)
-    monkeypatch.setattr(server, "STARTS", 1)
-    with (
-        pytest.raises(ServerError, match="others took 1 ports first"),
-        Server(vllm(), "m", tmp_path / "log"),
-    ):
-        pass
-    assert set(Stranger.asked) <= {"/v1/models"}  # and no prompt
+    paths: list[str] = []
+
+    def answer(asked: Asked) -> Answer:
+        """Answers as another vLLM would."""
+        paths.append(asked.path)
+        return Answer({"data": [{"id": "model"}]})
+
+    with served(answer) as url:
+        taken = int(url.rpartition(":")[2])
+        ports = [taken, vllm_server.free_port()]
+        monkeypatch.setattr(vllm_server, "free_port", lambda: ports.pop(0))
+        with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", tmp_path / "log") as running:
+            assert running.complete([1, 2], 3) == [3, 4, 5]
+        monkeypatch.setattr(vllm_server, "free_port", lambda: taken)
+        monkeypatch.setattr(vllm_server, "STARTS", 1)
+        with (
+            pytest.raises(ServerError, match="others took 1 ports first"),
+            Server(vllm(), "m", tmp_path / "log"),
+        ):
+            pass
+    assert set(paths) <= {"/v1/models"}  # and no prompt

@@ -4,7 +4,7 @@ import numpy as np
 
 from outrider.contract.drafter import Drafter
 from outrider.drafters.none import NoDraft
-from outrider.extras.serving.requests import PATIENCE, Request, Requests, Row
+from outrider.extras.serving.vllm_requests import PATIENCE, Request, Requests, Row
 
 
 def row(*ids: int) -> Row:

@@ -19,7 +19,7 @@ from transformers import (
 from outrider.base.errors import ConfigError
 from outrider.contract.constraint import Constraint
 from outrider.contract.sampling import Sampling
-from outrider.extras.serving.call import Call
+from outrider.extras.serving.generate_call import Call
 
 WARPERS = (
     (TemperatureLogitsWarper, "temperature"),

@@ -12,7 +12,8 @@ from tiny.second_runner import GAMMA, Drawing
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.extras.serving.second_runner import CHOSEN, LEAST, OutriderSpeculator, register
+from outrider.extras.serving.vllm_patch import SECOND_RUNNER, patch_second_runner
+from outrider.extras.serving.vllm_second_runner import LEAST, OutriderSpeculator
 
 SIZE = 6
 TABLE = torch.linspace(-1, 1, SIZE * SIZE, dtype=torch.float64).reshape(SIZE, SIZE).roll(7)
@@ -106,11 +107,11 @@ def test_the_second_runner_takes_custom_classes_once_it_is_asked_for(
             SimpleNamespace(speculative_config=speculative), torch.device("cpu"), None
         )
 
-    monkeypatch.delenv(CHOSEN, raising=False)
-    register()
+    monkeypatch.delenv(SECOND_RUNNER, raising=False)
+    patch_second_runner()
     assert made("custom_class") == "vLLM's own"
-    monkeypatch.setenv(CHOSEN, "1")
-    register()
+    monkeypatch.setenv(SECOND_RUNNER, "1")
+    patch_second_runner()
     assert made("ngram") == "vLLM's own"
     sys.modules["vllm"].__version__ = "0.33.0"  # type: ignore[attr-defined]
     with pytest.raises(ConfigError, match=r"vllm 0.33.0: expected 0.32.x"):

@@ -1,0 +1,93 @@
+"""A server's answers, whatever is wrong with them, are a text or an error of one line."""
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+from tiny.fake_server import Answer, served
+
+from outrider.base.http import HttpClient, Refusal, ServerError, is_loopback
+
+Serve = Callable[..., HttpClient]
+LATER = {"Retry-After": "0"}
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a server that gives the next answer to each request."""
+    with ExitStack() as stack:
+
+        def start(*answers: Answer, patience: float = 60) -> HttpClient:
+            left = iter(answers)
+            url = stack.enter_context(served(lambda asked: next(left)))
+            return HttpClient(url, patience=patience, hint=" (a log)")
+
+        yield start
+
+
+def test_servers_of_this_machine_are_asked_past_proxies(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")  # where nothing listens
+    monkeypatch.setenv("no_proxy", "")
+    assert serve(Answer("{}")).text("/models") == "{}"
+    with pytest.raises(ServerError, match="refused"):
+        HttpClient("http://no.example").text("/models")
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("localhost.", True), ("127.0.0.2", True), ("0.0.0.0", True), ("::1", True), ("::", True),
+        ("::ffff:127.0.0.1", True), ("127.0.0.1.example.org", False), ("10.0.0.1", False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_a_machine_has_many_names_for_itself(host: str, expected: bool) -> None:
+    assert is_loopback(host) == expected
+
+
+def test_bytes_that_are_no_characters_are_read(serve: Serve) -> None:
+    body = b"\xff\xf0\x9f"
+    answer = Answer(b"HTTP/1.0 200 OK\r\n\r\n" + body)
+    assert serve(answer).text("") == body.decode(errors="replace")
+
+
+def test_a_busy_server_is_asked_again(serve: Serve) -> None:
+    busy = (Answer("later", status, LATER) for status in (429, 503))
+    assert serve(*busy, Answer("a text")).text("", {"prompt": "p"}) == "a text"
+    with pytest.raises(Refusal, match="429 slow down"):
+        serve(Answer("slow\n down", 429, {"Retry-After": "70"})).text("")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "line"),
+    [
+        (Answer('{"error":\n "no such model"}', 400), Refusal, "400 .*no such model"),
+        (Answer("<p>\n" * 999, 500), ServerError, r"500 <p> <p> .*\.\.\."),
+        (Answer(b""), ServerError, "disconnected"),
+        (Answer(b"SSH-2.0-OpenSSH_9.2\r\n"), ServerError, "expected a server"),
+    ],
+)
+def test_wrong_answers_are_errors_of_one_line(
+    serve: Serve, answer: Answer, kind: type[Exception], line: str
+) -> None:
+    with pytest.raises(kind, match=line) as raised:
+        serve(answer).text("/completions", {"prompt": "p"})
+    words = str(raised.value)
+    assert type(raised.value) is kind and "/completions: " in words and words.endswith(" (a log)")
+    assert "\n" not in words and len(words) < 400
+
+
+def test_a_slow_server_is_not_waited_for_without_end() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # which never answers
+        client = HttpClient(f"http://127.0.0.1:{listening.getsockname()[1]}", patience=0.05)
+        with pytest.raises(ServerError, match="timed out: expected a server"):
+            client.text("")
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "http://", "ftp://x", "http://[::1"])
+def test_addresses_that_are_none_are_errors(url: str) -> None:
+    with pytest.raises(ServerError, match="expected a server"):
+        HttpClient(url).text("/models")
