@@ -10,9 +10,9 @@ __all__ = [
     "regex",
 ]  # fmt: skip
 
-from typing import TYPE_CHECKING, Any
-
 from outrider.base.errors import ConfigError, DrafterError, OutriderError, PluginError, TargetError
+from outrider.constraints.guidance import grammar, json_schema, regex
+from outrider.constraints.penalties import Penalties
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -30,16 +30,3 @@ from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command
 from outrider.plugins.config import build, compose
 from outrider.plugins.hookspecs import hookimpl
-from outrider.plugins.registry import builtin
-
-if TYPE_CHECKING:
-    from outrider.constraints.guidance import grammar, json_schema, regex
-    from outrider.constraints.penalties import Penalties
-
-
-def __getattr__(name: str) -> Any:
-    """Returns a constraint, which is imported with its library when it is first asked for."""
-    entry = builtin().of("constraint").get(name.lower())
-    if entry is None or name not in __all__:
-        raise AttributeError(f"module 'outrider' has no attribute {name!r}")
-    return entry.factory

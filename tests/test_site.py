@@ -72,9 +72,10 @@ def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
             for name in option_schema(entry):
                 line = f"| `{name}` |"
                 assert name == "_target_" or line in sections[f"{entry.role}={entry.name}"]
-    for file in (ROOT / "conf").glob("*/**/*.yaml"):
-        group = file.parent.relative_to(ROOT / "conf").as_posix()
-        assert group in ("sampling", "training") or f"{group}={file.stem}" in sections
+    for folder in (ROOT / "conf", *ROOT.glob("extras/*/conf")):
+        for file in folder.glob("*/**/*.yaml"):
+            group = file.parent.relative_to(folder).as_posix()
+            assert group in ("sampling", "training") or f"{group}={file.stem}" in sections
     for name in read_settings("training/layers").values.keys() - {"_target_"}:
         assert f"| `{name}` |" in sections["recipe=eagle"]
 

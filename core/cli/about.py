@@ -46,7 +46,7 @@ def needs(entry: Entry) -> list[str]:
     lacking = [each.name for each in parameters if each.default is each.empty]
     if entry.role == "drafter":
         return [*_weights(entry, lacking), *_of_target(entry), *_settings(lacking)]
-    return [] if entry.role == "recipe" else _settings(lacking)  # conf/recipe has all of them
+    return [] if entry.role == "recipe" else _settings(lacking)  # its config has all of them
 
 
 def _weights(entry: Entry, lacking: Sequence[str]) -> list[str]:

@@ -143,7 +143,7 @@ def argument_parser(
 
 def read_settings(command: str) -> Settings:
     """Returns what the config file of a command says, with what it takes from other files."""
-    text = _config_file(command)
+    text = config_file(command)
     content: Any = yaml.safe_load(text)
     groups: dict[str, Any] = {}
     values: dict[str, Any] = {}
@@ -174,7 +174,7 @@ def config_packages() -> list[str]:
     return [package.strip("/").replace("/", ".") for package in packages]
 
 
-def _config_file(name: str) -> str:
+def config_file(name: str) -> str:
     """Returns the text of a config file, the first of its name on the search path.
 
     Raises `FileNotFoundError` if there is none.

@@ -50,7 +50,8 @@ def plugin_folders() -> tuple[str, ...]:
     found: list[str] = []
     for path, plugin in installed().search_paths.items():
         try:
-            check_presets(path, tuple(found))
+            if path not in builtin().search_paths:
+                check_presets(path, tuple(found))
         except PluginError as error:
             installed().leave_out(f"{plugin}: {error}")
         else:

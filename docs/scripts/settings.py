@@ -13,7 +13,7 @@ from docstrings import fields
 from omegaconf import OmegaConf
 
 import outrider
-from outrider.cli.usage import GROUPS, read_settings
+from outrider.cli.usage import GROUPS, config_file, config_packages, read_settings
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
@@ -141,13 +141,14 @@ def presets() -> Iterator[str]:
 
 def options(group: str) -> list[str]:
     """Returns the names of a group's config files."""
-    folder = resources("outrider.conf").joinpath(group)
-    return sorted(Path(file.name).stem for file in folder.iterdir() if file.name.endswith(".yaml"))
+    folders = (resources(package).joinpath(group) for package in config_packages())
+    found = (file.name for folder in folders if folder.is_dir() for file in folder.iterdir())
+    return sorted(Path(name).stem for name in found if name.endswith(".yaml"))
 
 
 def source(group: str, name: str) -> str:
     """Returns the text of a config file."""
-    return resources("outrider.conf").joinpath(group, f"{name}.yaml").read_text(encoding="utf-8")
+    return config_file(f"{group}/{name}")
 
 
 def heading_comment(group: str, name: str) -> str:

@@ -9,3 +9,8 @@ def register_commands(register: RegisterCommand) -> None:
     run, settings = "outrider.extras.audit.command:audit", "outrider.extras.audit.settings:Audit"
     about = "whether a server is lossless"
     register(Command("audit", about, run, json=True, settings=settings, extra="audit"))
+
+
+@hookimpl
+def config_search_paths() -> list[str]:
+    return ["pkg://outrider.extras.audit.conf"]

@@ -10,3 +10,8 @@ def register_commands(register: RegisterCommand) -> None:
     settings = "outrider.extras.bench.settings:Bench"
     about = "beside other libraries"
     register(Command("bench", about, run, json=True, settings=settings, extra="bench"))
+
+
+@hookimpl
+def config_search_paths() -> list[str]:
+    return ["pkg://outrider.extras.bench.conf"]

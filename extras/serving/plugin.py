@@ -14,3 +14,8 @@ def register_commands(register: RegisterCommand) -> None:
     run, settings = f"{SERVING}.serve_check:serve_check", f"{SERVING}.settings:ServeCheck"
     about = "compare it with vLLM's"
     register(Command("serve-check", about, run, json=True, settings=settings, extra="serving"))
+
+
+@hookimpl
+def config_search_paths() -> list[str]:
+    return ["pkg://outrider.extras.serving.conf"]

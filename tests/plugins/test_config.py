@@ -20,7 +20,13 @@ from outrider.plugins.entry import Entry
 from outrider.plugins.options import Options, command_schema, offer_options, option_schema
 from outrider.plugins.registry import installed
 
-CONF = Path(__file__).parents[2] / "conf"
+ROOT = Path(__file__).parents[2]
+CONF = (ROOT / "conf", *ROOT.glob("extras/*/conf"))
+
+
+def configs(pattern: str) -> list[str]:
+    """Returns the names of the config files of the core and of all products that match."""
+    return sorted(path.stem for folder in CONF for path in folder.glob(pattern))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -170,29 +176,31 @@ def test_every_option_composes_and_instantiates_to_its_registered_class(
         assert type(build(node)) is part.product
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("sampling/*.yaml")))
-def test_every_sampling_instantiates(path: Path) -> None:
-    config = compose("generate", [f"sampling={path.stem}", "prompt=hi"])
+@pytest.mark.parametrize("name", configs("sampling/*.yaml"))
+def test_every_sampling_instantiates(name: str) -> None:
+    config = compose("generate", [f"sampling={name}", "prompt=hi"])
     assert isinstance(build(config.sampling), outrider.Sampling)
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")))
-def test_every_command_composes(path: Path) -> None:
-    chosen = ["recipe=classifier"] if path.stem == "train" else []
-    assert options.composed(path.stem, chosen) is not None
+@pytest.mark.parametrize("name", configs("*.yaml"))
+def test_every_command_composes(name: str) -> None:
+    chosen = ["recipe=classifier"] if name == "train" else []
+    assert options.composed(name, chosen) is not None
 
 
-@pytest.mark.parametrize("path", sorted(CONF.glob("recipe/*.yaml")))
-def test_every_recipe_takes_its_settings(path: Path) -> None:
+@pytest.mark.parametrize("name", configs("recipe/*.yaml"))
+def test_every_recipe_takes_its_settings(name: str) -> None:
     """Building a recipe takes every setting of its file; running it takes a job."""
-    recipe = build(compose("train", [f"recipe={path.stem}"]).recipe)
+    recipe = build(compose("train", [f"recipe={name}"]).recipe)
     assert list(signature(recipe).parameters) == ["job"]
 
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     # experiment, paper and launcher: commands/; hardware: extras/theory; training: the recipes
     elsewhere = {"experiment", "paper", "hydra/launcher", "hardware", "training"}
-    folders = {str(path.parent.relative_to(CONF)) for path in CONF.rglob("*.yaml")}
+    folders = {
+        str(path.parent.relative_to(folder)) for folder in CONF for path in folder.rglob("*.yaml")
+    }
     assert folders <= {".", "sampling", "recipe"} | elsewhere
 
 

@@ -48,7 +48,7 @@ def test_rows_are_all_combinations(run: Any, model: Path) -> None:
 def test_each_profile_has_its_source(run: Any, model: Path, name: str) -> None:
     (row,) = rows(run, f"hardware={name}", f"model={model}", "drafters=[lookup]")
     assert 1 < row["plain"] < 1000
-    assert "\nsource: " in (ROOT / "conf/hardware" / f"{name}.yaml").read_text()
+    assert "\nsource: " in (ROOT / "extras/theory/conf/hardware" / f"{name}.yaml").read_text()
 
 
 def comparison(folder: Path) -> Path:
