@@ -1,31 +1,38 @@
 """Finds in a few tiny passes which abilities of a model can be relied on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 from weakref import WeakKeyDictionary
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.pretrained import Model
 from outrider.base.torchrun import lost
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import check_finite
+from outrider.contract.verifier import Verdict
+from outrider.targets.batches.sessions import open_sessions, score_sessions
 from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.encoded import EncodedCache
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.first_layers import depth, first_layers
-from outrider.targets.passes.placement import missing_weight
+from outrider.targets.passes.pass_input import PassInput
+from outrider.targets.passes.placement import home, missing_weight
+from outrider.targets.passes.run_pass import new_cache, run_pass
 from outrider.targets.passes.windows import context_window
-from outrider.targets.readings import (
-    HEAD,
-    TAIL,
-    Subject,
-    batch_differs,
-    read_at_once,
-    sources_differ,
-    tree_differs,
-)
+from outrider.targets.readings import Plain, Reading, Round, Text, chain_rounds, read, rows_of
 from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
+from outrider.targets.session import CachedSession
+
+TAIL = 4
+"""The number of tokens at the end of the test's text, which are read in several ways."""
+
+HEAD = 3
+"""The least number of tokens before them."""
 
 
 @final
@@ -106,73 +113,69 @@ def run_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
         return _tested(model, list(start), window)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """A model, and the texts that it is tested with.
+
+    text: ordinary tokens, after the start tokens if the model is an encoder-decoder.
+    other: the same text with two other tokens at `head`.
+    source: the encoder's input.
+    plain: finds the logits after the beginnings of both texts, which one pass has read.
+    """
+
+    model: Model
+    text: list[int]
+    other: list[int]
+    source: list[int] | None
+    plain: Plain
+
+
 @torch.no_grad()
 def _tested(model: Model, start: list[int], window: int) -> SelfTest:
     length = max(len(start), HEAD, window + 1) + TAIL
     length = min(length, context_window(model) or length)
     if length < max(len(start), HEAD) + TAIL:  # the context window is too short for a test
         return SelfTest()
-    cached, subject = _read_in_parts(model, start, length)
+    subject = _read_in_parts(model, start, length)
     result = SelfTest(layers=_uncut(model), window=window if window < length else 0)
     if reason := beyond_a_test(model):
         return replace(result, trees=reason, batches=reason)
     alone = engine_of(model).spreads or subject.source is not None
     # A batch of trees tests everything at once. Only if it fails, each property is tested alone.
-    if not alone and not _failure(lambda: batch_differs(subject, branches=True), "a batch"):
+    if not alone and not _failure(lambda: _batch_differs(subject, branches=True), "a batch"):
         return result
-    result = replace(result, trees=_failure(lambda: tree_differs(cached, subject), "a tree"))
-    return _tested_together(subject, result, len(start))
-
-
-def _tested_together(subject: Subject, result: SelfTest, start: int) -> SelfTest:
-    """Returns a result with the properties of several texts added.
-
-    start: the number of start tokens of an encoder-decoder's text.
-    """
-    if engine_of(subject.model).spreads:
-        reason = "its parts are on several ranks"
-        return replace(result, batches=reason)
+    result = replace(result, trees=_failure(lambda: _tree_differs(subject), "a tree"))
+    if engine_of(model).spreads:
+        return replace(result, batches="its parts are on several ranks")
     if subject.source is not None:
-        sources = _failure(lambda: sources_differ(subject, start), "several sources")
+        sources = _failure(lambda: _sources_differ(subject, len(start)), "several sources")
         return replace(result, batches="it has an encoder", sources=sources)
     branches = not result.trees
-    batches = _failure(lambda: batch_differs(subject, branches=branches), "a batch")
+    batches = _failure(lambda: _batch_differs(subject, branches=branches), "a batch")
     return replace(result, batches=batches)
 
 
-def _uncut(model: Model) -> str:
-    """Returns why a model's first layers don't work as a model; "" if they do."""
-    layers = depth(model)
-    if layers < 2:
-        return "it has a single layer"
-    try:
-        first_layers(model, layers // 2)
-    except ConfigError:
-        return "it can't be cut after its first layers"
-    except Exception as error:  # whatever a model may raise
-        if lost():
-            raise
-        return f"it can't be read by its first layers: {_line(error)}"
-    return ""
+def _read_in_parts(model: Model, start: list[int], length: int) -> _Subject:
+    """Returns a subject whose text was read in passes of several sizes, with a rollback.
 
-
-def _read_in_parts(model: Model, start: list[int], length: int) -> tuple[CachedModel, Subject]:
-    """Returns a subject, and its text in a cache, after passes of several sizes and a rollback."""
+    Raises `TargetError` if that changes the text.
+    """
     name = type(model).__name__
     drawn = ordinary_tokens(model, length - len(start) + 2)
     text, others = start + drawn[:-2], drawn[-2:]
     source = drawn[:6] if start else None
     head = length - TAIL
+    other = text[:head] + others + text[head + 2 :]
+    # Two tokens are drafted in vain after the head, and the tail is read one and three at a time.
+    rounds = chain_rounds(text[1:], other[1:], [(head + 1, head - 1), (0, 0), (2, 1)])
     try:
-        texts = [text, text[:head] + others + text[head + 2 :]]
-        logits, other_logits = read_at_once(model, texts, source)
+        logits = _read_at_once(model, [text, other], [source or []] * 2)
+        subject = _Subject(model, text, other, source, rows_of([text, other], logits))
         cached = CachedModel(model, source=source)
-        rows = [cached.feed(text[:head] + others, head + 2)[:head]]
-        grown = cached.length == head + 2
-        if grown:
-            cached.drop(2)
-            rows += [cached.feed(text[head : head + 1], 1), cached.feed(text[head + 1 :], TAIL - 1)]
-            grown = cached.length == length
+        opened = Text(CachedSession(cached, text[:1]), text[:1])
+        readings = list(read([opened], rounds, subject.plain))
+        grown = cached.length == length - 1
         again = CachedModel(model, source=source).feed(text[: head + 2], head + 2)[:head]
     except Exception as error:  # whatever a model may raise
         if lost():
@@ -192,19 +195,96 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> tuple[CachedM
             f"model {name} does not use the cache that it is given: expected one that keeps there"
             " each token's keys and values"
         )
-    if differ(torch.cat(rows), logits):
+    if _differ(readings):
         training = ", and it is in training mode" if model.training else ""
         raise TargetError(
             f"model {name}: its logits depend on how a text is split into passes{training}:"
             " expected a model for which drafts can't change the text"
         )
-    if differ(rows[0], again, same_size=True):
+    if differ(readings[0].rows[:head], again, same_size=True):
         raise TargetError(
             f"model {name}: its logits depend on later tokens of the same pass, as those of"
             " activations with one scale for all do: expected a scale for each token"
         )
-    subject = Subject(model, text, others, source, logits, other_logits[head : head + 2])
-    return cached, subject
+    return subject
+
+
+def _read_at_once(
+    model: Model, texts: Sequence[Sequence[int]], sources: Sequence[list[int]]
+) -> Float[Tensor, "texts tokens vocab"]:
+    """Returns the logits of texts of one length, read in one pass.
+
+    sources: those of an encoder-decoder's texts, which are empty for a decoder.
+    """
+    ids = torch.tensor(texts, device=home(model))
+    cache = EncodedCache(model, sources) if any(sources) else new_cache(model)
+    return run_pass(model, cache, PassInput(ids, ids.shape[1])).logits
+
+
+def _tree_differs(subject: _Subject) -> bool:
+    """Returns whether a tree's logits are wrong, in a pass that reads the text's last token too."""
+    *start, last = subject.text[:-TAIL]
+    cached = CachedModel(subject.model, source=subject.source)
+    rounds = [{0: (Draft(), Verdict((), last))}, {0: _tree(subject)}]
+    return _differ(read([Text(CachedSession(cached, start), start)], rounds, subject.plain))
+
+
+def _batch_differs(subject: _Subject, *, branches: bool) -> bool:
+    """Returns whether the logits of two texts, the second a part of the first, are wrong together.
+
+    There is a rollback between two passes. branches: whether one of the drafts is a tree.
+    """
+    text = subject.text
+    one, two, three, four = text[-TAIL:]
+    long = _tree(subject) if branches else (Draft.chain((one, two)), Verdict((0, 1), three))
+    rounds = [
+        {0: long, 1: (Draft.chain(text[2:3]), Verdict((), text[2]))},
+        {0: (Draft.chain((four,)), Verdict((), four)), 1: (Draft.chain(text[3:4]), Verdict((), 0))},
+    ]
+    prompts = [text[:-TAIL], text[:2]]
+    opened = open_sessions(subject.model, prompts, frozenset())
+    texts = [Text(session, prompt) for session, prompt in zip(opened, prompts, strict=True)]
+    return _differ(read(texts, rounds, subject.plain, score_sessions))
+
+
+def _tree(subject: _Subject) -> Round:
+    """Returns a tree of two paths, of which the later one is the text's."""
+    one, two, three, _ = subject.text[-TAIL:]
+    other, another, *_ = subject.other[-TAIL:]
+    draft = Draft((other, one, another, two), (ROOT, ROOT, 0, 1), (None,) * 4)
+    return draft, Verdict((1, 3), three)
+
+
+def _sources_differ(subject: _Subject, start: int) -> bool:
+    """Returns whether the logits of texts about sources of different lengths are wrong.
+
+    start: the number of start tokens of the texts.
+    """
+    text, source = subject.text[:start], subject.source or []
+    rows = _read_at_once(subject.model, [text, text], [source, source[:-2]])[:, -1]
+    alone = CachedModel(subject.model, source=source[:-2]).feed(text, 1)
+    return differ(rows, torch.stack([subject.plain(text, []), alone[0]]))
+
+
+def _differ(readings: Iterable[Reading]) -> bool:
+    rows, expected = zip(*((reading.rows, reading.expected) for reading in readings), strict=True)
+    return differ(torch.cat(rows), torch.cat(expected))
+
+
+def _uncut(model: Model) -> str:
+    """Returns why a model's first layers don't work as a model; "" if they do."""
+    layers = depth(model)
+    if layers < 2:
+        return "it has a single layer"
+    try:
+        first_layers(model, layers // 2)
+    except ConfigError:
+        return "it can't be cut after its first layers"
+    except Exception as error:  # whatever a model may raise
+        if lost():
+            raise
+        return f"it can't be read by its first layers: {_line(error)}"
+    return ""
 
 
 def _failure(differs: Callable[[], bool], what: str) -> str:

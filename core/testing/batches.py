@@ -1,6 +1,6 @@
 """Checks of the texts that a target scores or writes together: those of `outrider.testing`."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import torch
@@ -12,18 +12,18 @@ from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import constrained
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.turns import Turn, without_end
+from outrider.targets.readings import Reading, Text, read
 from outrider.testing.target_texts import (
     WRITTEN,
-    accept,
+    TokenByToken,
     assert_near,
-    assert_same,
+    assert_right,
     next_tokens,
-    plain_rows,
     prompts_for,
     refusal,
     tolerance,
@@ -38,26 +38,23 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
     rejections, and when others have ended, which are left out from then on.
     """
     target = make()
-    prompts, tokens = prompts_for(target), next_tokens(target)
-    serving = batched(target)
-    together = serving.open_together(prompts)
-    alone = [target.open(prompt) for prompt in prompts]
-    assert len(together) == len(prompts), f"{len(together)} sessions for {len(prompts)} prompts"
+    tokens, serving = next_tokens(target), batched(target)
+    texts = _opened(serving, prompts_for(target))
     branching = tree(tokens) if target.trees else Draft.chain(tokens[2:4])
-    rounds: list[tuple[list[int], list[Draft]]] = [
-        ([0, 1, 2], [Draft.chain(tokens[:3]), Draft.chain(tokens[1:2]), Draft()]),
-        ([0, 1, 2], [branching, Draft(), Draft.chain(tokens[:2])]),
-        ([0, 2], [Draft.chain(tokens[4:5]), Draft.chain(tokens[:4])]),
-        ([2], [branching]),
+    drafts = [
+        {0: Draft.chain(tokens[:3]), 1: Draft.chain(tokens[1:2]), 2: Draft()},
+        {0: branching, 1: Draft(), 2: Draft.chain(tokens[:2])},
+        {0: Draft.chain(tokens[4:5]), 2: Draft.chain(tokens[:4])},
+        {2: branching},
     ]
-    for turn, (numbers, drafts) in enumerate(rounds):
-        scores = serving.score_together([together[number] for number in numbers], drafts)
-        for rows, number, draft in zip(scores, numbers, drafts, strict=True):
-            case = f"text {number + 1} of a batch, round {turn + 1}"
-            assert_same(rows, alone[number].score(draft), case)
-            verdict = Verdict((0,) if len(draft) > 1 else (), tokens[turn])
-            together[number].commit(verdict)
-            alone[number].commit(verdict)
+    rounds = [
+        {
+            index: (draft, Verdict((0,) if len(draft) > 1 else (), token))
+            for index, draft in of_round.items()
+        }
+        for of_round, token in zip(drafts, tokens, strict=False)
+    ]
+    assert_right(read(texts, rounds, TokenByToken(target), serving.score_together))
 
 
 def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
@@ -66,41 +63,32 @@ def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
     """
     target = make()
     prompts, tokens = prompts_for(target), next_tokens(target)
-    serving = batched(target)
-    together = dict(enumerate(serving.open_together(prompts[1:])))
-    alone = dict(enumerate(target.open(prompt) for prompt in prompts[1:]))
-    for turn, parts in enumerate([(), (5, 1, 99), (), (99,), ()]):
+    serving, plain = batched(target), TokenByToken(target)
+    texts = _opened(serving, prompts[1:])
+    draft = Draft.chain(tokens[:2])
+    for token, parts in zip(tokens, [(), (5, 1, 99), (), (99,), ()], strict=False):
+        round = dict.fromkeys(range(len(texts)), (draft, Verdict((0,), token)))
         if parts:  # the first of the texts has ended, and another takes its place
-            ended = next(iter(together))
-            del together[ended], alone[ended]
-            session = serving.join(list(together.values()), prompts[0])
+            texts, round = texts[1:], dict.fromkeys(range(len(texts) - 1), round[0])
+            session = serving.join([text.session for text in texts], prompts[0])
             if session is None:
                 return "texts wait until the others have ended"
             # It is read while the others go on.
-            read = [serving.read_ahead(session, part) for part in parts]
-            assert all(0 <= count <= part for count, part in zip(read, parts, strict=True)), (
-                f"read_ahead read {read} tokens: expected at most {list(parts)}"
+            ahead = [serving.read_ahead(session, part) for part in parts]
+            assert all(0 <= count <= part for count, part in zip(ahead, parts, strict=True)), (
+                f"read_ahead read {ahead} tokens: expected at most {list(parts)}"
             )
-            _assert_round(serving, together, alone, tokens[turn], f"as one joins, {turn}")
-            together[turn + 2], alone[turn + 2] = session, target.open(prompts[0])
-        _assert_round(serving, together, alone, tokens[turn], f"after one joined, {turn}")
+            assert_right(read(texts, [round], plain, serving.score_together))
+            texts.append(Text(session, prompts[0]))
+            round = dict.fromkeys(range(len(texts)), round[0])
+        assert_right(read(texts, [round], plain, serving.score_together))
     return None
 
 
-def _assert_round(
-    target: BatchTarget,
-    together: Mapping[int, Session],
-    alone: Mapping[int, Session],
-    token: int,
-    case: str,
-) -> None:
-    """Scores texts together and alone, and commits the draft's first token and another."""
-    draft = Draft.chain(next_tokens(target)[:2])
-    scores = target.score_together(list(together.values()), [draft] * len(together))
-    for number, rows in zip(together, scores, strict=True):
-        assert_same(rows, alone[number].score(draft), f"text {number + 1}, {case}")
-        accept(together[number], 1, token)
-        accept(alone[number], 1, token)
+def _opened(target: BatchTarget, prompts: Sequence[Sequence[int]]) -> list[Text]:
+    sessions = target.open_together(prompts)
+    assert len(sessions) == len(prompts), f"{len(sessions)} sessions for {len(prompts)} prompts"
+    return [Text(session, prompt) for session, prompt in zip(sessions, prompts, strict=True)]
 
 
 def check_paths_are_scored_as_texts(make: Make) -> str | None:
@@ -115,9 +103,10 @@ def check_paths_are_scored_as_texts(make: Make) -> str | None:
         score = batched(target).path_scorer(prompt)
     except TargetError as error:
         return str(error)
+    plain = TokenByToken(target)
     for paths in ([()], [(one,), (two,)], [(two, one), (one, three), (two, three)], [(one, two)]):
-        wanted = [plain_rows(target, prompt, path)[-1] for path in paths]
-        assert_same(score(paths), torch.stack(wanted), f"the paths {paths}")
+        expected = torch.stack([plain(prompt, path) for path in paths])
+        assert_right([Reading(f"the paths {paths}", score(paths), expected)])
     return None
 
 
@@ -194,8 +183,10 @@ CHECKS = (
 def _written_rows(
     target: Target, prompt: Sequence[int], tokens: Sequence[int]
 ) -> Float[Tensor, "tokens+1 vocab"]:
-    """Returns the logits that the target's own texts are drawn from, as `plain_rows` does."""
-    rows, (ids, source) = plain_rows(target, prompt, tokens), target.begin(prompt)
+    """Returns the logits that the target's own texts are drawn from."""
+    plain, (ids, source) = TokenByToken(target), target.begin(prompt)
+    last_first = [plain(prompt, tokens[:end]) for end in range(len(tokens), -1, -1)]
+    rows = torch.stack(last_first[::-1])
     own = target.constraint(ids, source)
     return rows if own is None else constrained(own, ids, Draft.chain(tokens), rows)
 

@@ -1,22 +1,35 @@
 """Checks of a constraint: each takes a callable that makes one, and raises AssertionError."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 import torch
 
+from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
+from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.round import Round
 from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
+from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.loop import PROMPT, constrained_texts
+from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import Distribution, assert_equal
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
-from outrider.testing.tiny_targets import VOCAB_SIZE, letters
+from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, letters
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Constraint]
 
-LENGTH = 12
+PROMPT = (0, 1)
+
+LONGEST = 12
 """The most tokens of a text that a constraint is asked about."""
+
+LENGTH = 3
+"""How many tokens the texts have whose distribution is enumerated."""
 
 
 def check_masks_are_well_formed(make: Make) -> None:
@@ -69,6 +82,46 @@ def check_texts_have_the_constrained_distribution(make: Make) -> None:
     list(constrained_texts(target, TreeDrafter(target, "distinct"), Traversal(), make()))
 
 
+def constrained_texts(
+    target: TabularTarget, drafter: Drafter, rule: Verifier, constraint: Constraint
+) -> Iterator[list[Round]]:
+    """Yields the rounds of every outcome of the loop under a constraint.
+
+    Raises AssertionError in the end unless texts have the target's constrained distribution.
+    """
+
+    def play(chance: Chance) -> list[Round]:
+        return list(
+            decode(
+                target, drafter, rule, PROMPT, gamma=2, budget=3, sampling=SAMPLED, chance=chance,
+                constraint=constraint, max_new_tokens=LENGTH,
+            )
+        )  # fmt: skip
+
+    probs: Distribution = defaultdict(float)
+    for p, rounds in EnumeratedChance.outcomes(play):
+        probs[tuple(token for round in rounds for token in round.tokens)] += p
+        yield rounds
+    exact = _constrained(target, constraint.begin(target, PROMPT))
+    assert_equal(probs, defaultdict(float, exact), "under the constraint")
+
+
+def _constrained(target: Target, constraint: Constraint) -> Distribution:
+    """Returns the probability of each text that ends, or has `LENGTH` tokens."""
+    texts: Distribution = {(): 1.0}
+    ended: Distribution = {}
+    for _ in range(LENGTH):
+        before, texts = texts, {}
+        for text, weight in before.items():
+            ids = [*PROMPT, *text]
+            logits = constraint.logits(ids, target.open(ids).score(Draft())[0])
+            for token, p in enumerate(SAMPLED.probs(logits).tolist()):
+                if p > 0:
+                    ends = token in target.eos or constraint.ends([*ids, token])
+                    (ended if ends else texts)[*text, token] = weight * p
+    return texts | ended
+
+
 def _target() -> TabularTarget:
     """Returns a target with a table of its own, and a tokenizer for grammars."""
     target = TabularTarget(VOCAB_SIZE)
@@ -81,7 +134,7 @@ def _texts(make: Make, target: Target) -> Iterator[tuple[list[int], Constraint]]
     for pick in (0, -1):
         ids = list(PROMPT)
         constraint = make().begin(target, ids)
-        for _ in range(LENGTH):
+        for _ in range(LONGEST):
             yield list(ids), constraint
             allowed = constraint.logits(ids, torch.zeros(target.vocab_size)).isfinite()
             possible = allowed.nonzero().flatten().tolist()

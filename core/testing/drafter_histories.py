@@ -38,28 +38,23 @@ def check_observations_leave_the_text_exact(make: Make) -> None:
     """A drafter that `observes` may draft by what it observed in earlier rounds: over all outcomes
     of up to five rounds, the text has the target's distribution.
     """
-    if make().observes:
-        _check_loop(make)
+    _check_loop(make)
 
 
 def check_observations_over_more_rounds(make: Make) -> None:
     """The same holds for texts of four tokens of a larger vocabulary."""
-    if make().observes:
-        _check_loop(make, (VOCAB_SIZE, 4))
+    _check_loop(make, (VOCAB_SIZE, 4))
 
 
 def check_memory_leaves_the_text_exact(make: Make) -> None:
     """A drafter that `remembers` may draft by texts that ended before: over all outcomes of several
     rounds, with the same memory each time, the text has the target's distribution.
     """
-    if make().remembers:
-        _check_loop(make, earlier=EARLIER[:1])
+    _check_loop(make, earlier=EARLIER[:1])
 
 
 def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
     """With a text in memory that had the same seed, the next one has the target's distribution."""
-    if not make().remembers:
-        return
     made = make()
     target = bound_target(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
     rule = Traversal() if made.trees else Token()
@@ -99,8 +94,6 @@ def _check_loop(
 def check_observations_end_with_the_text(make: Make) -> None:
     """What it observed in one text is not known in another, whichever of them was opened first."""
     made, new = make(), make()
-    if not made.observes:
-        return
     used, target = made, bound_target(made)
     new.bind(target)
     prompt = [0, 1, 2, 0, 1]
@@ -123,8 +116,6 @@ def check_memory_is_shared_by_texts(make: Make) -> None:
     can forget them without these; the same texts lead to the same drafts.
     """
     used, other, new = make(), make(), make()
-    if not used.remembers:
-        return
     target = bound_target(used)
     early = used.open()
     for drafter in (other, new):
@@ -161,11 +152,12 @@ def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
     return [*prompt, *loop_text(setup, 8)]
 
 
-CHECKS = (
-    check_observations_leave_the_text_exact,
-    check_observations_end_with_the_text,
+OBSERVING = (check_observations_leave_the_text_exact, check_observations_end_with_the_text)
+"""Checks of a drafter that `observes`."""
+
+REMEMBERING = (
     check_memory_leaves_the_text_exact,
     check_memory_tells_nothing_of_a_seed,
     check_memory_is_shared_by_texts,
 )
-THOROUGH = (check_observations_over_more_rounds,)
+"""Checks of a drafter that `remembers`."""

@@ -9,8 +9,10 @@ from torch import nn
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import Engine, engine_of, note_engine
 from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.readings import Text, chain_rounds, read, rows_of
 from outrider.targets.self_test import run_self_test
 from outrider.targets.self_test_text import differ
+from outrider.targets.session import CachedSession
 from outrider.testing.tiny_targets import tiny_llama
 
 Make = Callable[[], Engine]
@@ -100,9 +102,10 @@ def _models(engine: Engine) -> tuple[Any, Any, str]:
 @torch.no_grad()
 def _assert_reads_alike(model: Any, plain: Any) -> None:
     """Asserts that a model reads a text in parts as another one does at once."""
-    cached = CachedModel(model)
-    rows = [cached.feed(TEXT[:4], 4), cached.feed((1, 2), 2)[:0]]
-    cached.drop(2)
-    rows += [cached.feed(TEXT[4:5], 1), cached.feed(TEXT[5:], len(TEXT) - 5)]
-    right = plain(torch.tensor([TEXT]), use_cache=False).logits[0]
-    assert not differ(torch.cat(rows), right), "the engine has other logits than the modules"
+    other = (*TEXT[:4], 1, 2, *TEXT[6:])
+    logits = plain(torch.tensor([TEXT, other]), use_cache=False).logits
+    text = Text(CachedSession(CachedModel(model), TEXT[:1]), TEXT[:1])
+    rounds = chain_rounds(TEXT[1:], other[1:], [(5, 3), (0, 0), (4, 3)])
+    for reading in read([text], rounds, rows_of([TEXT, other], logits)):
+        fault = f"the engine has other logits than the modules ({reading.case})"
+        assert not differ(reading.rows, reading.expected), fault

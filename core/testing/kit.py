@@ -13,25 +13,24 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.targets.passes.cached_model import SOURCE
 from outrider.testing import (
     batches,
     constraints,
-    decisions,
+    drafter_distributions,
+    drafter_histories,
     drafters,
-    drawing,
-    ground,
-    loop,
+    examples,
     policies,
     sources,
     targets,
+    verifier_distributions,
     verifiers,
 )
 
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
 """Raises AssertionError if a part is at fault; returns why the part refuses what is checked."""
-GROUND: tuple[Check, ...] = (*ground.CHECKS, *decisions.CHECKS, *drawing.CHECKS, *loop.CHECKS)
-"""The checks of what the others rest on."""
 
 
 @final
@@ -52,10 +51,7 @@ class Outcome:
 
 
 def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
-    """Returns the checks for the part that `make` makes, after that of the ground they rest on.
-
-    The prompts that a data source returns are a part, too. A class of another kind names the place
-    of its checks, "module:name", as its attribute `checks`.
+    """Returns the checks for the part that `make` makes.
 
     thorough: add those of larger cases, which may take minutes.
 
@@ -69,43 +65,92 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
     for kind in (Drafter, Verifier, Policy, Target, Constraint):
         if isinstance(part, kind):
             require_methods(kind.__name__.lower(), part, kind)
-    for kind, module in ((Drafter, drafters), (Verifier, verifiers), (Policy, policies)):
-        if isinstance(part, kind):
-            checks: tuple[Check, ...] = module.CHECKS + (module.THOROUGH if thorough else ())
-            return GROUND + checks
-    if isinstance(part, Target):
-        return target_checks()
-    if isinstance(part, Constraint):
-        return GROUND + constraints.CHECKS
-    if isinstance(part, list):
-        return sources.CHECKS
-    if isinstance(place := getattr(part, "checks", None), str):
-        own: tuple[Check, ...] = resolve_name(place)
-        return own
-    raise TypeError(
-        "expected a callable that makes a Drafter, Verifier, Policy, Target or Constraint, or"
-        f" another part with `checks`, or returns prompts, got {type(part).__name__}"
-    )
+    return tuple(_yield_checks(part, thorough))
 
 
-def target_checks() -> tuple[Check, ...]:
-    """Returns the checks of a target, those of several texts at once included."""
-    return targets.CHECKS + batches.CHECKS
+def _yield_checks(part: Any, thorough: bool) -> Iterator[Check]:
+    """Yields the checks of a part's role, and of what the part says that it can do.
+
+    The prompts that a data source returns are a part, too. A class of another role names the place
+    of its checks, "module:name", as its attribute `checks`.
+    """
+    if isinstance(part, Drafter):
+        yield from _of_drafter(part, thorough)
+    elif isinstance(part, Verifier):
+        yield from _of_verifier(part, thorough)
+    elif isinstance(part, Policy):
+        yield from _of_policy(part, thorough)
+    elif isinstance(part, Target):
+        yield from targets.CHECKS
+        yield from batches.CHECKS
+    elif isinstance(part, Constraint):
+        yield from constraints.CHECKS
+    elif isinstance(part, list):
+        yield from sources.CHECKS
+    elif isinstance(place := getattr(part, "checks", None), str):
+        yield from resolve_name(place)
+    else:
+        raise TypeError(
+            "expected a callable that makes a Drafter, Verifier, Policy, Target or Constraint, or"
+            f" another part with `checks`, or returns prompts, got {type(part).__name__}"
+        )
+
+
+def _of_drafter(drafter: Drafter, thorough: bool) -> Iterator[Check]:
+    yield from drafters.CHECKS
+    yield from drafter_distributions.CHECKS
+    if drafter.kind == "paths":
+        yield drafters.check_paths_are_of_one_length
+    if drafter.autoregressive and not drafter.trees:
+        yield drafter_distributions.check_is_autoregressive_if_it_says_so
+    if drafter.needs <= {SOURCE}:
+        yield drafter_distributions.check_the_source_is_part_of_the_context
+    if drafter.observes:
+        yield from drafter_histories.OBSERVING
+    if drafter.remembers:
+        yield from drafter_histories.REMEMBERING
+    if drafter.examples:
+        yield examples.check_its_examples_of_drafts_hold
+    if thorough:
+        yield from drafter_distributions.THOROUGH
+    if thorough and drafter.observes:
+        yield drafter_histories.check_observations_over_more_rounds
+
+
+def _of_verifier(verifier: Verifier, thorough: bool) -> Iterator[Check]:
+    yield from verifier_distributions.CHECKS
+    yield from verifiers.CHECKS
+    if verifier.coupled:
+        yield verifiers.check_text_depends_on_the_seed_alone
+    if verifier.examples:
+        yield examples.check_its_examples_of_verdicts_hold
+    if thorough:
+        yield from verifier_distributions.THOROUGH
+
+
+def _of_policy(policy: Policy, thorough: bool) -> Iterator[Check]:
+    yield from policies.CHECKS
+    if policy.learns:
+        yield policies.check_the_second_text_of_a_seed
+    if policy.examples:
+        yield examples.check_its_examples_of_lengths_hold
+    if thorough:
+        yield from policies.THOROUGH
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
     """Runs every check of a drafter; raises AssertionError at the first that fails."""
-    _run(GROUND + drafters.CHECKS, make)
+    _run(make)
 
 
 def check_verifier(make: Callable[[], Verifier]) -> None:
     """Runs every check of an acceptance rule; raises AssertionError at the first that fails."""
-    _run(GROUND + verifiers.CHECKS, make)
+    _run(make)
 
 
 def check_policy(make: Callable[[], Policy]) -> None:
     """Runs every check of a policy; raises AssertionError at the first that fails."""
-    _run(GROUND + policies.CHECKS, make)
+    _run(make)
 
 
 def check_target(target: Target) -> None:
@@ -113,12 +158,11 @@ def check_target(target: Target) -> None:
 
     Unlike the other parts, a target is handed over itself: its sessions are independent.
     """
-    _run(target_checks(), lambda: target)
+    _run(lambda: target)
 
 
-def _run(checks: Sequence[Check], make: Make) -> None:
-    _need_maker_and_assertions(make)
-    for check in checks:
+def _run(make: Make) -> None:
+    for check in checks_of(make):
         check(make)
 
 

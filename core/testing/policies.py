@@ -27,7 +27,7 @@ from outrider.testing.exact import (
     output_distribution,
     target_distribution,
 )
-from outrider.testing.examples import check_its_examples_of_lengths_hold, made_up_round
+from outrider.testing.examples import made_up_round
 from outrider.testing.generators import global_generators
 from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
@@ -138,7 +138,7 @@ def check_the_second_text_of_a_seed(make: Make) -> None:
             policy.texts_before = before
         return loop_text(setup, length, SeededChance(seed, "text"), policy=policy)
 
-    for length, before in ((3, 0), (2, 1)) if make().learns else ():
+    for length, before in ((3, 0), (2, 1)):
         exact = target_distribution(target, [0, 1], length, SAMPLED, Token())
         probs = distribution_of(partial(play, length=length, before=before))
         assert_equal(probs, exact, "the second text of a seed")
@@ -229,8 +229,6 @@ CHECKS = (
     check_the_same_rounds_give_the_same_answers,
     check_output_distribution_is_the_targets,
     check_several_rounds_and_trees,
-    check_the_second_text_of_a_seed,
-    check_its_examples_of_lengths_hold,
 )
 THOROUGH = (check_many_rounds,)
 """Checks that may take minutes."""

@@ -1,6 +1,7 @@
 """Texts for a target, its plain passes, and what counts as the same."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -8,8 +9,9 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
+from outrider.targets.readings import Reading
 
 LENGTHS = (18, 3, 9)
 """How many tokens the prompts have."""
@@ -76,31 +78,36 @@ def refusal(target: Target) -> str:
     return reason
 
 
-def accept(session: Session, count: int, token: int) -> None:
-    """Commits the first `count` nodes of a chain, and a token after them."""
-    session.commit(Verdict(tuple(range(count)), token))
+@final
+class TokenByToken:
+    """Finds the logits after texts by a pass for each token; a text is read once.
+
+    target: what reads them.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], Float[Tensor, vocab]] = {}
+
+    def __call__(self, prompt: Sequence[int], tokens: Sequence[int]) -> Float[Tensor, "vocab"]:
+        """Returns the logits after a prompt and further tokens."""
+        if (tuple(prompt), tuple(tokens)) not in self._rows:
+            session = self._target.open(prompt)
+            for known in range(len(tokens) + 1):
+                self._rows[tuple(prompt), tuple(tokens[:known])] = session.score(Draft())[0]
+                if known < len(tokens):
+                    session.commit(Verdict((), tokens[known]))
+        return self._rows[tuple(prompt), tuple(tokens)]
 
 
-def plain_rows(
-    target: Target, prompt: Sequence[int], tokens: Sequence[int]
-) -> Float[Tensor, "tokens+1 vocab"]:
-    """Returns the logits after a prompt and after each further token, from a pass for each."""
-    session = target.open(prompt)
-    rows = [session.score(Draft())]
-    for token in tokens:
-        session.commit(Verdict((), token))
-        rows.append(session.score(Draft()))
-    return torch.cat(rows)
-
-
-def assert_same(
-    logits: Float[Tensor, "rows vocab"], wanted: Float[Tensor, "rows vocab"], case: str
-) -> None:
-    """Raises AssertionError unless the distributions of two sets of rows are the same."""
-    assert logits.shape == wanted.shape, (
-        f"logits of shape {tuple(logits.shape)}: expected {tuple(wanted.shape)} ({case})"
-    )
-    assert_near(logits.double().softmax(-1), wanted.double().softmax(-1), wanted.dtype, case)
+def assert_right(readings: Iterable[Reading]) -> None:
+    """Raises AssertionError unless all readings have the distributions of plain passes."""
+    for reading in readings:
+        rows, expected, case = reading.rows, reading.expected, reading.case
+        assert rows.shape == expected.shape, (
+            f"logits of shape {tuple(rows.shape)}: expected {tuple(expected.shape)} ({case})"
+        )
+        assert_near(rows.double().softmax(-1), expected.double().softmax(-1), expected.dtype, case)
 
 
 def assert_near(

@@ -3,59 +3,91 @@
 A check returns why the target does not offer what is checked; None if it does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from torch import Tensor
+
+from outrider.base.errors import ConfigError
+from outrider.contract.context import Context
 from outrider.contract.draft import Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
-from outrider.testing.target_claims import (
-    check_offers_work,
-    check_scores_are_distributions,
-    check_scores_are_the_same_each_time,
-    check_what_is_not_offered_is_refused,
-)
+from outrider.decoding.decode import decode
+from outrider.targets.readings import Reading, Text, chain_rounds, read
+from outrider.testing.generators import global_generators
 from outrider.testing.target_texts import (
     NEW,
-    accept,
-    assert_same,
+    PLAIN,
+    TokenByToken,
+    assert_right,
     next_tokens,
     others,
-    plain_rows,
     prompts_for,
     refusal,
+    tolerance,
     tree,
 )
+from outrider.verifiers.token import Token
 
 Make = Callable[[], Target]
+
+CARRIED = {"model", "tokenizer", "source"}
+"""What a target has itself; all else that it offers are features of a text."""
+
+
+def check_scores_are_distributions(make: Make) -> None:
+    """Scores have a row for the context and one for each node, and each is a distribution."""
+    target = make()
+    prompt, tokens = prompts_for(target)[0], next_tokens(target)
+    for count in (0, 1, 4):
+        scores = target.open(prompt).score(Draft.chain(tokens[:count]))
+        wanted = (count + 1, target.vocab_size)
+        assert tuple(scores.shape) == wanted, (
+            f"scores of shape {tuple(scores.shape)}: expected {wanted} for {count} tokens"
+        )
+        assert scores.is_floating_point(), f"scores are {scores.dtype}: expected floats"
+        assert not scores.isnan().any(), f"NaN in the scores of {count} tokens"
+        assert scores.amax(-1).isfinite().all(), "a row has infinity, or rules out every token"
+        total = PLAIN.probs(scores).double().sum(-1)
+        assert float((total - 1).abs().max()) <= tolerance(scores.dtype), "a row sums not to one"
+
+
+def check_scores_are_the_same_each_time(make: Make) -> None:
+    """The same text gets the same scores; global generators are neither read nor moved."""
+    target = make()
+    prompt, draft = prompts_for(target)[0], Draft.chain(next_tokens(target)[:4])
+    scores = []
+    for noise in (1, 2):
+        with global_generators(noise):
+            scores.append(target.open(prompt).score(draft))
+    assert_right([Reading("the same draft, scored again", scores[1], scores[0])])
+    assert target.fingerprint() == target.fingerprint(), "the fingerprint changes"
 
 
 def check_a_chain_equals_token_by_token(make: Make) -> None:
     """A chain is scored in one pass as its tokens are one by one, wherever the prompt ends."""
     target = make()
-    tokens = next_tokens(target)
     for prompt in prompts_for(target)[:2]:
-        wanted = plain_rows(target, prompt, tokens)
-        case = f"a chain of {NEW} tokens after {len(prompt)}"
-        assert_same(target.open(prompt).score(Draft.chain(tokens)), wanted, case)
+        _assert_rounds_are_right(target, prompt, [(NEW, NEW - 1)])
         if target.begin(prompt)[1] is not None:  # the prompt is an encoder's, not the text's
             continue
-        whole = target.open([*prompt, *tokens[:4]]).score(Draft.chain(tokens[4:]))
-        assert_same(whole, wanted[4:], "four tokens of the text in the prompt")
+        tokens, plain = next_tokens(target), TokenByToken(target)
+        whole = [*prompt, *tokens[:4]]
+        rounds = chain_rounds(tokens[4:], others(target, tokens[4:]), [(NEW - 4, NEW - 5)])
+        rows_after = lambda _, after: plain(prompt, [*tokens[:4], *after])  # noqa: B023  at once
+        assert_right(read([Text(target.open(whole), whole)], rounds, rows_after))
 
 
 def check_a_rollback_forgets_what_was_rejected(make: Make) -> None:
     """After a rejection the text goes on as if the rejected tokens had never been scored."""
     target = make()
-    prompt, tokens = prompts_for(target)[0], next_tokens(target)
-    wanted = plain_rows(target, prompt, tokens)
     for accepted in (0, 1, 3):
-        session = target.open(prompt)
-        rejected = others(target, tokens[accepted : accepted + 4])
-        session.score(Draft.chain([*tokens[:accepted], *rejected]))
-        accept(session, accepted, tokens[accepted])
-        rows = session.score(Draft.chain(tokens[accepted + 1 :]))
-        case = f"{accepted} tokens accepted, {len(rejected)} rejected"
-        assert_same(rows, wanted[accepted + 1 :], case)
+        rest = NEW - accepted - 1
+        plan = [(accepted + 4, accepted), (rest, rest - 1)]
+        _assert_rounds_are_right(target, prompts_for(target)[0], plan)
 
 
 def check_rounds_follow_each_other(make: Make) -> None:
@@ -63,17 +95,8 @@ def check_rounds_follow_each_other(make: Make) -> None:
     empty draft, and after rejections.
     """
     target = make()
-    prompt, tokens = prompts_for(target)[0], next_tokens(target)
-    wanted = plain_rows(target, prompt, tokens)
-    session, known = target.open(prompt), 0
-    for number, (drafted, accepted) in enumerate([(2, 2), (0, 0), (3, 0), (2, 1), (1, 0)]):
-        right = tokens[known : known + accepted]
-        wrong = others(target, tokens[known + accepted : known + drafted])
-        rows = session.score(Draft.chain([*right, *wrong]))
-        case = f"round {number + 1}, {drafted} tokens drafted"
-        assert_same(rows[: accepted + 1], wanted[known : known + accepted + 1], case)
-        known += accepted + 1
-        accept(session, accepted, tokens[known - 1])
+    plan = [(2, 2), (0, 0), (3, 0), (2, 1), (1, 0)]
+    _assert_rounds_are_right(target, prompts_for(target)[0], plan)
 
 
 def check_a_tree_equals_its_paths(make: Make) -> str | None:
@@ -84,34 +107,107 @@ def check_a_tree_equals_its_paths(make: Make) -> str | None:
     if not target.trees:
         return refusal(target)
     prompt, tokens = prompts_for(target)[0], next_tokens(target)
-    session, text = target.open(prompt), list[int]()
     draft = tree(tokens)
-    for number, path in enumerate([(1, 3), ()]):
-        rows = session.score(draft)
-        for leaf in (2, 4, 5):
-            nodes = draft.path(leaf)
-            end = [draft.tokens[node] for node in nodes]
-            wanted = plain_rows(target, prompt, [*text, *end])[len(text) :]
-            read = rows[[0, *(node + 1 for node in nodes)]]
-            assert_same(read, wanted, f"tree {number + 1}, the path to node {leaf}")
-        session.commit(Verdict(path, tokens[-1]))
-        text += [*(draft.tokens[node] for node in path), tokens[-1]]
+    rounds = [{0: (draft, Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, TokenByToken(target)))
     return None
 
 
 def check_sessions_are_independent(make: Make) -> None:
     """Two texts that take turns are scored as each is alone."""
     target = make()
-    prompts, tokens = prompts_for(target)[:2], next_tokens(target)
-    sessions = [target.open(prompt) for prompt in prompts]
-    wanted = [plain_rows(target, prompt, tokens) for prompt in prompts]
-    for known in (0, 3, 6):
-        for number, session in enumerate(sessions):
-            rows = session.score(Draft.chain(tokens[known : known + 2]))
-            case = f"text {number + 1} of two that take turns"
-            assert_same(rows, wanted[number][known : known + 3], case)
-        for session in sessions:
-            accept(session, 2, tokens[known + 2])
+    tokens = next_tokens(target)
+    texts = [Text(target.open(prompt), prompt) for prompt in prompts_for(target)[:2]]
+    rounds = chain_rounds(tokens, others(target, tokens), [(2, 2)] * 3)
+    both = [{0: round[0], 1: round[0]} for round in rounds]
+    assert_right(read(texts, both, TokenByToken(target)))
+
+
+def check_offers_work(make: Make) -> None:
+    """Whatever is offered is there, and features are those of the accepted text alone."""
+    target = make()
+    prompt, tokens = prompts_for(target)[0], next_tokens(target)
+    there = {
+        "model": target.model is not None,
+        "tokenizer": target.tokenizer is not None,
+        "source": target.begin(prompt)[1] is not None,
+    }
+    for name in target.offers & CARRIED:
+        assert there[name], f"offers {name}, and has none"
+    names = target.offers - CARRIED
+    straight, crooked = target.open(prompt, names), target.open(prompt, names)
+    straight.score(Draft.chain(tokens[:2]))
+    crooked.score(Draft.chain([*tokens[:2], *others(target, tokens[2:5])]))
+    for session in (straight, crooked):
+        session.commit(Verdict((0, 1), tokens[2]))
+    features, wanted = crooked.features(), straight.features()
+    for name in names:
+        shown = "keys.0" if name == "cache" else name
+        assert shown in features, f"offers {name}, and sessions have no features {shown}"
+    for name, tensor in wanted.items():
+        _assert_same_features(features[name], tensor, name)
+
+
+def check_what_is_not_offered_is_refused(make: Make) -> None:
+    """What a target does not offer is refused with a `ConfigError`: needs, ids, texts that are too
+    long, and text without a tokenizer. Sessions show no features that they were not opened with.
+    """
+    target = make()
+    prompt = prompts_for(target)[0]
+    session = target.open(prompt)
+    session.score(Draft())
+    session.commit(Verdict((), prompt[0]))
+    assert not session.features(), f"shows {', '.join(session.features())}, opened without needs"
+    _assert_refused(lambda: list(decode(target, _Needy(), Token(), prompt)), "a need not offered")
+    for ids in ([], [target.vocab_size], [-1]):
+        _assert_refused(partial(target.encode, ids), f"the prompt {ids}")
+    if target.max_length is not None:
+        ids = prompt[:1] * (target.max_length + 1)
+        _assert_refused(partial(target.encode, ids), f"a prompt of {len(ids)} tokens")
+    if target.tokenizer is None:
+        _assert_refused(partial(target.encode, "text"), "text, without a tokenizer")
+
+
+def _assert_rounds_are_right(
+    target: Target, prompt: list[int], plan: Sequence[tuple[int, int]]
+) -> None:
+    """Raises AssertionError unless rounds of chains are scored as their tokens are one by one.
+
+    plan: as for `chain_rounds`.
+    """
+    tokens = next_tokens(target)
+    rounds = chain_rounds(tokens, others(target, tokens), plan)
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, TokenByToken(target)))
+
+
+class _Needy(Drafter):
+    """Needs what no target has."""
+
+    needs = frozenset({"outrider.testing: not offered"})
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        raise AssertionError("asked to draft without what it needs")
+
+
+def _assert_same_features(features: Tensor, wanted: Tensor, name: str) -> None:
+    assert features.shape == wanted.shape, (
+        f"features {name} of shape {tuple(features.shape)} after a rejection: expected"
+        f" {tuple(wanted.shape)}, as without it"
+    )
+    gap = (features - wanted).double().square().mean().sqrt()
+    off = float(gap / wanted.double().square().mean().sqrt().clamp(min=1e-9))
+    assert off <= tolerance(wanted.dtype), f"features {name} are off by {off:.1e} after a rejection"
+
+
+def _assert_refused(ask: Callable[[], object], what: str) -> None:
+    try:
+        ask()
+    except ConfigError:
+        return
+    except Exception as error:
+        name = type(error).__name__
+        raise AssertionError(f"{what}: expected a ConfigError, not {name}: {error}") from error
+    raise AssertionError(f"takes {what}: expected a ConfigError")
 
 
 CHECKS = (

@@ -15,11 +15,9 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.decoding.handed_over import check_rule_says
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import verifier_distributions
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import TOLERANCE, Setup, loop_text, verdict_of
-from outrider.testing.examples import check_its_examples_of_verdicts_hold
 from outrider.testing.generators import global_generators
 from outrider.testing.tiny_targets import SAMPLED, write_draft
 from outrider.testing.verifier_distributions import GREEDY, drafters
@@ -125,8 +123,6 @@ def check_accepts_along_reports_true_probabilities(make: Make) -> None:
 def check_text_depends_on_the_seed_alone(make: Make) -> None:
     """A coupled rule writes the same text for a seed with every drafter and every gamma."""
     verifier, target = make(), TabularTarget(VOCAB)
-    if not verifier.coupled:
-        return
     for seed in range(5):
         texts: dict[tuple[int, ...], str] = {}
         for (name, drafter), gamma in itertools.product(drafters(verifier, target), (1, 3)):
@@ -207,14 +203,9 @@ def _verdict(
 
 
 CHECKS = (
-    *verifier_distributions.CHECKS,
     check_accepts_a_path,
     check_accepts_reports_true_probabilities,
     check_accepts_along_reports_true_probabilities,
-    check_text_depends_on_the_seed_alone,
     check_draws_only_from_chance,
     check_leaves_distributions_alone,
-    check_its_examples_of_verdicts_hold,
 )
-THOROUGH = verifier_distributions.THOROUGH
-"""Checks that take minutes."""

@@ -120,6 +120,23 @@ def test_tokens_have_their_probabilities_independently() -> None:
             check_frequencies((tokens[:-1] == i) & (tokens[1:] == j), p * q)
 
 
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda chance, p: (chance.race(p, 3), chance.race(p, 4)),
+        lambda chance, p: (chance.categorical(p), chance.named("part").categorical(p)),
+    ],
+    ids=["positions", "parts"],
+)
+def test_positions_and_parts_have_numbers_of_their_own(decide: Any) -> None:
+    probs = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+    chances = (SampledChance.seeded(1, text).named("target") for text in range(2000))
+    first, second = torch.tensor([decide(chance, probs) for chance in chances]).unbind(-1)
+    for i, p in enumerate(probs.tolist()):
+        for j, q in enumerate(probs.tolist()):
+            check_frequencies((first == i) & (second == j), p * q)
+
+
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 3e7])
 def test_evenly_spread_numbers_draw_each_token_in_proportion(scale: float) -> None:
     """The share of [0, 1) that draws a token is its probability, to the width of the grid."""

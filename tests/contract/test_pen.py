@@ -42,7 +42,15 @@ def test_a_tree_knows_children_and_paths() -> None:
 
 
 @pytest.mark.parametrize("replacement", [True, False])
-@pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3)])
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        SAMPLED,
+        Sampling(temperature=0.5, top_k=3),
+        Sampling(temperature=1.3, top_p=0.8),
+        Sampling(temperature=0.9, top_k=3, top_p=0.7, min_p=0.3),
+    ],
+)
 def test_siblings_follow_their_recorded_distributions(
     replacement: bool, sampling: Sampling
 ) -> None:
@@ -56,13 +64,15 @@ def test_siblings_follow_their_recorded_distributions(
     probs: dict[tuple[int, ...], float] = defaultdict(float)
     drafts = {}
     for p, draft in EnumeratedChance.outcomes(play):
-        for end in range(4):
+        for end in range(len(draft) + 1):  # there may be fewer tokens than siblings
             probs[draft.tokens[:end]] += p
             drafts[draft.tokens[:end]] = draft
     for tokens, p in probs.items():
         if tokens:
             recorded = drafts[tokens].probs[len(tokens) - 1]
             assert recorded is not None
+            if len(tokens) == 1:
+                torch.testing.assert_close(recorded, sampling.exact(LOGITS))
             conditional = p / probs[tokens[:-1]]
             assert float(recorded[tokens[-1]]) == pytest.approx(conditional, abs=1e-12)
             if not replacement:

@@ -33,7 +33,14 @@ from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import drafter_distributions, drafter_histories, drafters
+from outrider.testing import (
+    checks_of,
+    drafter_distributions,
+    drafter_histories,
+    drafters,
+    examples,
+    parametrize_with_checks,
+)
 from outrider.testing.chi_square import chi_square
 from outrider.testing.tiny_targets import VOCAB_SIZE
 from outrider.verifiers.sample_match import SampleMatch
@@ -741,7 +748,7 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (CountsNoTexts, drafter_histories.check_memory_tells_nothing_of_a_seed),
     (MiscountsItsTexts, drafter_histories.check_memory_is_shared_by_texts),
     (KeepsItsMemoryFromItsTexts, drafter_histories.check_memory_is_shared_by_texts),
-    (SaysWhatIsWrong, drafters.check_its_examples_of_drafts_hold),
+    (SaysWhatIsWrong, examples.check_its_examples_of_drafts_hold),
 ]
 
 
@@ -754,7 +761,9 @@ def test_the_check_catches_its_culprit(
 
 
 def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == set(drafters.CHECKS)
+    assert {check for _, check in CULPRITS} == {
+        check for culprit, _ in CULPRITS for check in checks_of(culprit)
+    }
 
 
 @pytest.mark.parametrize(
@@ -796,12 +805,11 @@ def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.Monke
         )
 
 
-@pytest.mark.parametrize("check", drafters.CHECKS)
-def test_an_honest_drafter_passes(check: Callable[[Callable[[], Drafter]], None]) -> None:
-    check(Honest)
-    check(HonestAboutIid)
-    check(Observer)
-    check(Rememberer)
+@parametrize_with_checks([Honest, HonestAboutIid, Observer, Rememberer])
+def test_an_honest_drafter_passes(
+    make: Callable[[], Drafter], check: Callable[[Callable[[], Drafter]], None]
+) -> None:
+    check(make)
 
 
 def sampled_rounds(drafter: Drafter, length: int) -> Iterator[Round]:

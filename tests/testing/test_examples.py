@@ -14,7 +14,7 @@ from outrider import (
     VerifierExample,
 )
 from outrider.drafters.random import Random
-from outrider.testing import drafters, policies, verifiers
+from outrider.testing import examples
 from outrider.verifiers.sample_match import SampleMatch
 
 
@@ -40,10 +40,10 @@ def says(part: Any, **fields: Any) -> Any:
 
 
 def test_examples_that_hold_pass() -> None:
-    drafters.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), draft=(2, 2), gamma=2))
+    examples.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), draft=(2, 2), gamma=2))
     rule = says(SampleMatch, p=(0.3, 0.7), q=(0.6, 0.4), accepted=0.46)
-    verifiers.check_its_examples_of_verdicts_hold(rule)
-    policies.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (3, 0)), gamma=6))
+    examples.check_its_examples_of_verdicts_hold(rule)
+    examples.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (3, 0)), gamma=6))
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,21 @@ def test_examples_that_hold_pass() -> None:
 )
 def test_a_draft_that_differs_is_told(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(AssertionError, match=line):
-        drafters.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), gamma=2, **fields))
+        examples.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), gamma=2, **fields))
 
 
 def test_a_probability_that_differs_is_told() -> None:
     part = says(Random, text=(1,), draft=(2, 0), probs=(0.5, 0.5), gamma=2, vocab_size=4)
     line = r"wrote \(2, 0\), token 1 with probability 0\.250000, the example says 0\.500000"
     with pytest.raises(AssertionError, match=line):
-        drafters.check_its_examples_of_drafts_hold(part)
+        examples.check_its_examples_of_drafts_hold(part)
 
 
 def test_a_drafter_that_needs_a_model_can_give_no_example() -> None:
     part = says(Repeats, text=(1,), draft=(1,), gamma=1)
     part.needs = frozenset({"model"})
     with pytest.raises(AssertionError, match="the target of an example offers no model"):
-        drafters.check_its_examples_of_drafts_hold(part)
+        examples.check_its_examples_of_drafts_hold(part)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_drafter_that_needs_a_model_can_give_no_example() -> None:
 )
 def test_a_verdict_that_differs_is_told(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(AssertionError, match=line):
-        verifiers.check_its_examples_of_verdicts_hold(
+        examples.check_its_examples_of_verdicts_hold(
             says(SampleMatch, p=(0.3, 0.7), q=(0.6, 0.4), **fields)
         )
 
@@ -92,4 +92,4 @@ def test_a_verdict_that_differs_is_told(fields: dict[str, Any], line: str) -> No
 def test_a_length_that_differs_is_told() -> None:
     line = r"in round 2 its draft has 3 tokens, the example says 4"
     with pytest.raises(AssertionError, match=line):
-        policies.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (4, 0)), gamma=6))
+        examples.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (4, 0)), gamma=6))

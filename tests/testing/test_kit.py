@@ -1,5 +1,6 @@
 """The ways to run the checks agree."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +8,29 @@ import pytest
 
 from outrider import Context, Drafter, Fixed, OutriderError, Pen
 from outrider.drafters.none import NoDraft
+from outrider.drafters.suffix import Suffix
+from outrider.drafters.token_recycling import TokenRecycling
+from outrider.policies.bandit import Bandit
 from outrider.testing import (
     check_drafter,
     check_verifier,
     checks_of,
+    drafter_distributions,
+    drafter_histories,
     drafters,
+    examples,
     kit,
     parametrize_with_checks,
     policies,
     run_checks,
+    verifier_distributions,
     verifiers,
 )
-from outrider.testing.kit import GROUND
+from outrider.verifiers.gumbel import Gumbel
+from outrider.verifiers.multi_step import MultiStep
 from outrider.verifiers.token import Token
+
+SOURCE = drafter_distributions.check_the_source_is_part_of_the_context
 
 
 class Impatient(Drafter):
@@ -31,12 +42,23 @@ class Impatient(Drafter):
 
 
 def test_a_part_has_the_checks_of_its_role() -> None:
-    assert checks_of(NoDraft) == GROUND + drafters.CHECKS
-    assert checks_of(Token) == GROUND + verifiers.CHECKS
-    for make, module in ((NoDraft, drafters), (Token, verifiers), (Fixed, policies)):
-        assert checks_of(make, thorough=True) == (GROUND + module.CHECKS + module.THOROUGH)
+    assert checks_of(Impatient) == drafters.CHECKS + drafter_distributions.CHECKS + (SOURCE,)
+    assert examples.check_its_examples_of_verdicts_hold in checks_of(MultiStep)
+    for make, module in (
+        (Impatient, drafter_distributions),
+        (Token, verifier_distributions),
+        (Fixed, policies),
+    ):
+        assert checks_of(make, thorough=True) == checks_of(make) + module.THOROUGH
     with pytest.raises(TypeError, match="with `checks`, or returns prompts, got int"):
         checks_of(int)
+
+
+def test_a_part_has_the_checks_of_what_it_can_do() -> None:
+    assert set(drafter_histories.REMEMBERING) <= set(checks_of(Suffix))
+    assert set(drafter_histories.OBSERVING) <= set(checks_of(TokenRecycling))
+    assert verifiers.check_text_depends_on_the_seed_alone in checks_of(Gumbel)
+    assert policies.check_the_second_text_of_a_seed in checks_of(partial(Bandit, c=0.1))
 
 
 def test_check_drafter_and_check_verifier_run_them_all() -> None:
@@ -68,17 +90,16 @@ def test_without_assertions_no_check_passes() -> None:
 def test_run_checks_continues_after_a_fault() -> None:
     outcomes = list(run_checks(Impatient))
     assert [outcome.check for outcome in outcomes] == [
-        check.__name__.removeprefix("check_") for check in GROUND + drafters.CHECKS
+        check.__name__.removeprefix("check_") for check in checks_of(Impatient)
     ]
-    assert [outcome.fault for outcome in outcomes[: len(GROUND)]] == [None] * len(GROUND)
-    assert outcomes[len(GROUND)].fault == "wrote to depth 1: gamma is 0"
+    assert outcomes[0].fault == "wrote to depth 1: gamma is 0"
     assert all(outcome.says for outcome in outcomes)
     assert {outcome.fault for outcome in run_checks(NoDraft)} == {None}
 
 
 def test_an_expected_failure_is_marked_strict() -> None:
     mark = parametrize_with_checks([Impatient], {"check_stays_within_gamma": "never asks"})
-    first, second = mark.args[1][len(GROUND) :][:2]
+    first, second = mark.args[1][:2]
     assert first.id == "Impatient-check_stays_within_gamma"
     assert first.marks[0].kwargs == {"reason": "never asks", "strict": True}
     assert not second.marks

@@ -11,7 +11,7 @@ import pytest
 from outrider import Draft, Fixed, Policy, PolicyExample, Round
 from outrider.contract.sheet import Sheet
 from outrider.policies.bandit import Bandit
-from outrider.testing import check_policy, policies, run_checks
+from outrider.testing import check_policy, checks_of, examples, policies, run_checks
 
 
 class TooDeep(Policy):
@@ -111,7 +111,7 @@ CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TiresOfTrees, policies.check_several_rounds_and_trees),
     (LearnsToCheat, policies.check_several_rounds_and_trees),
     (KnowsItsSeed, policies.check_the_second_text_of_a_seed),
-    (SaysWhatIsWrong, policies.check_its_examples_of_lengths_hold),
+    (SaysWhatIsWrong, examples.check_its_examples_of_lengths_hold),
 ]
 
 
@@ -122,7 +122,9 @@ def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], None
 
 
 def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == set(policies.CHECKS)
+    assert {check for _, check in CULPRITS} == {
+        check for culprit, _ in CULPRITS for check in checks_of(culprit)
+    }
 
 
 def test_the_thorough_check_catches_a_culprit() -> None:

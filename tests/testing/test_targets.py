@@ -11,11 +11,17 @@ from torch import Tensor
 
 from outrider import ConfigError, Draft, Verdict
 from outrider.contract.target import Session, Target
-from outrider.decoding.batches import checks
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import check_target, checks_of, parametrize_with_checks, run_checks, targets
-from outrider.testing.target_claims import (
+from outrider.testing import (
+    batches,
+    check_target,
+    checks_of,
+    parametrize_with_checks,
+    run_checks,
+    targets,
+)
+from outrider.testing.targets import (
     check_offers_work,
     check_scores_are_distributions,
     check_scores_are_the_same_each_time,
@@ -222,4 +228,4 @@ def test_texts_that_are_too_short_to_check_say_so() -> None:
 
 
 def test_a_target_has_the_checks_of_its_role() -> None:
-    assert checks_of(Plain) == (*targets.CHECKS, *checks.CHECKS)
+    assert checks_of(Plain) == (*targets.CHECKS, *batches.CHECKS)

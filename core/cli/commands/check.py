@@ -15,10 +15,10 @@ from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.plugins.code_version import code_version
 from outrider.plugins.config import build, factory_of
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
-from outrider.testing.ground import ground
 from outrider.testing.tiny_targets import bound_target
 
 ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
@@ -38,7 +38,8 @@ def check(settings: Check) -> None:
             f"nothing to check: expected {'=NAME, '.join(ROLES[:-1])}=NAME or {ROLES[-1]}=NAME"
         )
     console, failed = results(), 0
-    console.print(f"The proofs below rest on {ground()}.")
+    version = code_version("outrider")
+    console.print(f"The checks are those of {' '.join(version.values())}.")
     outcomes: dict[str, dict[str, Any]] = {}
     for role, node in configs.items():
         part = build(node)
@@ -54,7 +55,7 @@ def check(settings: Check) -> None:
         for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
             table.add_column(heading)
         with remarks().status(f"Checking {role} {name}") as status:
-            outcomes[role] = {"part": name, "ground": ground(), "checks": []}
+            outcomes[role] = {"part": name, "outrider": version, "checks": []}
             for outcome in run_checks(make, settings.thorough):
                 outcomes[role]["checks"].append(asdict(outcome))
                 status.update(f"Checked {outcome.check}")

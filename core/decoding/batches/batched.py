@@ -12,11 +12,11 @@ from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
 
 def batched(target: Target) -> BatchTarget:
     """Returns a target that serves batches: itself, or one that scores text after text for it."""
-    return target if isinstance(target, BatchTarget) else _OneByOne(target)
+    return target if isinstance(target, BatchTarget) else OneByOne(target)
 
 
 @final
-class _OneByOne(BatchTarget):
+class OneByOne(BatchTarget):
     """Serves the texts of a target one after the other."""
 
     def __init__(self, target: Target) -> None:
