@@ -29,8 +29,8 @@ class TargetError(OutriderError):
     """A target can't be loaded, or returned scores that are not valid."""
 
 
-class RankEnded(SystemExit):
-    """The run is over, on a rank other than the first; the process ends with status 0."""
+class ProcessEnded(SystemExit):
+    """This process has done its part of a run that another one leads; it ends with status 0."""
 
 
 LIBRARIES = (

@@ -2,7 +2,7 @@
 
 import sys
 
-from outrider.base.errors import RankEnded, described
+from outrider.base.errors import ProcessEnded, described
 from outrider.plugins.roles import ROLES
 
 WHERE = "; --traceback shows where"
@@ -19,7 +19,7 @@ def blamed(error: BaseException) -> str:
 
 def exit_of_a_part(error: SystemExit) -> str | None:
     """Returns the line for a `sys.exit` in a part's code, which would end a command silently."""
-    if isinstance(error, RankEnded) or "outrider.decoding.blame" not in sys.modules:
+    if isinstance(error, ProcessEnded) or "outrider.decoding.blame" not in sys.modules:
         return None
     from outrider.decoding.blame import CODE, culprit
 

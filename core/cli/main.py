@@ -2,12 +2,10 @@
 
 import logging
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -15,11 +13,10 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.base.errors import ConfigError, OutriderError, TargetError, require
+from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.output import give_up_output, named_output
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
-from outrider.base.torchrun import FIELD, lost, rank, world
 from outrider.cli.arguments import arranged
 from outrider.cli.blame import WHERE, blamed, exit_of_a_part
 from outrider.cli.completion import completions
@@ -119,16 +116,12 @@ def _run_hydra_command(
     import hydra
 
     from outrider.cli.sweep import check_jobs
-    from outrider.plugins.config import build, compose, is_single_run, run_single
+    from outrider.plugins.config import is_single_run, run_single
     from outrider.plugins.explaining import HYDRAS, explain_error
     from outrider.plugins.options import CONF_MODULE, offer_options
     from outrider.plugins.presets import check_own_presets
 
     offer_options()
-    if world() > 1:
-        is_single = not any(argument in SWEEP_FLAGS for argument in arguments)
-        require(is_single, "--multirun", True, "a single run where torchrun has started it")
-        signal.signal(signal.SIGTERM, _on_sigterm)
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
     words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
@@ -143,18 +136,14 @@ def _run_hydra_command(
     run = partial(_run_guarded, function, command)
     try:
         check_own_presets(sys.argv[1:])
-        if rank():
-            # Only the first rank runs the command. The others load the target, and take part in the
-            # first rank's passes until it ends.
-            config = compose(command.name, sys.argv[1:])
-            _run_guarded(
-                lambda config: build(config.target), replace(command, settings=None), config
-            )
-        if is_single_run(sys.argv[1:]):
-            run_single(run, command.name, sys.argv[1:])
-        else:
-            check_jobs(command, sys.argv[1:])
-            app(run)()
+        with ExitStack() as stack:
+            for wrapper in installed().wrappers:
+                stack.enter_context(wrapper(command, sys.argv[1:]))
+            if is_single_run(sys.argv[1:]):
+                run_single(run, command.name, sys.argv[1:])
+            else:
+                check_jobs(command, sys.argv[1:])
+                app(run)()
     except HYDRAS as error:
         _fail(explain_error(error, command.name, arguments), error)
     except (OutriderError, ModuleNotFoundError, OSError):
@@ -189,7 +178,6 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     from outrider.plugins.reading import read_settings
 
     try:
-        _check_ranks(config, command)
         kind = command.settings_class
         with _explaining(command):
             return function(config if kind is None else read_settings(kind, config))
@@ -213,30 +201,6 @@ def _explaining(command: Command) -> Iterator[None]:
         raise command_entry(command.name).explained(error) from error
 
 
-def _check_ranks(config: Any, command: Command) -> None:
-    """Checks that the target is tensor-parallel if there are several ranks, and that it may be.
-
-    Raises `ConfigError` if it is not, or the command can't run on several ranks.
-    """
-    is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
-    if world() > 1 and not is_parallel:
-        raise ConfigError(
-            f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
-        )
-    if is_parallel and not command.ranks:
-        commands = " and ".join(name for name, other in installed().commands.items() if other.ranks)
-        raise ConfigError(f"{FIELD}={is_parallel}: expected false, only {commands} can do that")
-
-
-def _on_sigterm(*_: Any) -> None:
-    """Raises an error when torchrun stops this rank, so that the run saves what it has."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if not lost():  # otherwise this rank is ending already
-        raise TargetError(
-            "stopped by torchrun, since another rank has ended or torchrun was stopped"
-        )
-
-
 def _fail(line: str, error: BaseException | None = None) -> None:
     """Prints an error, and how to go on after it, and ends the process.
 
@@ -246,9 +210,8 @@ def _fail(line: str, error: BaseException | None = None) -> None:
         sys.exit(1)
     if error is not None and os.environ.get(TRACEBACK):
         traceback.print_exception(error)
-    prefix = f"rank {rank()}: " if rank() else ""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(f"[red]outrider:[/] {prefix}{escape(visible(line))}")
+    console.print(f"[red]outrider:[/] {escape(visible(line))}")
     _print_advice(error)
     sys.exit(1)
 

@@ -9,7 +9,6 @@ from typing import Any, final
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
-from outrider.base.torchrun import world
 from outrider.cli.run_facts import run_facts
 from outrider.cli.settings import Compare
 from outrider.cli.variants import variants_of
@@ -140,6 +139,5 @@ def work_of(settings: Compare) -> Work:
     """
     if settings.workers is None:
         return OneProcess(settings)
-    require(world() == 1, "workers", settings.workers, "null where torchrun has started processes")
     work: Work = build(settings.cluster).work(settings)
     return work

@@ -12,7 +12,7 @@ from outrider.base.errors import (
     DrafterError,
     OutriderError,
     PluginError,
-    RankEnded,
+    ProcessEnded,
     TargetError,
     described,
     is_fault,
@@ -107,7 +107,7 @@ def named_errors(drafter: Drafter | None = None) -> Iterator[None]:
         if drafter is None:
             raise
         raise DrafterError(f"drafter {type(drafter).__name__} {error}") from error
-    except (OutriderError, RankEnded):
+    except (OutriderError, ProcessEnded):
         raise
     except BaseException as error:
         if not is_fault(error):

@@ -67,14 +67,14 @@ def register_commands(register: RegisterCommand) -> None:
         "drafters side by side",
         f"{commands}.compare:compare",
         json=True,
-        ranks=True,
+        distributed=True,
         settings=f"{settings}:Compare",
         check="outrider.cli.variants:variants_of",
     )
     run, kind = f"{commands}.generate:generate", f"{settings}:Generate"
-    register(Command("generate", "write a text", run, json=True, ranks=True, settings=kind))
+    register(Command("generate", "write a text", run, json=True, distributed=True, settings=kind))
     register(compare)
-    register(replace(compare, name="demo", help="a comparison, ready to run", ranks=False))
+    register(replace(compare, name="demo", help="a comparison, ready to run", distributed=False))
     run = f"{commands}.check:check"
     register(Command("check", "prove a part", run, json=True, settings=f"{settings}:Check"))
     run = f"{commands}.plugins:plugins"

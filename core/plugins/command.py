@@ -20,7 +20,7 @@ class Command:
         `NAME.yaml` on the search path, or the list of arguments if the command is `plain`.
     plain: whether it takes arguments as other programs do, and has no config.
     json: whether `--json` makes it print its result as JSON; see `outrider.base.terminal`.
-    ranks: whether it may run on several ranks, started by torchrun.
+    distributed: whether it may run with a target that is spread over several processes.
     settings: the dataclass of its settings, or `"module:name"`: their types and bounds, which a
         line `- NAME_schema` among the file's defaults brings in. `run` is then given an instance
         instead of the config. Its module should import little.
@@ -34,7 +34,7 @@ class Command:
     run: Callable[[Any], None] | str
     plain: bool = False
     json: bool = False
-    ranks: bool = False
+    distributed: bool = False
     settings: type | str | None = None
     check: Callable[[Any], None] | str | None = None
     extra: str | None = None

@@ -14,7 +14,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of, plain_type
 from outrider.base.bounds import check
-from outrider.base.errors import ConfigError, OutriderError, RankEnded, described, require
+from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, described, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
 from outrider.plugins.options import CONF_MODULE, composed
@@ -92,7 +92,7 @@ def build(node: Any) -> Any:
             raise ConfigError(_raised(node, key, cause)) from error
         reason = one_line(error).partition(" full_key:")[0]
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
-    except RankEnded:
+    except ProcessEnded:
         raise
     except SystemExit as error:
         raise ConfigError(_raised(node, key, error)) from error

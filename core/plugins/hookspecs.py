@@ -1,6 +1,7 @@
 """The hooks that a plugin may implement; the built-in parts implement the same ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import pluggy
@@ -86,6 +87,13 @@ def register_launchers(register: Register) -> None:
 @hookspec
 def register_commands(register: RegisterCommand) -> None:
     """Registers commands: `register(Command("view", "look at runs", "my_package:view"))`."""
+
+
+@hookspec
+def wrap_command(  # type: ignore[empty-body]
+    command: Command, arguments: Sequence[str]
+) -> AbstractContextManager[None]:
+    """Returns a context in which a command runs on its settings; it may end this process."""
 
 
 @hookspec

@@ -1,6 +1,8 @@
 """What plugins have registered, and the function that they register it with."""
 
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -8,6 +10,8 @@ from outrider.base.errors import ConfigError, PluginError, nearest
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
+
+Wrapper = Callable[[Command, list[str]], AbstractContextManager[None]]
 
 NAME = re.compile(r"[\w.-]+")
 """What a part can be called, so that a setting can choose it."""
@@ -19,11 +23,13 @@ class Registry:
     """All registered parts and commands, and the Hydra search paths of all plugins.
 
     search_paths: in order, each with the plugin that names it.
+    wrappers: what a command runs in, given the command and its arguments.
     faults: what is wrong with plugins that are left out, one line each.
     """
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: dict[str, str] = field(default_factory=dict)
+    wrappers: list[Wrapper] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:

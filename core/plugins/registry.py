@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -18,7 +18,7 @@ from outrider.base.errors import (
     ConfigError,
     OutriderError,
     PluginError,
-    RankEnded,
+    ProcessEnded,
     described,
     nearest,
     shown,
@@ -105,6 +105,9 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
             owner = owners.get(impl.plugin_name, impl.plugin_name)
             claim = f"plugin {impl.plugin_name!r} of {owner}"
             registry.search_paths |= dict.fromkeys(map(str, paths), claim)
+    for impl in manager.hook.wrap_command.get_hookimpls():
+        owner = owners.get(impl.plugin_name, impl.plugin_name)
+        registry.wrappers.append(partial(_call, impl, owner))
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
@@ -171,7 +174,7 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         return entry.factory(**arguments)
     except ModuleNotFoundError as error:
         raise entry.explained(error) from error
-    except (OutriderError, RankEnded):
+    except (OutriderError, ProcessEnded):
         raise
     except ANY_FAULT as error:
         if out_of_memory(error):

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.pretrained import Model
-from outrider.base.torchrun import lost
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Verdict
 from outrider.targets.batches.sessions import open_sessions, score_sessions
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.encoded import EncodedCache
-from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.engine import engine_of, is_cut_off
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home, missing_weight
@@ -147,7 +146,7 @@ def _tested(model: Model, start: list[int], window: int) -> SelfTest:
         return result
     result = replace(result, trees=_failure(lambda: _tree_differs(subject), "a tree"))
     if engine_of(model).spreads:
-        return replace(result, batches="its parts are on several ranks")
+        return replace(result, batches="its parts are in several processes")
     if subject.source is not None:
         sources = _failure(lambda: _sources_differ(subject, len(start)), "several sources")
         return replace(result, batches="it has an encoder", sources=sources)
@@ -178,11 +177,11 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> _Subject:
         grown = cached.length == length - 1
         again = CachedModel(model, source=source).feed(text[: head + 2], head + 2)[:head]
     except Exception as error:  # whatever a model may raise
-        if lost():
+        if is_cut_off():
             raise
         if engine_of(model).spreads:
             raise TargetError(
-                f"model {name} can't be read on several ranks: {_line(error)}: expected a model"
+                f"model {name} can't be read in several processes: {_line(error)}: expected a model"
                 " that transformers can spread"
             ) from None
         raise TargetError(
@@ -281,7 +280,7 @@ def _uncut(model: Model) -> str:
     except ConfigError:
         return "it can't be cut after its first layers"
     except Exception as error:  # whatever a model may raise
-        if lost():
+        if is_cut_off():
             raise
         return f"it can't be read by its first layers: {_line(error)}"
     return ""
@@ -293,7 +292,7 @@ def _failure(differs: Callable[[], bool], what: str) -> str:
         if differs():
             return f"it reads {what} differently from single texts: it ignores a mask or positions"
     except Exception as error:  # whatever a model may raise
-        if lost():  # another rank is gone, which says nothing of the model
+        if is_cut_off():
             raise
         return f"it can't read {what}: {_line(error)}"
     return ""

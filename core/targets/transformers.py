@@ -21,7 +21,7 @@ from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
 from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.engine import RANKS, engine_of, engines
+from outrider.targets.passes.engine import engine_of, engines, spreading_engine
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.windows import context_window
@@ -105,7 +105,8 @@ class TransformersTarget(SideBySide):
         if tensor_parallel:
             settings.refuse(*OPTIONS, where="with target.tensor_parallel")
             _require_spreadable(model, device, optimize)
-            settings, spread = replace(settings, optimize=RANKS), engines()[RANKS]
+            name = spreading_engine()
+            settings, spread = replace(settings, optimize=name), engines()[name]
         name = str(model) if is_name else ""
         if is_name:
             model, tokenizer = settings.load(name, spread)

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, distributed
 
-from outrider.base.errors import OutriderError, RankEnded, TargetError, described
+from outrider.base.errors import OutriderError, ProcessEnded, TargetError, described
 from outrider.base.pretrained import Model
 from outrider.base.terminal import plain, remarks
-from outrider.base.torchrun import FIELD, rank
-from outrider.extras.ranks import launch
+from outrider.extras.ranks import launch, torchrun
 from outrider.extras.ranks.launch import reaching
+from outrider.extras.ranks.torchrun import FIELD, rank
 from outrider.targets.passes.engine import Engine, Table, note_engine
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.forward import run_modules
@@ -87,6 +87,9 @@ class Ranks(Engine):
         note_engine(model, self)  # the other ranks stay here
         take_part(model)
 
+    def is_cut_off(self) -> bool:
+        return torchrun.lost()
+
     def new_cache(self, model: Model) -> PassCache:
         return SpreadCache(model)
 
@@ -101,7 +104,7 @@ def take_part(model: Model) -> None:
 
     Raises:
         TargetError: on another rank, the first has disappeared.
-        RankEnded: on another rank, the first has ended normally, or will since a pass failed.
+        ProcessEnded: on another rank, the first has ended normally, or will since a pass failed.
     """
     global _first
     with reaching():
@@ -116,7 +119,7 @@ def take_part(model: Model) -> None:
     except Exception as error:  # noqa: BLE001  whatever a model may raise; the first rank says it too
         remarks().print(plain(f"rank {rank()}: {described(error)}"), soft_wrap=True)
     distributed.destroy_process_group()
-    raise RankEnded(0)
+    raise ProcessEnded(0)
 
 
 @final

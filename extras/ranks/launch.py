@@ -12,7 +12,7 @@ import torch
 from torch import distributed
 
 from outrider.base.errors import ConfigError, TargetError, message_of
-from outrider.base.torchrun import FIELD, lose, rank, world
+from outrider.extras.ranks.torchrun import FIELD, lose, rank, world
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank may take for its part of a pass. A rank that died is noticed at once."""

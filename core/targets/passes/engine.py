@@ -21,9 +21,6 @@ from outrider.targets.passes.placement import weight_at_home
 AUTO, NONE = "auto", "none"
 """The settings that name no engine: the first that takes the model by itself, and none at all."""
 
-RANKS = "ranks"
-"""The engine of a model that `target.tensor_parallel` spreads over processes."""
-
 Table = Literal["input_embeddings", "output_embeddings"]
 
 
@@ -106,6 +103,10 @@ class Engine(ABC):
         """Returns a context in which passes run, and all that is computed between them."""
         return nullcontext()
 
+    def is_cut_off(self) -> bool:
+        """Returns whether other processes are gone, so that what fails says nothing of a model."""
+        return False
+
     def layout(self, model: nn.Module) -> str:
         """Returns in a word how a model's passes are computed, where that changes last digits."""
         return "plain"
@@ -164,6 +165,21 @@ def engine_of(module: nn.Module) -> Engine:
 def engines() -> dict[str, Engine]:
     """Returns the installed engines by name."""
     return {name: entry.factory() for name, entry in sorted(installed().of("engine").items())}
+
+
+def is_cut_off() -> bool:
+    """Returns whether processes that run a part of a model are gone: what fails, fails for that."""
+    return any(engine.is_cut_off() for engine in engines().values())
+
+
+def spreading_engine() -> str:
+    """Returns the name of the engine that spreads models over processes.
+
+    Raises `ConfigError` if no plugin brings one.
+    """
+    names = [name for name, engine in engines().items() if engine.spreads]
+    require(bool(names), "target.tensor_parallel", True, "false, no engine spreads a model")
+    return names[0]
 
 
 def require_engine(optimize: str, setting: str) -> None:

@@ -17,7 +17,7 @@ from torch import distributed
 from transformers import CONFIG_MAPPING, MambaConfig, MambaForCausalLM
 
 from outrider import ConfigError, TargetError
-from outrider.base.errors import RankEnded
+from outrider.base.errors import ProcessEnded
 from outrider.extras.ranks import engine as ranks
 from outrider.extras.ranks import launch
 from outrider.targets.passes.cached_model import CachedModel
@@ -142,8 +142,8 @@ def test_a_loaded_model_can_not_be_spread(llama: Any) -> None:
     ("command", "line"),
     [
         (("generate", "prompt=hi"), "target.tensor_parallel=False: expected true, torchrun has"),
-        (("bench", "target.tensor_parallel=true"), "only compare and generate can"),
-        (("train", "target.tensor_parallel=true"), "only compare and generate can"),
+        (("bench", "target.tensor_parallel=true"), "only generate and compare can"),
+        (("train", "target.tensor_parallel=true"), "only generate and compare can"),
         (("generate", "prompt=hi", "--multirun", "gamma=1,2"), "expected a single run where"),
     ],
 )
@@ -189,7 +189,7 @@ def test_a_pass_that_fails_ends_another_rank_in_one_line(
         raise RuntimeError("sizes\nof tensors [2] and [4]")
 
     monkeypatch.setattr(ranks, "_follow", fail)
-    with pytest.raises(RankEnded) as end:
+    with pytest.raises(ProcessEnded) as end:
         ranks.take_part(None)  # type: ignore[arg-type]
     assert end.value.code == 0
     line = capsys.readouterr().err
