@@ -1,11 +1,9 @@
 """Results of self-tests on disk, each for the same weights, settings and code."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
@@ -15,17 +13,13 @@ from torch import Tensor
 from outrider.base.folders import write_if_possible
 from outrider.base.json_values import json_in
 from outrider.base.pretrained import Model
-from outrider.plugins.code_version import source_hash
+from outrider.plugins.fingerprint import checksum, hash_of, source_hash, versions
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.self_test import SelfTest, is_exempt, self_test
-from outrider.targets.weight_files import plain_parts
 
 CODE = ("outrider.contract", "outrider.decoding", "outrider.targets")
 """The folders of Outrider whose code decides the result, beside that of the engine."""
-
-WORD = 8
-"""The bytes of the integers that a checksum adds up."""
 
 
 def kept_folder() -> Path:
@@ -72,35 +66,16 @@ def _key(model: Model, start: Sequence[int]) -> str:
         list(start),
         [str(model.dtype), device, engine_of(model).layout(model), model.training],
     ]
-    versions = [version(name) for name in ("outrider", "torch", "transformers")]
     module = type(engine_of(model)).__module__
     code = source_hash(*CODE, module.rpartition(".")[0] or module)
-    request = [code, versions, settings, _checksum(model)]
-    return hashlib.sha256(json.dumps(request).encode()).hexdigest()
-
-
-def _checksum(model: Model) -> str:
-    """Returns a hash of the names, shapes and sums of all tensors, in a single reading of them.
-
-    A cryptographic hash of every byte would take as long as the test. The sum of a tensor's bits
-    reveals any change that was not made to be hidden.
-    """
-    digest = hashlib.sha256()
-    for name, tensor in _tensors(model):
-        data = tensor.detach().contiguous().view(-1).view(torch.uint8)
-        if data.storage_offset() % WORD:
-            data = data.clone()
-        aligned = len(data) // WORD * WORD
-        total = int(data[:aligned].view(torch.int64).sum()) + int(data[aligned:].sum())
-        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} {total}\n".encode())
-    return digest.hexdigest()
+    libraries = versions("outrider", "torch", "transformers")
+    return hash_of([code, libraries, settings, checksum(_tensors(model))])
 
 
 def _tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
     """Yields each tensor once, with its name; those of an engine's own layers in plain form."""
-    for tensors in (model.named_parameters(), model.named_buffers()):
-        for name, tensor in tensors:
-            yield from plain_parts(name, tensor)
+    yield from model.named_parameters()
+    yield from model.named_buffers()
     for name, module in model.named_modules():
         weight = None if "weight" in module._parameters else getattr(module, "weight", None)
         if isinstance(weight, Tensor):

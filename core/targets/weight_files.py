@@ -1,17 +1,13 @@
 """The files that a model's weights come from: what they are read and recognised by."""
 
-import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, final
 
-import torch
-from torch import Tensor
-
-from outrider.plugins.code_version import hash_files
+from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.adapters import base_of, is_adapter
 from outrider.targets.passes.placement import is_offloaded
 
@@ -65,20 +61,6 @@ def memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def plain_parts(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yields the tensors that a wrapping one, such as torchao's rounded weights, is made of.
-
-    Each comes with its name; a plain tensor is one. Hashes are made of these: a wrapping tensor
-    takes few operations.
-    """
-    flatten = getattr(tensor, "__tensor_flatten__", None)
-    if flatten is None:
-        yield name, tensor
-        return
-    for part in flatten()[0]:
-        yield from plain_parts(f"{name}.{part}", getattr(tensor, part))
-
-
 @final
 class WeightsOrigin:
     """Recognises a model's weights by the files that they were loaded from, or by their values.
@@ -99,13 +81,7 @@ class WeightsOrigin:
         """
         if self._files and self._loaded == self._state():
             return f"{hash_files(self._files)} {self._how}"
-        digest = hashlib.sha256()
-        for name, tensor in self._model.state_dict().items():
-            for part, numbers in plain_parts(name, tensor.detach()):
-                digest.update(part.encode())
-                whole = numbers.cpu().contiguous().view(-1).view(torch.uint8)
-                digest.update(whole.numpy().data)
-        return digest.hexdigest()
+        return hash_tensors(self._model.state_dict().items())
 
     def is_known(self) -> bool:
         """Returns whether there are files, or all values are at hand."""

@@ -21,7 +21,7 @@ from outrider.extras.fuzzing.example import Example
 from outrider.extras.fuzzing.run import run_example
 from outrider.extras.fuzzing.tally import Tally
 from outrider.lab.runs.identity import LIBRARIES, provenance
-from outrider.plugins.code_version import code_version
+from outrider.plugins.fingerprint import code_version
 from outrider.plugins.registry import installed
 
 TARGETS: dict[str, tuple[str, ...]] = {

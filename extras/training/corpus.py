@@ -1,6 +1,5 @@
 """The texts that a drafter learns from, written by its target and kept line by line."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +21,7 @@ from outrider.extras.training.generated_texts import Text, Writing, write_texts
 from outrider.extras.training.identity import check_same, identity, read_facts
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.rows import read_rows
+from outrider.plugins.fingerprint import hash_of
 from outrider.targets.passes.cached_model import refuse_encoder
 
 WRITTEN = ("ids", "start", "answer")
@@ -100,8 +100,7 @@ class TextRecipe(Recipe):
         texts = read_rows(rows, job.target, self.held_out + self.texts)
         expected = f"more than the {self.held_out} rows that recipe.held_out keeps"
         require(len(texts) > self.held_out, "recipe.rows", rows, expected)
-        content = json.dumps([asdict(text) for text in texts])
-        facts = {"rows": hashlib.sha256(content.encode()).hexdigest()}
+        facts = {"rows": hash_of([asdict(text) for text in texts])}
         origin = job.folder / "rows.json"
         if origin.is_file():
             check_same(origin, read_facts(origin), facts)

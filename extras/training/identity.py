@@ -1,10 +1,8 @@
 """What decides the result of a training run, kept in its folder for the next start."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.card import LIBRARIES
 from outrider.lab.runs.facts import changes
+from outrider.plugins.fingerprint import hash_of, versions
 
 FILE = "training.json"
 
@@ -26,12 +25,11 @@ def identity(
 
     settings: plain values, without the folders that are written to.
     """
-    texts = json.dumps([asdict(prompt) for prompt in prompts])
     facts = {
         **settings,
         "target's weights": target.fingerprint(),
-        "data's prompts": hashlib.sha256(texts.encode()).hexdigest(),
-        "versions": {name: version(name) for name in LIBRARIES},
+        "data's prompts": hash_of([asdict(prompt) for prompt in prompts]),
+        "versions": versions(*LIBRARIES),
     }
     plain: dict[str, Any] = json.loads(json.dumps(facts))  # tuples become lists, as in the file
     return plain

@@ -1,7 +1,5 @@
 """States: the target's hidden states along its texts, computed once and kept in files."""
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from outrider.base.folders import claimed, replacing
 from outrider.base.terminal import plain
 from outrider.contract.target import Target
 from outrider.extras.training.generated_texts import Text
+from outrider.plugins.fingerprint import hash_of
 from outrider.targets.passes.cached_model import state_number
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
@@ -162,8 +161,7 @@ def _stored(folder: Path, names: Sequence[str]) -> Callable[[int], Mapping[str, 
 
 
 def _digest(weights: str, texts: Sequence[Text]) -> str:
-    content = json.dumps([weights, [text.ids for text in texts]])
-    return hashlib.sha256(content.encode()).hexdigest()
+    return hash_of([weights, [text.ids for text in texts]])
 
 
 def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:

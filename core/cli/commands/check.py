@@ -15,8 +15,8 @@ from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.plugins.code_version import code_version
 from outrider.plugins.config import build, factory_of
+from outrider.plugins.fingerprint import code_version
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
 from outrider.testing.tiny_targets import bound_target

@@ -1,7 +1,5 @@
 """`outrider compare`: drafters side by side over the same prompts."""
 
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -31,6 +29,7 @@ from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
+from outrider.plugins.fingerprint import hash_of
 
 
 def compare(settings: Compare) -> float | None:
@@ -54,8 +53,8 @@ def compare(settings: Compare) -> float | None:
         Screen(live=is_live) as screen,
     ):
         all_questions = _questions(settings, work, screen)
-        tokens = json.dumps([question.tokens for question in all_questions])
-        run_folder.confirm("questions_sha256", hashlib.sha256(tokens.encode()).hexdigest())
+        tokens = [question.tokens for question in all_questions]
+        run_folder.confirm("questions_sha256", hash_of(tokens))
         each = len(run_folder.run.drafters) * len(PROTOCOLS[settings.protocol])
         task = screen.add_task(
             "measuring", total=len(all_questions) * each, completed=len(run_folder.measurements)

@@ -1,11 +1,9 @@
 """Texts: what the target writes by itself, in batches, cached on disk by content."""
 
-import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
 import platformdirs
@@ -16,7 +14,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.decoding.batches.batched import batched
-from outrider.plugins.code_version import code_version
+from outrider.plugins.fingerprint import code_version, hash_of, versions
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home
 
@@ -83,7 +81,7 @@ def batches(prompts: Sequence[Sequence[int]], batch: int) -> list[list[int]]:
 
 def seed(sampling: Sampling, prompt: Sequence[int]) -> int:
     """Returns the prompt's own seed, so that prompts are sampled independently of each other."""
-    return int(_digest([sampling.seed, list(prompt)])[:15], 16)
+    return int(hash_of([sampling.seed, list(prompt)])[:15], 16)
 
 
 def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
@@ -101,14 +99,15 @@ def key(target: Target, prompt: Sequence[int], sampling: Sampling, max_new_token
     settings = asdict(replace(sampling, seed=0) if sampling.greedy else sampling)
     ends = [sorted(target.eos), target.max_length]
     request = [list(prompt), settings, max_new_tokens]
-    return _digest([FORMAT, _versions(), target.fingerprint(), _passes(target), ends, request])
+    return hash_of([FORMAT, _versions(), target.fingerprint(), _passes(target), ends, request])
 
 
 @cache
 def _versions() -> dict[str, str]:
-    versions = {name: version(name) for name in ("outrider", "torch", "transformers")}
     # An editable Outrider changes under its version.
-    return versions | {"source": code_version("outrider").get("source", "")}
+    return versions("outrider", "torch", "transformers") | {
+        "source": code_version("outrider").get("source", "")
+    }
 
 
 def _passes(target: Target) -> list[str]:
@@ -130,7 +129,3 @@ def _read(path: Path | None) -> list[int]:
         tokens = []
     is_text = isinstance(tokens, list) and all(type(token) is int for token in tokens)
     return tokens if is_text else []  # the file is damaged; the text is written again
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

@@ -7,14 +7,13 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from outrider.contract.target import Target
-from outrider.plugins.code_version import CodeVersion, code_version, hash_files
+from outrider.plugins.fingerprint import CodeVersion, code_version, hash_files, versions
 from outrider.targets.passes.engine import engines
 
 LIBRARIES = ("torch", "transformers", "numpy")
@@ -48,7 +47,7 @@ def identity(
 
     return {
         "outrider": code_version("outrider"),
-        "libraries": {name: version(name) for name in LIBRARIES},
+        "libraries": versions(*LIBRARIES),
         "target": {"fingerprint": (target.fingerprint() or "")[:16], **code},
         **{
             name: {role: identity_once(config) for role, config in roles.items()}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from outrider.lab.runs.identity import identity, part_identity, provenance
-from outrider.plugins import code_version as versions
-from outrider.plugins.code_version import code_version, source_hash
+from outrider.plugins import fingerprint as versions
+from outrider.plugins.fingerprint import code_version, source_hash
 from outrider.targets.transformers import TransformersTarget
 
 

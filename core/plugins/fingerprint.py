@@ -1,16 +1,25 @@
-"""Which distribution, version and source a class or function comes from."""
+"""Fingerprints: which code, files, values and weights something was made from.
+
+Whatever is kept, such as a cached text, a measurement or a checkpoint, carries those of its origin.
+"""
 
 import hashlib
 import importlib
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.metadata import (
     Distribution,
     PackageNotFoundError,
     distribution,
     packages_distributions,
+    version,
 )
 from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from outrider.plugins.registry import builtin
 
@@ -19,6 +28,9 @@ HASHED = (".py", ".c", ".json", ".safetensors")
 
 DECIDING = ("contract", "data", "decoding", "lab", "targets")
 """The folders of the core that decide what a run measures, beside those of the built-in parts."""
+
+WORD = 8
+"""The bytes of the integers that `checksum` adds up."""
 
 PARTS = ("constraint", "drafter", "engine", "policy", "score", "verifier")
 """The roles whose code decides what a run measures."""
@@ -64,6 +76,61 @@ def hash_files(files: Iterable[Path]) -> str:
             own = hashlib.file_digest(content, "sha256").digest()
         digest.update(file.name.encode() + b"\0" + own)
     return digest.hexdigest()[:16]
+
+
+def hash_of(value: Any) -> str:
+    """Returns the SHA-256 of a value that JSON can hold."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def versions(*distributions: str) -> dict[str, str]:
+    """Returns the versions of distributions by name."""
+    return {name: version(name) for name in distributions}
+
+
+def hash_tensors(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """Returns the SHA-256 of the names and bytes of tensors."""
+    digest = hashlib.sha256()
+    for name, tensor in tensors:
+        for part, plain in plain_parts(name, tensor.detach()):
+            digest.update(part.encode())
+            digest.update(_bytes(plain.cpu()).numpy().data)
+    return digest.hexdigest()
+
+
+def checksum(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """Returns a hash of the names, shapes and sums of tensors, in a single reading of them.
+
+    A cryptographic hash of every byte would take as long as a self-test. The sum of a tensor's bits
+    reveals any change that was not made to be hidden.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in tensors:
+        for part, plain in plain_parts(name, tensor.detach()):
+            data = _bytes(plain)
+            if data.storage_offset() % WORD:
+                data = data.clone()
+            aligned = len(data) // WORD * WORD
+            total = int(data[:aligned].view(torch.int64).sum()) + int(data[aligned:].sum())
+            digest.update(f"{part} {tuple(plain.shape)} {plain.dtype} {total}\n".encode())
+    return digest.hexdigest()
+
+
+def plain_parts(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
+    """Yields the tensors that a wrapping one, such as torchao's rounded weights, is made of.
+
+    Each comes with its name; a plain tensor is one. A wrapping tensor takes few operations.
+    """
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield name, tensor
+        return
+    for part in flatten()[0]:
+        yield from plain_parts(f"{name}.{part}", getattr(tensor, part))
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.contiguous().view(-1).view(torch.uint8)
 
 
 def _files(name: str) -> list[Path]:
