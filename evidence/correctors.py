@@ -1,6 +1,6 @@
 """One backbone, many correctors: DFlash with each of them, trained and compared on the same texts.
 
-    python evidence/correctors.py --prompts questions.jsonl --timed 8 --page docs/drafters.md
+    python evidence/correctors.py --prompts questions.jsonl --timed 8
 
 Runs `outrider train` for the backbone, and then once for each network, which begins with it, all on
 one file of texts for as many steps; then `outrider compare` on the same prefixes at temperature 0

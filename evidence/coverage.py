@@ -2,7 +2,7 @@
 
 python evidence/coverage.py
 
-Prints the tables of docs/measures.md. Fails if an interval contains it less often than --least.
+Prints the tables of docs/evidence/statistics.md. Fails if an interval contains it less often than --least.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Every drafter side by side, at both temperatures.
 
-    python evidence/drafters.py --prompts questions.jsonl --page docs/drafters.md
+    python evidence/drafters.py --prompts questions.jsonl --page docs/evidence/drafters.md
 
 Those that come without weights take part if `--trained` names a folder with theirs.
 

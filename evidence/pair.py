@@ -1,6 +1,6 @@
 """A draft model of a target's own family: Leviathan's Tables 2 to 4 and Chen's Figure 1, on a pair.
 
-    python evidence/pair.py --page docs/pair.md
+    python evidence/pair.py --page docs/evidence/pair.md
 
 One `outrider compare` at each temperature holds `small_lm` at each gamma and the other drafters
 beside it, all against the same plain decoding. Three shorter ones have longer texts, or a target in
@@ -251,7 +251,7 @@ def main() -> None:
             publish(run, options.page, name)
         plot = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"]
         main_run = options.page.parent / "runs" / f"{options.page.stem}-T{first:g}.json"
-        plot(main_run, options.page.with_name("gains.svg"))
+        plot(main_run, ROOT / "docs" / "gains.svg")
 
 
 if __name__ == "__main__":

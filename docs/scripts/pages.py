@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from models import searched
 from settings import settings_page
 
-import outrider
+import outrider.public
 import outrider.testing
 
 ROOT = Path(__file__).parents[2]
@@ -83,8 +83,9 @@ def api() -> dict[str, str]:
 
 def place(module: Any, name: str) -> str:
     """Returns where the docs find a public name: one that is a plugin's is in its own module."""
-    own = str(getattr(getattr(module, name), "__module__", ""))
-    return f"{own if own.startswith('outrider.extras.') else module.__name__}.{name}"
+    if name in vars(outrider.public if module is outrider else module):
+        return f"{module.__name__}.{name}"
+    return f"{getattr(module, name).__module__}.{name}"
 
 
 def reference(title: str, text: str, module: Any, tasks: Mapping[str, str]) -> str:

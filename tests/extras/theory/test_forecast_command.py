@@ -1,7 +1,6 @@
 """`outrider theory hardware=...`: a machine that is not here, and a run's rates on it."""
 
 import json
-import runpy
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +145,3 @@ def test_a_measured_profile_predicts(
     words = ("--config-dir", str(tmp_path / "own"), "hardware=here", f"model={model}")
     (row,) = rows(run, *words, "drafters=[lookup]")
     assert row["plain"] > 1000 * 15e9 / 2e10
-
-
-def test_the_docs_have_the_errors_of_published_speeds() -> None:
-    lines = list(runpy.run_path(str(ROOT / "evidence/forecast.py"))["published_lines"]())
-    assert len(lines) == 2 + 13
-    assert "\n".join(lines) in (ROOT / "docs/commands.md").read_text()
