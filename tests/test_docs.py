@@ -73,6 +73,8 @@ def quoted(page: Path) -> list[tuple[str, str]]:
     return re.findall(pattern, page.read_text(), re.MULTILINE | re.DOTALL)
 
 
+DRAWN = {"architecture.svg"}
+"""Pictures that `make docs` draws."""
 WALK = ROOT / "docs" / "tutorial" / "paper.md"
 """A page whose commands follow from each other."""
 
@@ -208,7 +210,7 @@ def torchrun(*words: str, cwd: Path) -> tuple[int, str, str]:
 def test_links_lead_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)\)|src=\"([^\"]+)\"", page.read_text()):
         address = next(filter(None, link))
-        if not address.startswith("http"):
+        if not address.startswith("http") and address not in DRAWN:
             assert (page.parent / address).exists(), address
 
 
@@ -289,7 +291,7 @@ def test_the_core_is_read_in_one_sitting() -> None:
     page = (ROOT / "docs" / "read-the-core.md").read_text()
     files = re.findall(r"^\| `(\S+)` \| [A-Z].+\. \|$", page, re.MULTILINE)
     assert 8 <= len(files) == len(set(files)) <= 14
-    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 1800
+    assert sum(len((ROOT / file).read_text().splitlines()) for file in files) <= 2000
     folders = {Path(file).parent.as_posix() for file in files}
     assert folders == {"core/contract", "core/decoding", "drafters", "verifiers"}
 

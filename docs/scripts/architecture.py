@@ -1,7 +1,4 @@
-"""Draws docs/architecture.svg: the folders layer by layer, and the round that decoding repeats.
-
-python docs/scripts/architecture.py
-"""
+"""Draws architecture.svg: the folders layer by layer, and the round that decoding repeats."""
 
 import tomllib
 from html import escape
@@ -10,17 +7,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 HOLDS = {
-    "extras": "engine, training, pages, bench, serving",
+    "extras": "products: training, serving, pages, bench, engines",
     "cli": "the console script and its commands",
     "lab": "alpha, intervals, runs",
     "testing": "the conformance kit",
-    "drafters": "one file per family",
-    "verifiers": "one file per rule",
+    "drafters": "that propose",
+    "verifiers": "that accept",
+    "policies": "draft lengths",
+    "constraints": "grammars",
     "targets": "models whose text is wanted, and their passes",
     "decoding": "the loop, from prompt to text",
     "plugins": "hooks, registry, configs",
     "contract": "the classes that an author of a plugin reads",
-    "data": "prompts, and the role of scores",
+    "data": "prompts, scores",
     "theory": "the papers' formulas",
     "base": "errors, folders, the terminal, early ends",
 }
@@ -150,7 +149,8 @@ def loop(top: int) -> list[str]:
     return parts
 
 
-def main() -> None:
+def picture() -> str:
+    """Returns the picture, as SVG."""
     rows = layers()
     top, width = 92, 960
     height = top + len(rows) * (HEIGHT + GAP) + 16
@@ -162,16 +162,12 @@ def main() -> None:
         *stack(rows, top),
         *loop(190),
     ]
-    picture = "\n  ".join(parts)
-    (ROOT / "docs" / "architecture.svg").write_text(
+    content = "\n  ".join(parts)
+    return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
         f' aria-label="The layers of the code, and the round that decoding repeats">\n'
         f"  <style>{STYLE}  </style>\n"
         '  <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
         ' markerHeight="7" orient="auto"><path class="tip" d="M 0 0 L 8 4 L 0 8 z"/></marker>'
-        f"</defs>\n  {picture}\n</svg>\n"
+        f"</defs>\n  {content}\n</svg>\n"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Draws docs/gains.svg: tokens per call and speed of each drafter, from docs/evidence/runs/pair-T0.json.
+"""Draws docs/gains.svg, tokens per call and speed of each drafter, from a run of `pair`.
 
 python docs/scripts/gains.py
 """

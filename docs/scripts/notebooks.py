@@ -1,4 +1,4 @@
-r"""Runs the notebooks of docs/notebooks and stores their outputs.
+r"""Runs the notebooks of docs/notebooks; build/notebooks gets them with their outputs.
 
 outrider compare drafters=[none,bigram,prompt_lookup,eagle,hybrid,quantized] data.limit=12 turns=1 \
     max_new_tokens=20 hydra.run.dir=runs/demo
@@ -20,15 +20,18 @@ import pandas
 from matplotlib import pyplot
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
+OUT = Path("build/notebooks")
 DPI = 80
 
 Output = dict[str, Any]
 
 
 def main(paths: list[Path]) -> None:
+    OUT.mkdir(parents=True, exist_ok=True)
     for path in paths:
-        path.write_text(json.dumps(run(path), indent=1, ensure_ascii=False) + "\n")
-        print(path)
+        made = OUT / path.name
+        made.write_text(json.dumps(run(path), indent=1, ensure_ascii=False) + "\n")
+        print(made)
 
 
 def run(path: Path, settings: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Pages of the site that are generated; mkdocs calls the hooks, see mkdocs.yml.
 
-These are the README as the first page, the other pages of the repository's root, the settings, and
-the API reference.
+These are the README as the first page, the other pages of the repository's root, the settings, the
+API reference, and the picture of the architecture.
 """
 
 import re
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import architecture
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from models import searched
@@ -47,6 +48,7 @@ PROOFS = {
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Adds the generated pages."""
     pages = {"index.md": home(), "settings.md": settings_page()} | api()
+    pages["architecture.svg"] = architecture.picture()
     for name in COPIED:
         pages[name] = (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](")
     for name, content in pages.items():

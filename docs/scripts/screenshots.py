@@ -24,7 +24,7 @@ from outrider.plugins.registry import make
 
 
 class Shot(NamedTuple):
-    """A picture: the page, its size and scheme, and the element at its top, by default the page's.
+    """A picture of the top of a page: its size and scheme.
 
     drafters: writes a text with each of these two first.
     """
@@ -33,15 +33,12 @@ class Shot(NamedTuple):
     path: str
     size: tuple[int, int]
     scheme: str
-    start: str | None = None
     drafters: tuple[str, str] | None = None
 
 
 SHOTS = (
     Shot("page-run", "runs?run={run}", (1000, 726), "light"),
-    Shot("page-figures", "runs?run={run}", (1000, 620), "dark", ".figures"),
-    Shot("page-texts", "runs?run={run}", (1000, 560), "light", ".question"),
-    Shot("page-play", "play", (1000, 900), "light", None, ("hybrid", "prompt_lookup")),
+    Shot("page-play", "play", (1000, 900), "light", ("hybrid", "prompt_lookup")),
 )
 
 
@@ -75,8 +72,6 @@ def main(folder: Path) -> None:
 
 def save(page: Page, shot: Shot) -> None:
     """Writes what the window shows, in 256 colours, so that the files are small."""
-    if shot.start is not None:
-        page.evaluate(f"document.querySelector('{shot.start}').scrollIntoView()")
     picture = (
         Image.open(BytesIO(page.screenshot()))
         .convert("RGB")

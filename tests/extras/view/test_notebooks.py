@@ -1,6 +1,5 @@
-"""The notebooks run from the first cell to the last on a tiny target, and have their outputs."""
+"""The notebooks run from the first cell to the last on a tiny target."""
 
-import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -38,14 +37,13 @@ def kinds(notebook: dict[str, Any]) -> list[list[list[str]]]:
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_notebook_runs_and_has_the_outputs_of_a_run(
+def test_a_notebook_runs_and_draws_its_figures(
     name: str, settings: dict[str, dict[str, Any]]
 ) -> None:
     path = DOCS / "notebooks" / f"{name}.ipynb"
     run = runpy.run_path(str(DOCS / "scripts" / "notebooks.py"))["run"]
     made = kinds(run(path, settings[name]))
     assert sum(output == ["image/png"] for cell in made for output in cell) == FIGURES[name]
-    assert kinds(json.loads(path.read_text())) == made
     with pytest.raises(KeyError):
         run(path, {"NO_SUCH_SETTING": 1})
 
