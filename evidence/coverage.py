@@ -2,7 +2,8 @@
 
 python evidence/coverage.py
 
-Prints the tables of docs/evidence/statistics.md. Fails if an interval contains it less often than --least.
+Prints the table of docs/evidence/statistics.md. Fails if an interval contains it less often than
+--least.
 """
 
 import argparse

@@ -1,6 +1,7 @@
-"""Greedy texts in bfloat16 and float32, in every mode, and the logits where they part.
+r"""Greedy texts in bfloat16 and float32, in every mode, and the logits where they part.
 
-    python evidence/precision.py --prompts questions.jsonl --every 4 --page docs/evidence/precision.md
+    python evidence/precision.py --prompts questions.jsonl --every 4 \
+    --page docs/evidence/precision.md
 
 Each text is held to that of transformers' `generate(do_sample=False)` on a model of the same
 precision, and to Outrider's own plain text. Every prompt leaves a line in `--results`; what is
