@@ -17,12 +17,12 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.drafters.parts.trees.shapes import Chain
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.run_pass import run_pass
 
 POOL = 7
 """Neighbouring tokens that share their weight, so that phrases are picked, not single tokens."""

@@ -19,11 +19,11 @@ from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.encoded import decoder_start
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import depth, some_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 

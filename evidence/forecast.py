@@ -20,9 +20,9 @@ from outrider.extras.theory.roofline import Place, pass_seconds
 from outrider.extras.theory.shapes import Shape, shape_of
 from outrider.plugins.config import compose
 from outrider.plugins.registry import make
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 
 SHAPES = {
     "Llama-2-7B": (32, 4096, 11008, 32, 32, 32000),

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from outrider import Target
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.passes.recurrent import new_cache
 
 TAIL = 16
 """Tokens at the end that are read in passes of several sizes."""

@@ -23,9 +23,9 @@ from outrider.contract.chance import SampledChance
 from outrider.data import jsonl as data
 from outrider.decoding.batches.batched import batched
 from outrider.plugins.registry import make
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 
 FORMS = {
     "float32": {"dtype": "float32"},

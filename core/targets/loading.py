@@ -14,9 +14,8 @@ from outrider.base.terminal import is_quiet, plain, remarks
 from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
-from outrider.targets.adapters import adapted, base_of, is_adapter
 from outrider.targets.passes.engine import Engine
-from outrider.targets.weight_files import read_ahead, weight_files
+from outrider.targets.weight_files import adapted, base_of, is_adapter, read_ahead, weight_files
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
 """How numbers are kept; see `torch`."""

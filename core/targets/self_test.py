@@ -15,17 +15,16 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.target import check_finite
 from outrider.contract.verifier import Verdict
 from outrider.targets.batches.sessions import open_sessions, score_sessions
-from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.cached_model import CachedModel, CachedSession
 from outrider.targets.passes.encoded import EncodedCache
-from outrider.targets.passes.engine import engine_of, is_cut_off
+from outrider.targets.passes.engine import engine_of, is_cut_off, run_pass
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home, missing_weight
-from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.passes.recurrent import new_cache
 from outrider.targets.passes.windows import context_window
 from outrider.targets.readings import Plain, Reading, Round, Text, chain_rounds, read, rows_of
 from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
-from outrider.targets.session import CachedSession
 
 TAIL = 4
 """The number of tokens at the end of the test's text, which are read in several ways."""

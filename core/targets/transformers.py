@@ -19,14 +19,20 @@ from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
-from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE, CachedModel, refuse_stateful
+from outrider.targets.passes.cached_model import (
+    CACHE,
+    HIDDEN,
+    SOURCE,
+    CachedModel,
+    CachedSession,
+    refuse_stateful,
+)
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import engine_of, engines, spreading_engine
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
-from outrider.targets.session import CachedSession
 from outrider.targets.side_by_side import SideBySide
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 

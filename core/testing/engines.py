@@ -6,13 +6,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.cached_model import CachedModel, CachedSession
 from outrider.targets.passes.engine import Engine, engine_of, note_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.readings import Text, chain_rounds, read, rows_of
 from outrider.targets.self_test import run_self_test
 from outrider.targets.self_test_text import differ
-from outrider.targets.session import CachedSession
 from outrider.testing.tiny_targets import tiny_llama
 
 Make = Callable[[], Engine]

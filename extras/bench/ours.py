@@ -24,10 +24,10 @@ from outrider.extras.bench.protocol import Answer, serve
 from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.plugins.config import build
 from outrider.targets.passes.cached_model import refuse_encoder
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.run_pass import run_pass
 from outrider.verifiers.token import Token
 
 TOKEN = 5

@@ -15,8 +15,8 @@ from outrider.extras.cpu.native_pass import Packing, native_pass
 from outrider.extras.cpu.shared_prefixes import SharedPrefixes
 from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.batch_rows import BatchRows
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.pass_input import PART, Pass, PassInput
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
 SHARED = 8

@@ -13,12 +13,11 @@ from outrider.base.pretrained import Model
 from outrider.extras.graphs.static_cache import StaticCache, takes_places
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.encoded import has_encoder
-from outrider.targets.passes.engine import Engine
+from outrider.targets.passes.engine import Engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassCache, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.self_test import self_test
 from outrider.targets.self_test_text import differ, ordinary_tokens
 

@@ -19,10 +19,10 @@ from outrider.contract.target import Target
 from outrider.extras.training.generated_texts import Text
 from outrider.plugins.fingerprint import hash_of
 from outrider.targets.passes.cached_model import state_number
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.run_pass import run_pass
 
 SHARD = 32
 """The number of texts in a file."""

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from outrider.targets import weight_files as weight_files_module
-from outrider.targets.adapters import SETTINGS
 from outrider.targets.transformers import TransformersTarget
+from outrider.targets.weight_files import ADAPTER as SETTINGS
 from outrider.targets.weight_files import read_ahead, weight_files
 
 WEIGHTS = "model.safetensors"

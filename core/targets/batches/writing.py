@@ -22,9 +22,9 @@ from outrider.targets.batches.sessions import (
     score_sessions,
 )
 from outrider.targets.passes.encoded import EncodedCache, decoder_start
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.windows import context_window
 
 WIDTH = 64

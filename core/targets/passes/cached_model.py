@@ -1,4 +1,4 @@
-"""A transformers model together with the key-value cache of one text."""
+"""A transformers model with the key-value cache of one text, and the session on it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -11,16 +11,23 @@ from torch import Tensor
 from outrider.base.errors import TargetError, require
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
-from outrider.contract.target import Target
+from outrider.contract.draft import Draft, Logits
+from outrider.contract.target import Session, Target
+from outrider.contract.verifier import Verdict
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
-from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.recurrent import STATEFUL, STATELESS, has_states, layer_types
-from outrider.targets.passes.run_pass import new_cache, run_pass
-from outrider.targets.passes.tree_mask import TreeMask, additive_mask
+from outrider.targets.passes.recurrent import (
+    STATEFUL,
+    STATELESS,
+    has_states,
+    layer_types,
+    new_cache,
+)
+from outrider.targets.passes.tree_mask import TreeMask, additive_mask, tree_mask
 
 RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""
@@ -158,6 +165,38 @@ class CachedModel:
         for states in self._states.values():
             indices = torch.tensor(rows, dtype=torch.long, device=self._device) + start
             states.retain_rows(start, indices)
+
+
+@final
+class CachedSession(Session):
+    """Scores drafts on a cached model.
+
+    tokens: the text so far; none of it is in the cache yet.
+    """
+
+    def __init__(self, cached: CachedModel, tokens: Sequence[int]) -> None:
+        self._cached = cached
+        self._pending = list(tokens)  # committed, but not yet in the cache
+        self._draft = Draft()
+
+    def score(self, draft: Draft) -> Logits:
+        self._draft = draft
+        if draft.is_chain:
+            return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1)
+        self._pending = self._cached.read_ahead(self._pending)
+        tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
+        return self._cached.feed_tree([*self._pending, *draft.tokens], len(draft) + 1, tree)
+
+    def commit(self, verdict: Verdict) -> None:
+        drafted, accepted = len(self._draft), verdict.accepted
+        if accepted == tuple(range(len(accepted))):
+            self._cached.drop(drafted - len(accepted))
+        else:
+            self._cached.retain_rows(drafted, accepted)
+        self._pending = [verdict.next_token]
+
+    def features(self) -> dict[str, Tensor]:
+        return self._cached.features
 
 
 def state_number(name: str) -> int:

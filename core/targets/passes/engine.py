@@ -161,6 +161,14 @@ def engine_of(module: nn.Module) -> Engine:
     return engine
 
 
+@torch.no_grad()
+def run_pass(model: Model, cache: Cache | PassCache, inputs: PassInput) -> Pass:
+    """Appends tokens to a cache, and returns their logits and states."""
+    if isinstance(cache, PassCache):
+        return cache.feed(inputs)
+    return engine_of(model).run_pass(model, cache, inputs)
+
+
 @cache
 def engines() -> dict[str, Engine]:
     """Returns the installed engines by name."""

@@ -77,7 +77,7 @@ class PassCache(ABC):
 
     @abstractmethod
     def feed(self, inputs: PassInput) -> Pass:
-        """Appends tokens, as `outrider.targets.passes.run_pass.run_pass` does."""
+        """Appends tokens, as `outrider.targets.passes.engine.run_pass` does."""
 
     @abstractmethod
     def get_seq_length(self) -> int:

@@ -21,7 +21,7 @@ from outrider.base.errors import TargetError
 from outrider.base.pretrained import Model
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.forward import cache_argument
-from outrider.targets.passes.growing_cache import GrowingLayer
+from outrider.targets.passes.growing_cache import GrowingCache, GrowingLayer
 from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
 
@@ -234,3 +234,10 @@ def _replacement(module: nn.Module) -> nn.Module | None:
     """Returns the replacement of a mixer of the first Mamba, None for any other module."""
     is_first = hasattr(module, "dt_proj") or hasattr(module, "dt_proj_weight")
     return _SteppingMixer(module) if is_first and hasattr(module, "conv1d") else None
+
+
+def new_cache(model: Model) -> GrowingCache | PassCache:
+    """Returns an empty cache for one sequence, of the kind that the model's passes need."""
+    if has_states(model):
+        return RecurrentCache(model)
+    return engine_of(model).new_cache(model)

@@ -13,10 +13,9 @@ from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.extras.cpu.packed_linear import PackedLinear, merged, product
-from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 
 X = torch.randn(1, 3, 16)
 WEIGHT = torch.randn(48, 16)

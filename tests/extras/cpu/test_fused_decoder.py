@@ -18,11 +18,10 @@ from outrider.extras.cpu import fused_decoder, native_pass
 from outrider.extras.cpu import packed_linear as linear
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import rounded
-from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PART, PassInput
-from outrider.targets.passes.run_pass import run_pass
 
 SIZES: dict[str, Any] = {
     "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3,

@@ -14,10 +14,9 @@ from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.cpu_features import cpu_flags
 from outrider.extras.cpu.packed_matrix import Panels
-from outrider.targets.passes.engine import use_engine
+from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
 PRECISIONS = (torch.float32, torch.bfloat16)

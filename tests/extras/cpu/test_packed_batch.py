@@ -9,9 +9,9 @@ from outrider.contract.draft import Draft
 from outrider.extras.cpu import packed_batch
 from outrider.extras.cpu.native_pass import native_pass
 from outrider.extras.cpu.packed_batch import PackedBatch
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 
 IDS = torch.randint(0, 90, (1, 130), generator=torch.Generator().manual_seed(1))
 

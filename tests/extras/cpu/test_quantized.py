@@ -13,11 +13,10 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized import Quantized
 from outrider.extras.cpu.quantized_model import quantized
 from outrider.targets.passes.cached_model import CachedModel
-from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import run_pass
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 

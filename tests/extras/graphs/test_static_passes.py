@@ -22,10 +22,10 @@ from outrider.extras.graphs import static_cache
 from outrider.extras.graphs.compiled import CompiledPasses
 from outrider.extras.graphs.recorded import Recorded, RecordedPasses
 from outrider.extras.graphs.static_cache import StaticCache
-from outrider.targets.passes.engine import note_engine
+from outrider.targets.passes.engine import note_engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.run_pass import new_cache, run_pass
+from outrider.targets.passes.recurrent import new_cache
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.token import Token

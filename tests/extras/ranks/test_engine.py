@@ -24,7 +24,7 @@ from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import note_engine, use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.run_pass import new_cache
+from outrider.targets.passes.recurrent import new_cache
 from outrider.targets.transformers import TransformersTarget
 
 HERE = Path(__file__).parent
