@@ -166,7 +166,7 @@ def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersT
 
 
 def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
-    path = Path(__file__).parents[3] / "evidence" / "gemma.py"
+    path = Path(__file__).parents[2] / "evidence" / "gemma.py"
     modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
     folder = target.model.config.name_or_path
     out = script.done(path, "--target", folder, "--tokens", "6", "--only", *modes)
