@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is compiled is kept for the processes that are started next.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test pytest style docs evidence gpu mutants install typecheck sources wheel browser engines vllm peers interop edits clean
+.PHONY: demo test pytest style docs evidence fuzz gpu mutants install typecheck sources wheel browser engines vllm peers interop edits clean
 
 install: .venv/installed
 
@@ -60,6 +60,11 @@ wheel: install
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir build/new build/sdist/*.tar.gz
 	mv build/new build/wheel
 
+# Random combinations of parts, FUZZ of each kind, other ones each time.
+fuzz: export OUTRIDER_FUZZ := $(or $(FUZZ),500)
+fuzz: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q tests/fuzz
+
 # What is measured against the clock: on a machine that does nothing else.
 evidence: install
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/overhead.py
@@ -67,16 +72,17 @@ evidence: install
 	$(BIN)/python evidence/coverage.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
 	$(BIN)/python evidence/memory.py
-	$(BIN)/python evidence/greedy.py
+	$(BIN)/python evidence/texts.py --count 12
 	$(BIN)/python evidence/distribution.py
-	$(BIN)/python evidence/gemma.py
-	$(BIN)/python evidence/precision.py --every 2
+	$(BIN)/python evidence/texts.py --target gemma3 --past-window 300 --modes modes
+	$(BIN)/python evidence/texts.py --modes modes --dtypes bfloat16 float32 --every 2 --tokens 48
 	$(BIN)/python evidence/drafters.py
 	$(BIN)/python evidence/stored_weights.py
-	OMP_NUM_THREADS=1 $(BIN)/python evidence/audit.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/tiny/audit_faults.py
 
-# All that a card has to show, in ten minutes: build/gpu/gpu.md and gpu.json.
+# All that a card has to show, in ten minutes: its tests, then build/gpu/gpu.md and gpu.json.
 gpu: install
+	OUTRIDER_ACCELERATOR=$(or $(ACCELERATOR),cuda) $(BIN)/pytest -q -W default -m device
 	$(BIN)/python evidence/gpu.py $(GPU)
 
 # Faults that are put into the code on purpose: what the kit and the tests find of them.

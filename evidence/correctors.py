@@ -17,14 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 PROCESSOR_TIME = "--processor-time"
 if PROCESSOR_TIME in sys.argv:  # before Outrider's modules take their clock
     time.perf_counter = time.process_time
 
-from tiny import measured_runs
-from tiny.measured_runs import compared
-from tiny.page_parts import heading, write_page
+import pages
+from pages import compared, heading, write_page
 
 from outrider.cli import main as cli
 from outrider.drafters.dflash.corrector import CORRECTORS
@@ -54,7 +52,7 @@ SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
 HEADINGS = ("network", "alpha", "above `dflash`", "alpha at 2", "tokens a call")
-figure = partial(measured_runs.figure, digits=3)
+figure = partial(pages.figure, digits=3)
 TIMED = ("tokens a call, decoded", "drafted a call", "cost", "predicted speedup", "speedup")
 
 

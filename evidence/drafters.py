@@ -10,14 +10,10 @@ the page (runs/). It needs an idle machine, since it measures times.
 """
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from tiny.measured_runs import compared, figure, publish, where
-from tiny.page_parts import heading, write_page
+from pages import compared, figure, heading, publish, where, write_page
 
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.summary import Summary

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
 import tokenizers
 import torch
 from rich.console import Console
 from safetensors.torch import load_file, save_file
-from tiny.models import build, entries
-from transformers import PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.mtp.network import MtpNetwork
@@ -144,7 +141,10 @@ def _read_there(read: dict[str, torch.Tensor], root: Path, target: Any) -> Itera
 @torch.no_grad()
 def checkpoints(root: Path, target: Any, python: str) -> Iterator[Line]:
     """Yields whether checkpoints of ours have the same logits there."""
-    model = build(next(entry for entry in entries() if entry.name == STITCHED))
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 4, "head_dim": 8}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 64}
+    config = AutoConfig.for_model(STITCHED, **sizes, **heads, eos_token_id=1, pad_token_id=0)
+    model = AutoModelForCausalLM.from_config(config).float().eval()
     model.save_pretrained(root / "target-mtp")
     reader = TransformersTarget(type(model).from_pretrained(root / "target-mtp"))
     vocabulary = Vocabulary(reader.vocab_size)

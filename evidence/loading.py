@@ -18,9 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter, process_time
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from tiny.page_parts import heading, write_page
+from pages import heading, write_page
 
 from outrider.base.terminal import QUIET
 from outrider.targets import gguf

@@ -1,7 +1,7 @@
 """Which faults the kit and the tests find in rules, pen, chance, loop, trees and policies.
 
-`faults` names those that break the law of a text, all of which must be found. `mutation` makes many
-more by operators on syntax trees, of which a fixed sample is judged. Not all of these matter: one
+`faults` names those that break the law of a text, all of which must be found. `mutation` has many
+more from cosmic-ray, of which a fixed sample is judged. Not all of these matter: one
 may draft worse, or compute the same. Each fault is loaded in a process of its own, forked from one
 that has torch. The kit's checks of the built-in parts come first. The tests that mirror the file
 run on what survives them.
@@ -100,8 +100,6 @@ FILES = (
 """The folders whose files are mutated, beside those of PARTS."""
 EVERY = 24
 """One in so many of the generated mutants is judged, unless asked for more."""
-NO_LAW = {"core/decoding/rounds.py:finish arithmetic 4": "a round says that verifying took longer"}
-"""By key, why a generated mutant that nothing finds changes no law."""
 Judged = Mutant | Fault
 
 
@@ -317,7 +315,7 @@ def report(every: Sequence[Judged], lines: dict[str, dict[str, str]]) -> bool:
     for fault in every:
         line = lines.get(fault.key)
         by = "not run" if line is None else line["by"] or "none"
-        why = fault.equivalent if isinstance(fault, Fault) else NO_LAW.get(fault.key, "")
+        why = fault.equivalent if isinstance(fault, Fault) else ""
         if by == "none" and why:
             by = "equivalent"
         elif by == "none" or (by == NOT_BUILT and isinstance(fault, Fault)):

@@ -21,10 +21,7 @@ from pathlib import Path
 from typing import Any, final
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from tiny.measured_runs import compared, figure, publish, write_json
-from tiny.page_parts import heading, write_page
+from pages import compared, figure, heading, publish, write_json, write_page
 
 from outrider.cli import main as cli
 from outrider.lab.runs.summary import Summary

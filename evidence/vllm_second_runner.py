@@ -8,17 +8,13 @@ vLLM's kernels; for that, vLLM is told that there is one.
 
 import argparse
 import os
-import sys
-from pathlib import Path
 from types import SimpleNamespace
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 os.environ["TRITON_INTERPRET"] = "1"
 
 import torch
 import triton.backends  # type: ignore[import-not-found]
-from tiny.second_runner import GAMMA, Drawing, called, speculator
+from second_runner import GAMMA, Drawing, called, speculator
 
 SIZE, LAST = 8, 2
 HEATS = (1.0, 0.6)

@@ -38,15 +38,14 @@ QUICK = {
         "contexts=[8]",
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
-    "fuzz": ["runs=4", "targets=tables"],
     "train": ["max_new_tokens=8", "data.limit=3"],
     "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=0.3"],
     "+experiment=table2": ["gamma=5"],
     "drafter.layers=26": ["drafter.layers=3"],
-    "greedy.py": ["--count", "1", "--tokens", "12"],
-    "architectures.py": ["--only", "gpt2", "--modes", "chain"],
+    "texts.py": ["--count", "1", "--tokens", "12"],
+    "sweep.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
 ON_RAY = {"hydra/launcher=outrider_ray": "test_launcher.py", "workers=4": "test_cluster.py"}
@@ -55,7 +54,6 @@ MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
 GIVEN = {
     "table/model.safetensors": ("table", "drafters/weights/bigram"),
-    "model=config.json": ("config.json", "tests/extras/theory/config.json"),
 }
 """By a word of a command, the file or folder that it reads, and what stands for that here: the
 table that the tutorial trains in the command before is the package's."""

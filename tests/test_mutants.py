@@ -51,7 +51,7 @@ def test_every_fault_has_parts_to_check_and_tests_that_mirror_its_file() -> None
 @pytest.mark.parametrize(
     "fault",
     [
-        Mutant("verifiers/prefix.py", "leading", "condition", 0),
+        Mutant("verifiers/prefix.py", "ReplaceFalseWithTrue", 1),
         Fault("verifiers/prefix.py", "leading", "none", lambda _: lambda coins: 0),
     ],
 )
@@ -73,8 +73,8 @@ def _result(leading: Callable[[list[bool]], int], coins: list[bool]) -> int | No
 def test_the_report_counts_faults_by_finder(capsys: pytest.CaptureFixture[str]) -> None:
     one, two, three = (Fault("a.py", "f", name, lambda right: right) for name in "xyz")
     four = Fault("b.py", "f", "x", lambda right: right, "the same by rounding")
-    five = Mutant("b.py", "f", "swap", 0)
-    six = Mutant("b.py", "f", "drop", 0)
+    five = Mutant("b.py", "AddNot", 0)
+    six = Mutant("b.py", "AddNot", 1)
     found = ((one, "kit"), (two, "tests"), (three, ""), (four, ""), (five, ""), (six, "not built"))
     lines = {fault.key: {"by": by} for fault, by in found}
     assert not mutants.report([one, two, three, four, six], lines)
@@ -91,10 +91,10 @@ def test_a_part_that_can_not_be_made_is_not_found_by_a_check(
 ) -> None:
     unknown = {"no_such": 1}
     monkeypatch.setattr(mutants, "relevant", lambda _: [(role, "token", unknown)])
-    assert mutants.kit(Mutant("a.py", "f", "swap", 0)).startswith(mutants.NOT_BUILT)
+    assert mutants.kit(Mutant("a.py", "AddNot", 0)).startswith(mutants.NOT_BUILT)
 
     def check_it(make: object) -> None:
         raise AssertionError("is wrong")
 
     monkeypatch.setattr(mutants, "built", lambda *_: (int, [check_it]))
-    assert mutants.kit(Mutant("a.py", "f", "swap", 0)) == "token: check_it: is wrong"
+    assert mutants.kit(Mutant("a.py", "AddNot", 0)) == "token: check_it: is wrong"

@@ -87,8 +87,6 @@ for words in (
     ["theory", "paper=figure2"],
     ["view", folder],
     ["train"],
-    ["bench"],
-    ["fuzz", "runs=1"],
     ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
     ["compare", *compared, "data=parquet", f"data.path={folder}/config.json"],
 ):
@@ -107,7 +105,7 @@ WORKING = (
     *("doctor", "plugins"),
 )
 LACKING = {
-    "theory": "view", "view": "view", "train": "training", "bench": "bench", "fuzz": "fuzzing",
+    "theory": "view", "view": "view", "train": "training",
     "generate": "ray", "compare": "view",
 }  # fmt: skip
 """The commands that need a group, in their order."""

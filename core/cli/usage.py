@@ -51,7 +51,6 @@ JSON_HELP = "print only the result, as JSON"
 GROUPS = {
     **{name: role.help for name, role in ROLES.items()},
     "sampling": "how tokens are drawn, such as greedy or standard",
-    "hardware": "a machine to predict times for: h100, h200, a100, rtx4090, m3_max or epyc",
     "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
 }
 """The parts that are chosen by name, each with what it is."""

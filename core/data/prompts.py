@@ -10,33 +10,16 @@ from outrider.base.errors import ConfigError
 
 @final
 @dataclass(frozen=True, slots=True)
-class CodeTest:
-    """How code that answers a prompt is tested, by the fields of HumanEval (2107.03374).
-
-    prompt: the beginning of the code.
-    test: code that defines `check`, which takes the function.
-    entry_point: the function's name.
-    """
-
-    prompt: str
-    test: str
-    entry_point: str
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Prompt:
     """A conversation: its id, its category, and the user's turns.
 
     references: for each turn, its right answers, such as a summary that a person wrote.
-    code: how code in the answer is tested; None if it is not.
     """
 
     id: str
     category: str
     turns: tuple[str, ...]
     references: tuple[tuple[str, ...], ...] = ()
-    code: CodeTest | None = None
 
 
 def prompt_text(setting: Any) -> Any:

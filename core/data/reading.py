@@ -9,7 +9,7 @@ from typing import Any
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
-from outrider.data.prompts import CodeTest, Prompt, is_encodable
+from outrider.data.prompts import Prompt, is_encodable
 from outrider.data.records import IDS, form_of, turns_of
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
@@ -113,7 +113,6 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
         form.category if category is None else str(category),
         turns,
         _references(item, len(turns)),
-        _code_test(item, turns[0]) if form.column == "prompt" else None,
     )
 
 
@@ -128,14 +127,6 @@ def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]
         tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
     )
     return references if any(references) else ()
-
-
-def _code_test(item: dict[str, Any], prompt: str) -> CodeTest | None:
-    """Returns how code is tested, by HumanEval's fields; None if the record does not have them."""
-    test, name = item.get("test"), item.get("entry_point")
-    if isinstance(test, str) and isinstance(name, str) and name:
-        return CodeTest(prompt, test, name)
-    return None
 
 
 @checked("data")

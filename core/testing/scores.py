@@ -3,20 +3,18 @@
 from collections.abc import Callable
 from math import isfinite
 
-from outrider.data.prompts import CodeTest, Prompt
+from outrider.data.prompts import Prompt
 from outrider.data.score import Score
 
 Make = Callable[[], Score]
 
-CODE = CodeTest("def double(n):\n", "def check(f):\n    assert f(2) == 4\n", "double")
 PROMPTS = (
-    Prompt("code", "code", (CODE.prompt,), code=CODE),
     Prompt("texts", "summary", ("Sum up.", "Again."), (("the cat sat",), ("a dog", "the dog"))),
     Prompt("bare", "chat", ("Hello.",)),
 )
 """Prompts with all that a data set may say is right, and one with nothing."""
 
-ANSWERS = ("", "the dog sat", "    return 2 * n\n", "```python\ndef double(n):\n    return 3\n```")
+ANSWERS = ("", "the dog sat", "```python\nprint(3)\n```")
 
 
 def check_scores_are_from_0_to_1(make: Make) -> str | None:

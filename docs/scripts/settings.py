@@ -33,7 +33,6 @@ ROLES = {
 PRESETS = {
     "experiment": ("Experiments", "`+experiment=NAME` sets, for `outrider compare`:"),
     "paper": ("Papers", "`paper=NAME` sets, for `outrider theory`:"),
-    "hardware": ("Machines", "`hardware=NAME` sets, for `outrider theory`:"),
     "hydra/launcher": ("Launchers", "`hydra/launcher=NAME` runs the jobs of a sweep:"),
 }
 

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -27,16 +25,13 @@ from outrider.extras.bench.drafting import (
     drafting_entrants,
     drafting_table,
 )
-from outrider.extras.bench.eight_bits import write_eight_bits
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN, entrants
 from outrider.extras.bench.measure import Run, differences, measure_runs, speed_ratio
-from outrider.extras.bench.neighbour import neighbour
 from outrider.extras.bench.peers import Entrant
-from outrider.extras.bench.plots import plot_curves
 from outrider.extras.bench.report import BenchResult, bench_lines, bench_table, final_figures
-from outrider.extras.bench.roofline import memory_bandwidth
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
+from outrider.lab.measuring.machine import memory_bandwidth
 from outrider.lab.runs.report import Report
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
@@ -47,8 +42,7 @@ RUNS = "runs.jsonl"
 
 
 def bench(config: Bench) -> None:
-    """Prints the table; each run, the curves and their plots are saved in Hydra's run dir."""
-    import_module("matplotlib")  # if it is missing, that is said before the long work
+    """Prints the table; each run and the curves are saved in Hydra's run dir."""
     _check(config)
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()
@@ -68,11 +62,8 @@ def bench(config: Bench) -> None:
         Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
         bandwidth = memory_bandwidth()
-        if config.neighbour:
-            stack.enter_context(neighbour())
         model = weights_location(settings)
-        rounded = _rounded_for_vllm(config, model, stack)
-        participants = entrants(settings, model, _dtype(config), settings["drafters"], rounded)
+        participants = entrants(settings, model, _dtype(config), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
@@ -115,8 +106,7 @@ def bench(config: Bench) -> None:
         drafting=drafting,
         target_itself=target_itself,
     )
-    what = f"{len(prompts)} prompts, gamma {config.gamma}"
-    _report(result, settings, f"{what}, one core busy" if config.neighbour else what, folder)
+    _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
 
 
 def _check(config: Bench) -> None:
@@ -128,14 +118,6 @@ def _dtype(config: Bench) -> torch.dtype:
     name = config.target.get("dtype", "auto")
     dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
     return dtype
-
-
-def _rounded_for_vllm(config: Bench, model: str, stack: ExitStack) -> str | None:
-    """Returns a folder with the weights in eight bits if the target's are; `stack` removes it."""
-    if config.target.get("quantize") is None:
-        return None
-    folder = stack.enter_context(TemporaryDirectory(prefix="outrider-"))
-    return str(write_eight_bits(model, Path(folder)))
 
 
 def _start_workers(
@@ -212,7 +194,7 @@ def _advice(folder: Path) -> str | None:
 
 
 def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder: Path) -> None:
-    """Saves `bench.json` and the plots, and prints the table and the lines below it."""
+    """Saves `bench.json`, and prints the table and the lines below it."""
     path = folder / "bench.json"
     content = json.dumps(result.plain(settings), indent=1) + "\n"
     write_whole(path, content)
@@ -223,5 +205,4 @@ def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder
         console.print(drafting_table(result.drafting))
     for line in bench_lines(result):
         console.print(plain(line))
-    for saved in [path, *plot_curves(result.curves, folder)]:
-        remarks(stderr=False).print(plain(saved), soft_wrap=True)
+    remarks(stderr=False).print(plain(path), soft_wrap=True)

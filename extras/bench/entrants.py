@@ -30,14 +30,12 @@ def entrants(
     model: str,
     dtype: torch.dtype,
     drafters: Mapping[str, Mapping[str, Any]] | None = None,
-    rounded: str | None = None,
 ) -> list[Entrant]:
     """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
 
     config: plain values, as Hydra composed them. model: the target's folder or hub id.
     drafters: by name, the configs of further drafters, and of what each has in place of the
         config's: a rule, a policy, a gamma, a budget. They are compared with plain decoding only.
-    rounded: a folder with the weights in eight bits, if those of the target are.
 
     Raises:
         ConfigError: a peer can't take part as it is set, or two entrants have one name.
@@ -59,7 +57,9 @@ def entrants(
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")
     precision = str(dtype).removeprefix("torch.")
-    counterparts = Counterparts(model, precision, drafter, label, int(config["gamma"]), rounded)
+    quantize = config["target"].get("quantize")
+    gamma = int(config["gamma"])
+    counterparts = Counterparts(model, precision, drafter, label, gamma, quantize)
     for peer, setting in peers.items():
         if setting:
             entrants += counterparts.of(peer, setting)

@@ -21,6 +21,8 @@ VLLM_ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
 }
 PLAIN = "plain"
+PEER = str(Path(__file__).with_name("peer.py"))
+"""The program of every peer, which runs by its path."""
 
 
 @final
@@ -48,7 +50,7 @@ class Counterparts:
 
     model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
     drafter: the config of Outrider's drafter. label: what the entrants with it are called.
-    rounded: a folder with the weights in eight bits, for vLLM, if those of the target are.
+    quantize: how the target's weights are rounded; None if they are not.
     """
 
     model: str
@@ -56,7 +58,7 @@ class Counterparts:
     drafter: Mapping[str, Any]
     label: str
     gamma: int
-    rounded: str | None = None
+    quantize: str | None = None
 
     def of(self, peer: str, setting: Any) -> list[Entrant]:
         """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
@@ -69,16 +71,15 @@ class Counterparts:
         """
         if peer == "transformers":
             return self._transformers()
-        is_like_target = self.rounded is None or peer == "vllm"
+        is_like_target = self.quantize is None
         require(is_like_target, f"peers.{peer}", setting, "null with target.quantize=int8")
         python = Path(str(setting)).expanduser()
         expected = f"the python of an environment with {peer}"
         require(python.is_file(), f"peers.{peer}", str(python), expected)
         # Not resolved: a virtual environment is found by the link, not by the file it points to.
-        script = Path(__file__).with_name(f"peer_{peer}.py")
-        command = (str(python.absolute()), str(script))
+        command = (str(python.absolute()), PEER, peer)
         environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
-        common = {"model": self.rounded or self.model, "dtype": self.dtype}
+        common = {"model": self.model, "dtype": self.dtype}
         return [
             Entrant(f"{peer} {label}", command, common | settings, (), environment, peer == "vllm")
             for label, settings in self._settings(peer).items()
@@ -106,10 +107,10 @@ class Counterparts:
         return lengths | {"gamma": self.gamma}
 
     def _transformers(self) -> list[Entrant]:
-        command = (sys.executable, "-m", "outrider.extras.bench.peer_transformers")
+        command = (sys.executable, PEER, "transformers")
         common = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
-        if self.rounded:
-            common["quantize"] = "int8"
+        if self.quantize:
+            common["quantize"] = self.quantize
         options = self._assisted_options()
         by_label: dict[str, dict[str, Any]] = {PLAIN: {}}
         if options:

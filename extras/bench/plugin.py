@@ -9,7 +9,7 @@ def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.bench.command:bench"
     settings = "outrider.extras.bench.settings:Bench"
     about = "beside other libraries"
-    register(Command("bench", about, run, json=True, settings=settings, extra="bench"))
+    register(Command("bench", about, run, json=True, settings=settings))
 
 
 @hookimpl

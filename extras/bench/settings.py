@@ -26,7 +26,6 @@ class Bench(Decoding):
     repeats: Count
     rows: list[Count]
     batches: list[Count]
-    neighbour: bool
     contexts: list[Count]
     turns: Count
     draft_timeout: Seconds | None

@@ -4,9 +4,9 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import PackageNotFoundError, entry_points, requires, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
@@ -17,24 +17,18 @@ from packaging.requirements import Requirement
 from rich.markup import escape
 from rich.table import Table
 
-from outrider.base.errors import ANY_FAULT, OutriderError, described
-from outrider.base.instances import misfit
+from outrider.base.errors import OutriderError
 from outrider.base.terminal import print_json, remarks, results
 from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
+from outrider.lab.measuring.machine import ROWS, busy, product_seconds
 from outrider.lab.runs.identity import provenance
-from outrider.lab.statistics.timing_checks import busy
-from outrider.plugins.entry import Entry
 from outrider.plugins.options import check_place, option_schema
 from outrider.plugins.presets import plugin_folders
-from outrider.plugins.registry import GROUP, installed, make, plugin_manager, registry_from
-from outrider.plugins.roles import ROLES
+from outrider.plugins.registry import GROUP, installed, make
 from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import run_checks
-
-ROWS, WIDTH = 8, 2048
-"""The product that is measured: the rows of a draft with a square matrix."""
 
 FREE_GB = 1.0
 """The free space that the built-in target needs until it is in the cache."""
@@ -139,20 +133,9 @@ def precision(_: list[str]) -> dict[str, Any]:
     """Returns what PyTorch has for products of matrices in float32 and in bfloat16."""
     return {
         "torch on the CPU": torch.backends.cpu.get_cpu_capability(),
-        f"{ROWS} rows in float32, ms": product_ms(torch.float32),
-        f"{ROWS} rows in bfloat16, ms": product_ms(torch.bfloat16),
+        f"{ROWS} rows in float32, ms": round(1000 * product_seconds(torch.float32), 2),
+        f"{ROWS} rows in bfloat16, ms": round(1000 * product_seconds(torch.bfloat16), 2),
     }
-
-
-def product_ms(dtype: torch.dtype) -> float:
-    """Returns the time of a product in milliseconds, the shortest of five runs."""
-    rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
-    seconds = []
-    for _ in range(5):
-        began = perf_counter()
-        torch.mm(rows, matrix)
-        seconds.append(perf_counter() - began)
-    return round(1000 * min(seconds), 2)
 
 
 def running(_: list[str]) -> dict[str, Any]:
@@ -184,53 +167,27 @@ def size(folder: Path) -> int:
 
 
 def plugins(faults: list[str]) -> dict[str, Any]:
-    """Returns what each installed plugin registers; a plugin that can't be loaded is a fault."""
+    """Returns the parts of each installed plugin; one that can't be loaded or used is a fault."""
     facts: dict[str, Any] = {}
-    for entry in entry_points(group=GROUP):
-        owner = entry.dist.name if entry.dist else "an unknown distribution"
-        try:
-            parts = _parts(entry)
-            faults += filter(None, (_fault_of(replace(it, distribution=owner)) for it in parts))
-            if not parts and not _has_paths(entry):
-                line = (
-                    f"plugin {entry.name!r} of {owner} registers nothing: expected functions with"
-                )
-                faults.append(f"{line} outrider.hookimpl, such as register_drafters")
-            facts[f"{entry.name} of {owner}"] = [f"{part.role} {part.name}" for part in parts]
-        except ANY_FAULT as error:
-            facts[f"{entry.name} of {owner}"] = "FAILED"
-            faults.append(f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)}")
-    facts["parts in all"] = len(installed().entries)
+    registry = installed()
     plugin_folders()
-    if not faults:  # each plugin loads by itself, but two may claim the same name
-        faults += installed().faults
-    return facts
-
-
-def _has_paths(entry: EntryPoint) -> bool:
-    """Returns whether a plugin has presets."""
-    manager = plugin_manager([entry.load()], installed=False)
-    return bool(registry_from(manager).search_paths)
-
-
-def _parts(entry: EntryPoint) -> list[Entry]:
-    """Returns the parts that a plugin registers, with only the built-in parts beside it."""
-    manager = plugin_manager([entry.load()], installed=False)
-    manager.check_pending()
-    return [part for part in registry_from(manager).entries if part.distribution != "outrider"]
-
-
-def _fault_of(part: Entry) -> str | None:
-    """Returns why a part can't be imported, named by a config or called; None if it can be."""
-    try:
-        check_place(part)
-        _ = part.factory if part.role == "command" else option_schema(part)
-        kind = ROLES[part.role].kind if part.role in ROLES else None
-        if part.product and kind and (fault := misfit(part.product, kind)):
-            return f"{part.claim}: {part.product.__name__} {fault}"
-        return None
-    except OutriderError as error:
-        return str(error)
+    faults += registry.faults
+    owners = {part.plugin for part in registry.entries}
+    for entry in entry_points(group=GROUP):
+        claim = f"plugin {entry.name!r} of {entry.dist.name if entry.dist else 'nobody'}"
+        known = entry.name in owners or claim in registry.search_paths.values()
+        if not known and not any(claim in fault for fault in registry.faults):
+            faults.append(f"{claim} registers nothing: expected functions with outrider.hookimpl")
+    for part in registry.entries:
+        if part.distribution != "outrider":
+            owner = f"{part.plugin} of {part.distribution}"
+            facts.setdefault(owner, []).append(f"{part.role} {part.name}")
+            try:
+                check_place(part)
+                _ = part.factory if part.role == "command" else option_schema(part)
+            except OutriderError as error:
+                faults.append(str(error))
+    return {**facts, "parts in all": len(registry.entries)}
 
 
 def self_test(faults: list[str]) -> dict[str, Any]:

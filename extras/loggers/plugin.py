@@ -5,7 +5,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_reports(register: Register) -> None:
-    register("json_lines", "outrider.extras.loggers.json_lines:JsonLines")
-    register("tensorboard", "outrider.extras.loggers.tensorboard:TensorBoard", extra="tensorboard")
-    register("wandb", "outrider.extras.loggers.wandb:Wandb", extra="wandb")
-    register("mlflow", "outrider.extras.loggers.mlflow:MLflow", extra="mlflow")
+    register("json_lines", "outrider.extras.loggers.services:JsonLines")
+    register("tensorboard", "outrider.extras.loggers.services:TensorBoard", extra="tensorboard")
+    register("wandb", "outrider.extras.loggers.services:Wandb", extra="wandb")
+    register("mlflow", "outrider.extras.loggers.services:MLflow", extra="mlflow")

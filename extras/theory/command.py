@@ -13,8 +13,6 @@ from outrider import theory as formulas
 from outrider.base.errors import require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
-from outrider.extras.theory.forecast_command import print_forecasts
-from outrider.extras.theory.measured import measured, write_profile
 from outrider.extras.theory.settings import TABLE1, Theory, values
 from outrider.extras.theory.speculation_profile import read_profile
 
@@ -55,15 +53,8 @@ def theory(settings: Theory) -> None:
     """Prints a row of predictions for each combination of alpha, gamma and c.
 
     With `profile=` it prints what a drafter's measured acceptance predicts for each draft length.
-    With `hardware=` it predicts times, and `measure=` writes such a profile of this machine.
     With `paper=` it prints the paper's table, or writes the figure.
     """
-    if settings.measure is not None:
-        _print_measured(Path(settings.measure))
-        return
-    if settings.hardware is not None:
-        print_forecasts(settings)
-        return
     if settings.profile is not None:
         _print_profile(Path(settings.profile), values(settings.c))
         return
@@ -82,16 +73,6 @@ def theory(settings: Theory) -> None:
         write_whole(path, resolve_name(layout)(wanted))
         results().print(plain(path), soft_wrap=True)
         print_json({"figure": str(path)})
-
-
-def _print_measured(path: Path) -> None:
-    hardware = measured()
-    write_profile(path, hardware)
-    peaks = ", ".join(f"{peak / 1e12:.3g} TFLOP/s {name}" for name, peak in hardware.peak.items())
-    launch = f"{1e6 * hardware.launch:.2g} microseconds a call"
-    results().print(plain(f"{hardware.bandwidth / 1e9:.1f} GB/s, {peaks}, {launch}"))
-    results().print(plain(path), soft_wrap=True)
-    print_json({"bandwidth": hardware.bandwidth, "launch": hardware.launch, **hardware.peak})
 
 
 def _print_profile(path: Path, costs: Sequence[float]) -> None:

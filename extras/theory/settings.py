@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, final
 
-from outrider.base.bounds import Above, AtLeast, Count, Like, NonNegative, Share
+from outrider.base.bounds import AtLeast, Like, NonNegative, Share
 
 TABLE1 = "table1"
 """The layout that is a table; any other is a figure, the place of a function that draws it."""
@@ -22,17 +22,6 @@ class Theory:
     c: NonNegative | Annotated[Sequence[NonNegative], AtLeast(1)]
     c_hat: NonNegative | None
     profile: str | None
-    hardware: dict[str, Any] | None = None
-    model: str | None
-    bits: Annotated[float, Above(0)] | None
-    dtype: str | None
-    drafters: list[Any]
-    budget: Count | Annotated[Sequence[Count], AtLeast(1)] | None
-    batch: Count | Annotated[Sequence[Count], AtLeast(1)]
-    context: Count | Annotated[Sequence[Count], AtLeast(1)]
-    devices: Count
-    run: str | None
-    measure: str | None
     layout: Layout | None
     out: str | None
 

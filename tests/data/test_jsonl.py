@@ -10,7 +10,7 @@ import pytest
 
 from outrider import ConfigError
 from outrider.data import jsonl as data
-from outrider.data.prompts import CodeTest, Prompt
+from outrider.data.prompts import Prompt
 from outrider.data.reading import parse
 from outrider.plugins.config import build, compose
 
@@ -103,7 +103,7 @@ def test_each_form_is_recognised_by_its_keys(tmp_path: Path) -> None:
     prompts = data.jsonl(path)
     assert prompts == [
         Prompt("7", "chat", ("Hello", "And then?")),
-        Prompt("HumanEval/3", "code", ("def f():\n",), code=CodeTest("def f():\n", "x", "f")),
+        Prompt("HumanEval/3", "code", ("def f():\n",)),
         Prompt(f"{path}, line 3", "prompt", ("Name three rivers.",)),
         Prompt("r", "chat", ("Name three rivers.",)),
     ]

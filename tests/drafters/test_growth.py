@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from fuzz.strategies import drafters_for
 from tiny.conformance import makers
 from tiny.growth import growth
 
@@ -14,7 +15,6 @@ from outrider import Context, Draft, Drafter, Round, Sampling, Verifier, decode
 from outrider.contract.context import Tokens
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.suffix import Past, Suffix
-from outrider.extras.fuzzing.settings import DRAFTERS as SETTINGS
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import write_draft
@@ -41,10 +41,10 @@ NETWORKS = {"small_lm", "swift"}
 
 
 def test_every_drafter_with_a_search_or_a_memory_is_here() -> None:
-    searching = set[str]()
+    searching, on_tables = set[str](), drafters_for(table=True, encoder=False)
     for name, entry in installed().of("drafter").items():
         source = Path(inspect.getfile(entry.product)).read_text()
-        if name in SETTINGS or "drafters.parts.texts" in source or "SOURCE" in source:
+        if name in on_tables or "drafters.parts.texts" in source or "SOURCE" in source:
             searching.add(name)
     assert searching == {text.split(",")[0] for text in DRAFTERS} | NO_SEARCH | NETWORKS
 

@@ -166,11 +166,12 @@ def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersT
 
 
 def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
-    path = Path(__file__).parents[2] / "evidence" / "gemma.py"
-    modes = ["plain", "bigram, tree dynamic:8, batch of 2"]
+    path = Path(__file__).parents[2] / "evidence" / "texts.py"
+    modes = ["plain", "bigram, tree dynamic:8, batch of 4"]
     folder = target.model.config.name_or_path
-    out = script.done(path, "--target", folder, "--tokens", "6", "--only", *modes)
-    assert "2 modes: 0 texts differ" in out
+    past = ["--past-window", "6", "--modes", "modes", "--only", *modes]
+    out = script.done(path, "--target", folder, *past)
+    assert "2 modes: 0 texts of float32 differ" in out
 
 
 def test_past_the_window_every_mode_writes_the_text_of_transformers(

@@ -70,15 +70,15 @@ def _run(words: list[str], cwd: Path, ranks: int) -> None:
 
 
 class Program:
-    """A module of Outrider as `subprocess.Popen` starts it for the bench, but forked.
+    """A program of Outrider as `subprocess.Popen` starts it for the bench, but forked.
 
-    command: the interpreter, -m, and the name of the module.
+    command: the interpreter, and -m with the name of a module or a script with its arguments.
     """
 
     def __init__(self, command: Sequence[str], *, stderr: TextIO, **_: Any) -> None:
-        assert list(command[:2]) == [sys.executable, "-m"]
+        assert command[0] == sys.executable
         (questions, stdin), (stdout, answers) = CONTEXT.Pipe(False), CONTEXT.Pipe(False)
-        arguments = (command[2], questions, answers, stderr.name)
+        arguments = (list(command[1:]), questions, answers, stderr.name)
         self._process = CONTEXT.Process(target=_serve, args=arguments)
         self._process.start()
         questions.close()
@@ -99,7 +99,7 @@ class Program:
         self._process.kill()
 
 
-def _serve(module: str, questions: Connection, answers: Connection, log: str) -> None:
+def _serve(words: list[str], questions: Connection, answers: Connection, log: str) -> None:
     os.setpgid(0, 0)
     os.dup2(questions.fileno(), 0)
     os.dup2(answers.fileno(), 1)
@@ -108,7 +108,12 @@ def _serve(module: str, questions: Connection, answers: Connection, log: str) ->
     with open(log, "a") as errors:
         os.dup2(errors.fileno(), 2)
     sys.stdin = os.fdopen(0)
-    runpy.run_module(module, run_name="__main__")
+    if words[0] == "-m":
+        runpy.run_module(words[1], run_name="__main__")
+    else:
+        sys.argv = words
+        sys.path.insert(0, str(Path(words[0]).parent))
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def _program(words: list[str]) -> None:

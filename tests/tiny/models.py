@@ -67,7 +67,8 @@ def build(entry: Entry, seed: int = 0) -> Any:
         randomise(model, *SIZES[seed % len(SIZES)])
     if hasattr(model, "set_default_language"):
         model.set_default_language("en_XX")
-    start = VOCABULARY - 1 if model.config.is_encoder_decoder else None
+    start = {**BY_FIELD, **entry.settings}["decoder_start_token_id"]
+    start = start if model.config.is_encoder_decoder else None
     model.generation_config = GenerationConfig(
         pad_token_id=0, eos_token_id=1, bos_token_id=2, decoder_start_token_id=start
     )

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
-from tiny import page_parts
+import pages
+
 from tiny.models import DECODERS, ENCODER_DECODERS
 from tiny.modes import MODES
 from tiny.outcomes import ORDER
@@ -84,8 +85,8 @@ def placed(page: str, rows: Sequence[Row], versions: str) -> str:
     Raises:
         ValueError: the page has no lines between which the sweep's part goes.
     """
-    text = "\n".join([f"Written by `evidence/architectures.py` ({versions}).", *_counts(rows)])
-    return page_parts.placed(page, text, BEGIN, END)
+    text = "\n".join([f"Written by `tests/tiny/sweep.py` ({versions}).", *_counts(rows)])
+    return pages.placed(page, text, BEGIN, END)
 
 
 def _row(name: str, fact: Mapping[str, Any], cells: Cells) -> Row:

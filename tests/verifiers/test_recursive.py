@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 import torch
+from waits import counted
 
 from outrider import Draft, Sampling
 from outrider.contract.chance import SampledChance
 from outrider.contract.verifier import Scores
-from outrider.extras.bench.waits import counted
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.recursive import descend
 from tests.devices import FAR, accelerator

@@ -19,11 +19,11 @@ from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work, work_of
 from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.machine import load
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
-from outrider.lab.runs.identity import load
 from outrider.lab.runs.pair_table import out_of_reach
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import RunFolder, unfinished

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from outrider.contract.target import Target
+from outrider.lab.measuring.machine import load, memory_gib, processor
 from outrider.plugins.fingerprint import CodeVersion, code_version, hash_files, versions
 from outrider.targets.passes.engine import engines
 
@@ -94,14 +95,9 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         **{name: fact for engine in engines().values() for name, fact in engine.facts().items()},
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "memory_gib": _memory_gib(),
+        "memory_gib": memory_gib(),
         "load": load(),
     }
-
-
-def load() -> float | None:
-    """Returns how many processes wanted to run in the last minute, on average; None if unknown."""
-    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
@@ -133,19 +129,3 @@ def _commit(folder: Path) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return described.stdout.strip()
-
-
-def processor() -> str:
-    """Returns the name of the processor."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
-
-
-def _memory_gib() -> float | None:
-    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return None
-    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)

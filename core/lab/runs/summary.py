@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import final
 
 from outrider.contract.round import Counts
+from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.row import TASK_RATES, Row, ranked
 from outrider.lab.runs.run import Run
@@ -14,7 +15,7 @@ from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_contr
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.lab.statistics.timing_checks import busy, doubts, drift
+from outrider.lab.statistics.timing_checks import doubts, drift
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""

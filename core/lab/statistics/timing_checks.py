@@ -9,9 +9,6 @@ from outrider.lab.statistics.intervals import Interval
 DRIFT = 1.1
 """The ratio from which on plain decoding counts as drifting."""
 
-BUSY = 1.25
-"""The load of each core from which on a machine counts as busy; a run takes up to 1 itself."""
-
 FEWEST = 6
 """The fewest questions whose first, second and last third are compared."""
 
@@ -35,19 +32,6 @@ def drift(texts: Sequence[Decoding]) -> float:
         thirds = [statistics.median(calls[cuts[third] : cuts[third + 1]]) for third in range(3)]
         ratios.append(max(thirds) / min(thirds))
     return max(ratios)
-
-
-def busy(load: float | None, cores: int | None) -> str:
-    """Returns in words that a machine has more to do than it has cores; empty if it has not.
-
-    load: how many processes wanted to run in the last minute, on average.
-
-    >>> busy(9.5, 2), busy(2.1, 2)
-    ('the machine is busy: load 9.5 on 2 cores', '')
-    """
-    if load is None or not cores or load <= BUSY * cores:
-        return ""
-    return f"the machine is busy: load {load:.1f} on {cores} core{'s' * (cores > 1)}"
 
 
 def doubts(

@@ -28,7 +28,6 @@ MEANINGS = {
     "coverage": "the share of positions at which the drafter had a draft",
     "acceptance_rate": "accepted draft tokens over all draft tokens",
     "rouge2": "how many pairs of words the texts share with the references",
-    "pass1": "the share of the texts whose code passes its test",
 }
 """By column, its meaning in a few words; see docs/measures.md."""
 

@@ -193,24 +193,21 @@ def test_a_drafter_that_fails_leaves_the_others_and_is_measured_anew_once_mended
 
 def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path: Path) -> None:
     """A lossy rule is judged by what it costs."""
-    code = {"prompt": "def f():\n    return 1 #", "test": "def check(f):\n    assert f() == 1\n",
-            "entry_point": "f", "category": "code"}  # fmt: skip
     summary = {"prompt": "the cat sat", "reference": "the cat and the dog sat", "category": "sums"}
     rows = tmp_path / "rows.jsonl"
-    rows.write_text("".join(json.dumps(row) + "\n" for row in (code, summary)))
+    other = {"prompt": "the dog ran", "category": "bare"}
+    rows.write_text("".join(json.dumps(row) + "\n" for row in (summary, other)))
     settings = ["protocol=decode", f"data.path={rows}", "drafters=[none,bigram]", "by_task=true"]
     lossy = ["sampling=standard", "verifier=lenient", "verifier.lenience=0.1"]
-    printed, report = compared(*settings, *lossy, "quality=[rouge2,pass1]")
-    for words in ("plain's", "rouge2 by task", "pass1 by task", "LOSSY"):
+    printed, report = compared(*settings, *lossy, "quality=rouge2")
+    for words in ("plain's", "rouge2 by task", "LOSSY"):
         assert words in printed
-    assert "pass1 runs the code that the target writes, with limits: " in printed
     none, bigram = report["rows"]
     assert "tokenizer" not in printed  # rouge-score's own log
-    assert none["pass1"] == bigram["pass1"] == 1  # all that is written stands in a comment
     assert none["rouge2_difference"] == 0
     difference = bigram["rouge2"] - none["rouge2"]
     assert bigram["rouge2_difference"] == pytest.approx(difference)
-    assert bigram["tasks"]["sums"]["pass1"] is None
+    assert bigram["tasks"]["bare"]["rouge2"] is None
     printed, _ = compared(
         f"data.path={rows}", "protocol=overlap", "quality=rouge2", out="x", status=1
     )
@@ -220,7 +217,6 @@ def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path
 @pytest.mark.parametrize(
     ("quality", "line"),
     [
-        ("pass1", "quality='pass1': expected prompts with prompt, test and entry_point"),
         ("[roug2]", "scores: 'roug2': did you mean 'rouge2'?"),
         ("[{score: rouge2, name: alpha}]", "quality='alpha': expected another name, there is a"),
     ],
@@ -230,7 +226,7 @@ def test_scores_that_a_run_can_not_have_are_refused(compared: Any, quality: str,
     assert line in printed
 
 
-def test_no_text_is_scored_and_no_code_run_unless_asked(compared: Any) -> None:
+def test_no_text_is_scored_unless_asked(compared: Any) -> None:
     printed, report = compared("protocol=decode")
-    assert "pass1" not in printed
-    assert not {"rouge2", "pass1"} & report["rows"][0].keys()
+    assert "rouge2" not in printed
+    assert "rouge2" not in report["rows"][0]

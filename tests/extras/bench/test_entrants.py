@@ -11,6 +11,7 @@ from tiny.wrapped import write_gguf
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.extras.bench.entrants import entrants
+from outrider.extras.bench.peers import PEER
 from outrider.plugins.config import compose
 from outrider.plugins.reading import plain_values
 from outrider.targets.weights_location import weights_location
@@ -51,7 +52,7 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "prompt_lookup_max": 2,
         "prompt_lookup_min": 1,
     }
-    assert Path(by_name["vllm plain"].command[1]).name == "peer_vllm.py"
+    assert by_name["vllm plain"].command[1:] == (PEER, "vllm")
 
 
 def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
@@ -111,15 +112,12 @@ def test_listed_drafters_meet_plain_decoding() -> None:
 
 
 def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
-    config = asked(f"peers.vllm={sys.executable}", "drafter=none")
-    rounded = entrants(config, "/m", torch.bfloat16, rounded="/rounded")
-    settings = {entrant.name: entrant.settings for entrant in rounded}
-    assert settings["transformers plain"]["quantize"] == "int8"
-    assert settings["transformers plain"]["model"] == "/m"
-    assert settings["vllm plain"]["model"] == "/rounded"
-    config = asked(f"peers.economize={sys.executable}")
+    config = asked("drafter=none", "target.quantize=int8")
+    (peer,) = entrants(config, "/m", torch.bfloat16)[1:]
+    assert (peer.name, peer.settings["quantize"]) == ("transformers plain", "int8")
+    config = asked(f"peers.economize={sys.executable}", "target.quantize=int8")
     with pytest.raises(ConfigError, match=r"expected null with target\.quantize=int8"):
-        entrants(config, "/m", torch.float32, rounded="/rounded")
+        entrants(config, "/m", torch.float32)
 
 
 def test_a_strangers_class_of_the_same_name_is_another_drafter(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny.second_runner import vllm_config
+from second_runner import vllm_config
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.eagle import Eagle

@@ -6,9 +6,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+import second_runner
 import torch
-from tiny import second_runner
-from tiny.second_runner import GAMMA, Drawing
+from second_runner import GAMMA, Drawing
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.prompt_lookup import PromptLookup

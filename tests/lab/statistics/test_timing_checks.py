@@ -1,8 +1,9 @@
 """Times that can't be trusted are reported."""
 
+from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.timing_checks import busy, doubts, drift
+from outrider.lab.statistics.timing_checks import doubts, drift
 
 
 def text(call: float, *repeats: float) -> Decoding:

@@ -1,0 +1,78 @@
+"""The machine that measures: what it is, whether it is quiet, how fast it reads and computes."""
+
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+BUSY = 1.25
+"""The load of each core from which on a machine counts as busy; a run takes up to 1 itself."""
+
+READ = 1 << 29
+"""The bytes whose reading is timed: more than a cache holds."""
+
+ROWS, WIDTH = 8, 2048
+"""The product that is timed: the rows of a draft with a square matrix."""
+
+
+def processor() -> str:
+    """Returns the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def memory_gib() -> float | None:
+    """Returns the memory of this machine in GiB; None if unknown."""
+    if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
+        return None
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+
+
+def load() -> float | None:
+    """Returns how many processes wanted to run in the last minute, on average; None if unknown."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
+
+
+def busy(load: float | None, cores: int | None) -> str:
+    """Returns in words that a machine has more to do than it has cores; empty if it has not.
+
+    load: how many processes wanted to run in the last minute, on average.
+
+    >>> busy(9.5, 2), busy(2.1, 2)
+    ('the machine is busy: load 9.5 on 2 cores', '')
+    """
+    if load is None or not cores or load <= BUSY * cores:
+        return ""
+    return f"the machine is busy: load {load:.1f} on {cores} core{'s' * (cores > 1)}"
+
+
+def memory_bandwidth(repeats: int = 8) -> float:
+    """Returns the bytes per second that this machine reads from memory, the best of `repeats`.
+
+    Plain decoding reads all weights for each token, so this bounds its speed.
+    """
+    block = torch.ones(READ // 4)
+    return READ / shortest(block.sum, repeats)
+
+
+def product_seconds(dtype: torch.dtype, repeats: int = 5) -> float:
+    """Returns the seconds of a product of ROWS rows with a matrix of WIDTH, the shortest."""
+    rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
+    return shortest(lambda: torch.mm(rows, matrix), repeats)
+
+
+def shortest(work: Callable[[], object], repeats: int) -> float:
+    """Returns the seconds of the fastest of some runs."""
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)

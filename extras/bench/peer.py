@@ -1,0 +1,204 @@
+"""Another library as an entrant of the bench: `python peer.py NAME`, for a name of `LIBRARIES`.
+
+It runs by its path, in an environment without Outrider, and imports each library in its function.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from protocol import Answer, serve  # type: ignore[import-not-found]
+
+Ids = list[int]
+Write = Callable[[Ids, int], Ids]
+"""Takes a prompt and the most new tokens, and returns the new tokens."""
+WriteTogether = Callable[[Sequence[Ids], int, int], int]
+"""Takes prompts, how many are in progress at once and the most new tokens of each, and returns how
+many tokens were written in all."""
+
+
+def answering(write: Write, write_together: WriteTogether | None = None) -> Answer:
+    """Returns the function that answers the bench's questions by timing these."""
+
+    def text(question: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        tokens = write(question["ids"], question["max_new_tokens"])
+        return {"tokens": tokens, "seconds": time.perf_counter() - began}
+
+    def texts(question: dict[str, Any]) -> dict[str, Any]:
+        assert write_together is not None
+        began = time.perf_counter()
+        tokens = write_together(question["prompts"], question["batch"], question["max_new_tokens"])
+        return {"whole": tokens / (time.perf_counter() - began)}
+
+    return lambda question: {"write": text, "texts": texts}[question["ask"]](question)
+
+
+def transformers(settings: dict[str, Any]) -> Answer:
+    """Loads a model of transformers.
+
+    settings: `model`, `dtype`, `gamma`, and `options` for `generate`; `assistant_model` is the
+        folder or hub id of a model. With `quantize`, torchao rounds the weights to eight bits.
+    """
+    import torch
+
+    model = pretrained(settings, quantization_config=eight_bits(settings))
+    options = dict(settings["options"])
+    if "assistant_model" in options:
+        assistant = pretrained(settings | {"model": options["assistant_model"]})
+        options["assistant_model"] = assistant
+        # The default schedule would change the draft length as it goes.
+        assistant.generation_config.num_assistant_tokens = settings["gamma"]
+        assistant.generation_config.num_assistant_tokens_schedule = "constant"
+    ends = end_tokens(model)
+
+    def generated(prompts: Sequence[Ids], max_new_tokens: int) -> list[Ids]:
+        width = max(map(len, prompts))
+        padding = [[0] * (width - len(ids)) for ids in prompts]
+        ids = torch.tensor([zeros + ids for zeros, ids in zip(padding, prompts, strict=True)])
+        mask = torch.tensor([zeros + [1] * (width - len(zeros)) for zeros in padding])
+        output = model.generate(
+            ids,
+            attention_mask=mask,
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            pad_token_id=0,
+            **options,
+        )
+        new: list[Ids] = output[:, width:].tolist()
+        return new
+
+    def length(tokens: Ids) -> int:
+        """Returns the tokens of a text of a batch, without the padding behind its end."""
+        return next((at for at, token in enumerate(tokens, 1) if token in ends), len(tokens))
+
+    def write_together(prompts: Sequence[Ids], batch: int, max_new_tokens: int) -> int:
+        batches = [prompts[first : first + batch] for first in range(0, len(prompts), batch)]
+        return sum(length(text) for some in batches for text in generated(some, max_new_tokens))
+
+    return answering(lambda ids, most: generated([ids], most)[0], write_together)
+
+
+def vllm(settings: dict[str, Any]) -> Answer:
+    """Starts vLLM.
+
+    settings: `model`, `dtype`, `max_model_len`, and `speculative`, the speculative config or None.
+    """
+    from vllm import LLM, SamplingParams  # type: ignore[import-not-found]
+
+    engine = LLM(
+        model=settings["model"],
+        dtype=settings["dtype"],
+        max_model_len=settings["max_model_len"],
+        speculative_config=settings["speculative"],
+        disable_log_stats=True,
+    )
+
+    def generated(prompts: Sequence[Ids], max_new_tokens: int) -> list[Ids]:
+        engine.reset_prefix_cache()  # by default, a prompt is not read again in another repeat
+        params = SamplingParams(temperature=0.0, max_tokens=max_new_tokens)
+        inputs = [{"prompt_token_ids": ids} for ids in prompts]
+        outputs = engine.generate(inputs, params, use_tqdm=False)
+        return [list(output.outputs[0].token_ids) for output in outputs]
+
+    def write_together(prompts: Sequence[Ids], batch: int, max_new_tokens: int) -> int:
+        core = engine.llm_engine.engine_core.engine_core  # in this process; see `VLLM_ENVIRONMENT`
+        core.scheduler.max_num_active_reqs = batch
+        return sum(map(len, generated(prompts, max_new_tokens)))
+
+    return answering(lambda ids, most: generated([ids], most)[0], write_together)
+
+
+def economize(settings: dict[str, Any]) -> Answer:
+    """Loads a model for economize.
+
+    settings: `model`, `dtype`, and `lookup`: prompt lookup's `max_n`, `min_n` and `gamma`, or None.
+    """
+    import economize as library  # type: ignore[import-not-found]
+    import torch
+    from economize.techniques.lookup import LookupConfig  # type: ignore[import-not-found]
+
+    base = pretrained(settings)
+    stop = base.generation_config.eos_token_id
+    lookup = settings["lookup"] or {"max_n": 1, "min_n": 1, "gamma": 0}
+    config = LookupConfig(max_ngram=lookup["max_n"], min_ngram=lookup["min_n"], match="latest")
+    model = library.apply(base, config)
+    # A cycle is a draft and the token after it: one token a cycle is plain decoding.
+    decoding = library.DecodeConfig(cycle_length=lookup["gamma"] + 1)
+
+    def write(ids: Ids, max_new_tokens: int) -> Ids:
+        result = model.decode(torch.tensor(ids), max_new_tokens, decoding=decoding, stop=stop)
+        return list(result.tokens.tolist())
+
+    return answering(write)
+
+
+def flashspec(settings: dict[str, Any]) -> Answer:
+    """Loads a model for flashspec.
+
+    settings: `model`, `dtype`, and `lookup`: prompt lookup's `max_n`, `min_n` and `gamma`.
+    """
+    import torch
+    from flashspec.engine.ngram import NgramDrafter  # type: ignore[import-not-found]
+    from flashspec.engine.speculative import SpeculativeEngine  # type: ignore[import-not-found]
+    from flashspec.engine.verifier import TargetModel  # type: ignore[import-not-found]
+    from flashspec.utils import config as configs  # type: ignore[import-not-found]
+
+    model, lookup = pretrained(settings), settings["lookup"]
+    config = configs.FlashSpecConfig(
+        device="cpu",
+        compile=False,
+        dtype=settings["dtype"],
+        eos_token_ids=tuple(end_tokens(model)),
+        bandit=configs.BanditConfig(n_arms=1),
+        sampling=configs.SamplingConfig(gamma=lookup["gamma"], temperature=0.0),
+    )
+    drafter = NgramDrafter(max_ngram=lookup["max_n"], min_ngram=lookup["min_n"])
+    dtype = getattr(torch, settings["dtype"])
+    target = TargetModel(settings["model"], torch.device("cpu"), dtype, model=model)
+    engine = SpeculativeEngine(config, [drafter], target)
+
+    def write(ids: Ids, max_new_tokens: int) -> Ids:
+        result = engine.generate(torch.tensor([ids]), max_new_tokens=max_new_tokens)
+        return list(result.output_ids[0].tolist())
+
+    return answering(write)
+
+
+def pretrained(settings: dict[str, Any], **options: Any) -> Any:
+    """Returns the model of the settings, in transformers."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    auto: Any = AutoModelForCausalLM
+    dtype = getattr(torch, settings["dtype"])
+    return auto.from_pretrained(settings["model"], dtype=dtype, **options).eval()
+
+
+def eight_bits(settings: dict[str, Any]) -> Any:
+    """Returns the config of weights of eight bits, with a scale for each row, or None."""
+    if not settings.get("quantize"):
+        return None
+    from torchao.quantization import Int8WeightOnlyConfig  # type: ignore[import-not-found]
+    from transformers import TorchAoConfig
+
+    return TorchAoConfig(Int8WeightOnlyConfig())
+
+
+def end_tokens(model: Any) -> list[int]:
+    """Returns the ids that end a text of a model."""
+    end = model.generation_config.eos_token_id
+    return end if isinstance(end, list) else [end]
+
+
+LIBRARIES: Mapping[str, Callable[[dict[str, Any]], Answer]] = {
+    "transformers": transformers,
+    "vllm": vllm,
+    "economize": economize,
+    "flashspec": flashspec,
+}
+"""By name, what loads a library's model and returns the function that answers questions."""
+
+if __name__ == "__main__":
+    serve(LIBRARIES[sys.argv[1]])

@@ -1,0 +1,1 @@
+"""Random combinations of targets, drafters, rules and settings, held against what is promised."""

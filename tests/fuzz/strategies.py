@@ -1,0 +1,161 @@
+"""How hypothesis draws examples, over tables and over tiny transformers."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fuzz.example import Example
+from fuzz.parts import (
+    MODEL_VOCAB,
+    MODELS,
+    POSITIONS,
+    TABLE,
+    TABLE_DRAFTERS,
+    drafter_kind,
+    reads_the_clock,
+)
+from fuzz.settings import TREES, options, sampling, values_of
+from outrider.contract.draft import KINDS
+from outrider.plugins.registry import installed, make
+from outrider.targets.tabular import TabularTarget
+from outrider.testing.table_drafters import CHAINS
+
+SMALL_TREES = (None, "2", "iid:2", "paths:2", "top:2")
+NEEDS_FILE = ("classifier",)
+"""The policies that can't be made without a file."""
+MOST_CALLS = 800
+"""The latest interruption, in calls of Outrider's functions; most runs make fewer."""
+
+
+@cache
+def drafters_for(*, table: bool, encoder: bool) -> tuple[str, ...]:
+    """Returns the names of the drafters that a target can have, networks twice for a model."""
+    of_tables = {has: TabularTarget(2, encoder=has).offers for has in (False, True)}
+    everywhere, networks = list[str](), list[str]()
+    for name in installed().of("drafter"):
+        settings = {setting: values[0] for setting, values in values_of("drafter", name).items()}
+        needs = make("drafter", {"drafter": name, **settings}).needs
+        if needs <= of_tables[encoder]:
+            everywhere.append(name)
+        elif not needs <= of_tables[True]:
+            networks.append(name)
+    extra = [] if table or encoder else 2 * networks
+    return (*everywhere, *TABLE_DRAFTERS, *extra)
+
+
+@st.composite
+def tables(draw: st.DrawFn, sizes: Sequence[int] = (3, 4, 2, 1, 5, 6, 7)) -> dict[str, Any]:
+    """Draws the settings of a table with one of some sizes of the vocabulary."""
+    return {
+        "kind": TABLE,
+        "vocab_size": draw(st.sampled_from(sizes)),
+        "order": draw(st.sampled_from((2, 1, 0, 3))),
+        "seed": draw(st.integers(0, 99)),
+        "sharpness": draw(st.sampled_from((1.5, 0.0, 0.5, 6.0))),
+        "zeros": draw(st.sampled_from((0.0, 0.0, 0.5))),
+        "encoder": draw(st.booleans()),
+    }
+
+
+@st.composite
+def models(draw: st.DrawFn) -> dict[str, Any]:
+    """Draws the settings of a tiny model of transformers."""
+    return {"kind": draw(st.sampled_from(MODELS)), "seed": draw(st.integers(0, 2))}
+
+
+@st.composite
+def drafters(
+    draw: st.DrawFn, target: dict[str, Any], trees: Sequence[Any] = TREES
+) -> dict[str, Any]:
+    """Draws a drafter that a target of these settings can have, and its settings."""
+    is_table = target["kind"] == TABLE
+    has_encoder = target.get("encoder", target["kind"] == "t5")
+    name = draw(st.sampled_from(drafters_for(table=is_table, encoder=has_encoder)))
+    if name == "staged_chain":
+        is_single = target.get("vocab_size") == 1
+        kinds = [kind for kind in CHAINS if not is_single or kind != "disjoint"]
+        return {"drafter": name, "kind": draw(st.sampled_from(kinds))}
+    if name == "staged_tree":
+        return {"drafter": name, "kind": draw(st.sampled_from([*KINDS][1:]))}
+    values = dict(values_of("drafter", name))
+    if values.get("tree") is TREES:
+        values["tree"] = tuple(trees)
+    return {"drafter": name, **draw(options(values))}
+
+
+@st.composite
+def verifiers(draw: st.DrawFn, kind: str) -> dict[str, Any]:
+    """Draws an acceptance rule, mostly one that takes drafts of a kind."""
+    rules = {name: entry.product for name, entry in installed().of("verifier").items()}
+    fitting = [name for name, rule in rules.items() if kind in rule.takes]
+    is_any = draw(st.integers(0, 39)) == 39
+    name = draw(st.sampled_from(list(rules) if is_any else fitting))
+    return {"verifier": name, **draw(options(values_of("verifier", name)))}
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> dict[str, Any]:
+    """Draws a policy that needs no file."""
+    names = [name for name in installed().of("policy") if name not in NEEDS_FILE]
+    name = draw(st.sampled_from((*names, *("fixed",) * 5)))
+    return {"policy": name, **draw(options(values_of("policy", name)))}
+
+
+@st.composite
+def runs(draw: st.DrawFn, targets: st.SearchStrategy[dict[str, Any]]) -> Example:
+    """Draws an example whose texts are written one by one and in a batch."""
+    target = draw(targets)
+    vocab_size = target.get("vocab_size", MODEL_VOCAB)
+    tokens = st.integers(0, vocab_size - 1)
+    prompts = draw(st.lists(st.lists(tokens, min_size=1, max_size=9), min_size=1, max_size=3))
+    target["eos"] = draw(st.lists(tokens, max_size=1))
+    if draw(st.integers(0, 3)) == 3:
+        target["max_length"] = max(map(len, prompts)) + draw(st.integers(1, 7))
+    drafter = draw(drafters(target))
+    constraint = None
+    if draw(st.integers(0, 3)) == 3:
+        constraint = {
+            "forbidden": draw(st.lists(tokens, max_size=3)),
+            "end": draw(st.none() | tokens),
+        }
+    stops = st.lists(
+        st.text([chr(ord("a") + t) for t in range(vocab_size)], min_size=1, max_size=3)
+    )
+    return Example(
+        target=target,
+        drafter=drafter,
+        verifier=draw(verifiers(drafter_kind(drafter))),
+        policy=draw(policies()),
+        prompts=prompts,
+        sampling=draw(sampling(vocab_size)),
+        gamma=draw(st.sampled_from((2, 3, 1, 4, 5, 6))),
+        budget=draw(st.none() | st.integers(1, 12)),
+        max_new_tokens=draw(st.sampled_from((5, *range(1, 15), POSITIONS))),
+        stops=draw(stops) if draw(st.integers(0, 4)) == 4 else [],
+        constraint=constraint,
+        interrupt=draw(st.integers(1, MOST_CALLS)) if draw(st.integers(0, 7)) == 7 else None,
+    )
+
+
+@st.composite
+def enumerations(draw: st.DrawFn) -> Example:
+    """Draws an example so small that the probabilities of its texts can be summed."""
+    target = draw(tables((2, 3, 1)))
+    tokens = st.integers(0, target["vocab_size"] - 1)
+    target["eos"] = draw(st.lists(tokens, max_size=1))
+    drafter = draw(drafters(target, SMALL_TREES))
+    return Example(
+        target=target,
+        drafter=drafter,
+        verifier=draw(verifiers(drafter_kind(drafter))),
+        policy=draw(policies().filter(lambda policy: not reads_the_clock(policy))),
+        prompts=[draw(st.lists(tokens, min_size=1, max_size=4))],
+        sampling={"temperature": draw(st.sampled_from((1.0, 0.4, 2.0)))}
+        | draw(st.sampled_from(({}, {"top_k": 2}, {"top_p": 0.8}, {"min_p": 0.2}))),
+        gamma=draw(st.sampled_from((2, 1))),
+        budget=draw(st.none() | st.integers(2, 4)),
+        max_new_tokens=draw(st.sampled_from((2, 3, 1))),
+        enumerate=True,
+    )

@@ -1,0 +1,176 @@
+"""A broken promise is seen: faults are planted, and each is found by one example."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from fuzz.example import Example, Outcome
+from fuzz.parts import make_target
+from fuzz.run import run_example
+from outrider import Round, Scores, Verdict
+from outrider.base.errors import OutriderError
+from outrider.contract.round import Counts
+from outrider.decoding import decode as loop
+from outrider.decoding import rounds
+from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.verifiers.gumbel import Gumbel
+from outrider.verifiers.token import Token
+
+TABLE = {"kind": "table", "vocab_size": 3, "seed": 1}
+LLAMA = {"kind": "llama"}
+Patch = pytest.MonkeyPatch
+
+
+def example(**changes: Any) -> Example:
+    """An example of two greedy texts with copied drafts, and what is changed of it."""
+    usual: dict[str, Any] = {
+        "target": TABLE,
+        "drafter": {"drafter": "prompt_lookup"},
+        "verifier": {"verifier": "token"},
+        "policy": {"policy": "fixed"},
+        "prompts": [[0, 1, 0, 1], [2, 2]],
+        "max_new_tokens": 8,
+    }
+    return Example(**usual | changes)
+
+
+SAMPLED = {"temperature": 1.0}
+STAGED = {"drafter": "staged_chain", "kind": "drawn"}
+ENUMERATED = {"sampling": SAMPLED, "drafter": STAGED, "enumerate": True, "max_new_tokens": 2}
+
+
+@pytest.mark.parametrize(
+    ("changes", "kinds"),
+    [
+        ({}, ("greedy", "batch")),
+        (
+            {"target": TABLE | {"encoder": True}, "interrupt": 60},
+            ("greedy", "batch", "interrupted"),
+        ),
+        ({"sampling": SAMPLED, "stops": ["ab"], "prompts": [[0]]}, ("sampled",)),
+        ({"sampling": SAMPLED, "verifier": {"verifier": "gumbel"}}, ("coupled", "batch")),
+        ({"verifier": {"verifier": "typical"}}, ("lossy", "batch")),
+        ({"constraint": {"forbidden": [0, 2], "end": 1}}, ("greedy", "batch")),
+        (ENUMERATED, ("enumerated",)),
+        ({"target": LLAMA, "drafter": {"drafter": "small_lm", "layers": 1}}, ("greedy", "batch")),
+    ],
+)
+def test_a_run_lists_its_checks(changes: dict[str, Any], kinds: tuple[str, ...]) -> None:
+    assert run_example(example(**changes)).kinds == kinds
+
+
+def test_a_refusal_is_no_fault() -> None:
+    outcome = run_example(example(drafter={"drafter": "random", "tree": "2x2"}))
+    assert outcome == Outcome(refused=outcome.refused)
+    assert outcome.refused is not None and "writes 'distinct' drafts" in outcome.refused
+
+
+def of_the_greedy_text(patch: Patch) -> None:
+    patch.setattr(Token, "verify", lambda self, draft, scores, chance: Verdict((), 0))
+
+
+def of_the_distribution(patch: Patch) -> None:
+    """Whatever follows a rejection is drawn from p, not from the residual."""
+    patch.setattr("outrider.verifiers.token.residual", lambda p, *others: p)
+
+
+def of_possible_tokens(patch: Patch) -> None:
+    verify = Token.verify
+
+    def wrong(self: Token, draft: Any, scores: Scores, chance: Any) -> Verdict:
+        return Verdict(verify(self, draft, scores, chance).accepted, int(scores.probs[0].argmin()))
+
+    patch.setattr(Token, "verify", wrong)
+
+
+def of_coupling(patch: Patch) -> None:
+    verify = Gumbel.verify
+
+    def wrong(self: Gumbel, draft: Any, scores: Scores, chance: Any) -> Verdict:
+        return verify(self, draft, dataclasses.replace(scores, start=len(draft)), chance)
+
+    patch.setattr(Gumbel, "verify", wrong)
+
+
+def of_counts(patch: Patch) -> None:
+    def wrong(**given: Any) -> Round:
+        return Round(**given | {"tested": given["tested"] + 1})
+
+    patch.setattr(rounds, "Round", wrong)
+
+
+def of_sums(patch: Patch) -> None:
+    right = Counts.of.__func__  # type: ignore[attr-defined]
+
+    def wrong(cls: Any, parts: Any) -> Any:
+        return dataclasses.replace(right(cls, parts), emitted=1)
+
+    patch.setattr(Counts, "of", classmethod(wrong))
+
+
+def of_ends(patch: Patch) -> None:
+    patch.setattr("outrider.decoding.text_stream.TextStream.push", lambda self, token: ("", False))
+
+
+def of_batches(patch: Patch) -> None:
+    right = loop.decode
+    patch.setattr(
+        "fuzz.built.decode",
+        lambda *a, **settings: right(*a, **settings | {"number": settings["number"] + 5}),
+    )
+
+
+def of_interruptions(patch: Patch) -> None:
+    """A drafter that was broken off is broken for good, for later texts too."""
+    right, busy = PromptLookup.propose, list[PromptLookup]()
+
+    def wrong(self: Any, context: Any, pen: Any) -> None:
+        assert not busy, "broken off before"
+        busy.append(self)
+        right(self, context, pen)
+        busy.pop()
+
+    patch.setattr(PromptLookup, "propose", wrong)
+
+
+def of_a_raw_error(patch: Patch) -> None:
+    def wrong(*settings: Any) -> None:
+        raise ZeroDivisionError
+
+    patch.setattr(Token, "verify", wrong)
+
+
+@pytest.mark.parametrize(
+    ("fault", "changes"),
+    [
+        (of_the_greedy_text, {}),
+        (of_the_distribution, ENUMERATED),
+        (of_possible_tokens, {"sampling": {"temperature": 1.0, "top_k": 1}}),
+        (of_coupling, {"sampling": SAMPLED, "drafter": STAGED, "verifier": {"verifier": "gumbel"}}),
+        (of_counts, {}),
+        (of_sums, {}),
+        (of_ends, {"stops": ["a", "b", "c"]}),
+        (of_batches, {"sampling": SAMPLED}),
+        (of_interruptions, {"interrupt": 60}),
+        (of_a_raw_error, {}),
+    ],
+)
+def test_a_planted_fault_is_found(
+    fault: Callable[[Patch], None], changes: dict[str, Any], monkeypatch: Patch
+) -> None:
+    run_example(example(**changes))
+    fault(monkeypatch)
+    tried = [changes]
+    if "interrupt" in changes:  # it depends on the call where the interruption falls
+        tried = [changes | {"interrupt": calls} for calls in range(350, 750, 50)]
+    with pytest.raises((AssertionError, OutriderError)):
+        list(map(run_example, (example(**fields) for fields in tried)))
+
+
+def test_a_table_with_zeros_keeps_two_tokens_in_each_row() -> None:
+    target: Any = make_target({"kind": "table", "vocab_size": 5, "order": 2, "zeros": 0.9})
+    possible = torch.isfinite(target.table).sum(-1)
+    assert int(possible.min()) == 2 and int(possible.max()) < 5
