@@ -77,6 +77,8 @@ def option_configs(
 
     >>> option_configs("drafter", ["none", {"drafter": "bigram", "order": 3, "name": "trigram"}])
 
+    An item with `optional: true` is left out where no plugin brings its part.
+
     own: see `Listed`. An item that has any of it is named by it: `token_recycling (candidates)`.
 
     Raises `ConfigError` if `options` is no list, an item is neither a name nor such a mapping, has
@@ -128,6 +130,8 @@ def _items(role: str, options: Any, own: Mapping[str, Any]) -> dict[str, Item]:
             raise ConfigError(
                 f"{plural(role)}: {item!r}: expected a name, or a mapping with {role!r}"
             )
+        if arguments.pop("optional", False) and option not in installed().of(role):
+            continue
         beside = {key: arguments.pop(key) for key in own if key in arguments}
         said = ", ".join(_said(key, value) for key, value in beside.items())
         name = str(arguments.pop("name", f"{option} ({said})" if said else option))

@@ -55,6 +55,11 @@ def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     assert type(build(configs["classifier"])).__name__ == "Classifier"
 
 
+def test_an_optional_item_is_left_out_where_there_is_no_such_part() -> None:
+    items = [{"drafter": "gone", "optional": True}, {"drafter": "bigram", "optional": True}]
+    assert list(option_configs("drafter", items)) == ["bigram"]
+
+
 @pytest.mark.parametrize(
     ("wanted", "line"),
     [
