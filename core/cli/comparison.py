@@ -5,13 +5,15 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import COLUMNS, columns_of, table
-from outrider.lab.runs.task_table import task_tables
 from outrider.lab.statistics.pairs import is_control
+from outrider.lab.tables.columns import RATES, measured_rates
+from outrider.lab.tables.differences import pairs_table
+from outrider.lab.tables.layouts import tasks_table
+from outrider.lab.tables.rates import rates_table
+from outrider.lab.tables.terminal import shown
 from outrider.plugins.registry import installed
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
@@ -21,7 +23,7 @@ BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
 def figure_names() -> list[str]:
     """Returns the figures that a comparison can be sorted by: rates, and scores."""
     scores = installed().of("score")
-    return [*COLUMNS, *scores, *(f"{name}_difference" for name in scores)]
+    return [*RATES, *scores, *(f"{name}_difference" for name in scores)]
 
 
 def print_comparison(summary: Summary, settings: Compare) -> None:
@@ -34,16 +36,16 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
     print_json(comparison(summary))
     console = results()
     rows = summary.rows if settings.sort is None else by_rate(summary.rows, settings.sort)
-    console.print(table({"": rows}, title))
+    console.print(*shown(rates_table({"": rows}, title)))
     if sentences := conclusion_of(summary):
         console.print(" ".join(sentences), markup=False, highlight=False)
     if settings.pairs and summary.pairs and summary.prompts[1:]:
-        remarks(stderr=False).print(pair_table(summary.pairs))
+        remarks(stderr=False).print(*shown(pairs_table(summary.pairs)))
     if settings.by_task and any(row.tasks for row in summary.rows):
-        shown = columns_of(summary.rows)
+        measured = measured_rates(summary.rows)
         for rate in (*BY_TASK, *summary.scores):
-            if rate in shown:
-                console.print(*task_tables(summary.rows, rate))
+            if rate in measured:
+                console.print(*shown(tasks_table(summary.rows, rate)))
     for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
         console.print(plain(line), soft_wrap=True)
 

@@ -20,7 +20,7 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question, Settings
-from outrider.lab.runs.table import COLUMNS
+from outrider.lab.tables.columns import RATES
 from outrider.plugins.config import build
 
 
@@ -125,7 +125,7 @@ def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> Non
     Raises `ConfigError` if no prompt has the data for a score, or a rate has its name.
     """
     for name, score in scores.items():
-        require(name not in COLUMNS, "quality", name, "another name, there is a rate of that name")
+        require(name not in RATES, "quality", name, "another name, there is a rate of that name")
         has_data = any(score.judge(prompt, 1) is not None for prompt in prompts)
         require(has_data, "quality", name, f"prompts with {score.needs}")
         if note := score.note():

@@ -77,6 +77,8 @@ def register_commands(register: RegisterCommand) -> None:
     register(replace(compare, name="demo", help="a comparison, ready to run", distributed=False))
     run = f"{commands}.check:check"
     register(Command("check", "prove a part", run, json=True, settings=f"{settings}:Check"))
+    run = f"{commands}.report:report"
+    register(Command("report", "gather runs of compare", run, plain=True, json=True))
     run = f"{commands}.plugins:plugins"
     register(Command("plugins", "what is registered, by whom", run, plain=True, json=True))
     run = f"{commands}.new_plugin:new_plugin"

@@ -10,8 +10,8 @@ from outrider.base.terminal import plain
 from outrider.extras.bench.curves import Curve
 from outrider.extras.bench.drafting import DraftCost
 from outrider.extras.bench.measure import Difference, Run, speed
-from outrider.lab.runs.table import ITSELF
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.tables.rates import ITSELF
 
 PHASES = ("draft", "score", "verify", "rest")
 

@@ -13,7 +13,6 @@ from outrider.extras.view.plotting import (
     Rows,
     drawn,
     finish,
-    named,
     plot_interval,
     plot_line,
     plot_mark,
@@ -23,8 +22,9 @@ from outrider.extras.view.plotting import (
     use_integer_ticks,
 )
 from outrider.extras.view.task_figures import categories_height, plots_by_task, speedups_height
-from outrider.lab.runs.table import columns_of
+from outrider.lab.runs.labels import labelled
 from outrider.lab.statistics.intervals import FEWEST, Interval
+from outrider.lab.tables.columns import measured_rates
 
 XLABELS = {
     "alpha": "alpha (overlap of p and q), 95%",
@@ -46,7 +46,7 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
         for rate in XLABELS
         if any(row.rates[rate] is not None for row in all_rows)
     }
-    if "alpha_rule" not in columns_of(all_rows):
+    if "alpha_rule" not in measured_rates(all_rows):
         plots.pop("alpha_rule", None)
     if any({"tokens_at", "tokens_tested_at"} & row.depths.keys() for row in all_rows):
         plots["tokens_over_gamma"] = _plot_tokens
@@ -84,7 +84,7 @@ def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
         for row in run:
             figure = row.rates[rate]
             if figure is not None:
-                name = named(row.drafter, label)
+                name = labelled(row.drafter, label)
                 plot_interval(axes, figure, len(labels), name, style_of(rows, row.drafter))
                 labels.append(name)
     axes.set_yticks(range(len(labels)), [short(label) for label in labels])

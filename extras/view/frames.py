@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 from outrider.base.errors import ConfigError
-from outrider.extras.view.across import gather
 from outrider.extras.view.export import tables
-from outrider.extras.view.report import labels
 from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.gathering import gather
+from outrider.lab.runs.labels import labels
 from outrider.lab.runs.summary import Summary
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from html import escape
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
+from outrider.lab.runs.labels import labelled
 from outrider.lab.runs.row import Row
 from outrider.lab.statistics.intervals import Interval
 
@@ -186,7 +187,7 @@ def plot_line(
     axes.plot([*points], values, label=drafter if in_legend else None, linewidth=1.2, **style)
     for (x, figure), y in zip(points.items(), ys, strict=True):
         if figure is not None and y is not None:
-            say(axes, x, y, f"{named(drafter, label)} at {x:g}", figure)
+            say(axes, x, y, f"{labelled(drafter, label)} at {x:g}", figure)
 
 
 def plot_mark(
@@ -203,7 +204,7 @@ def plot_mark(
     is_new = in_legend and drafter not in axes.get_legend_handles_labels()[1]
     style = style_of(rows, drafter) | {"linestyle": "none", "label": drafter if is_new else None}
     axes.plot([x], [figure.value], **style)
-    say(axes, x, figure.value, f"{named(drafter, label)} at {x:.3g}", figure)
+    say(axes, x, figure.value, f"{labelled(drafter, label)} at {x:.3g}", figure)
 
 
 def plot_interval(
@@ -214,11 +215,6 @@ def plot_interval(
         axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
     axes.plot([figure.value], [y], linestyle="none", **style)
     say(axes, figure.value, y, name, figure)
-
-
-def named(drafter: str, label: str) -> str:
-    """Returns the name of a run's drafter, as in the differences between runs."""
-    return f"{drafter}, {label}" if label else drafter
 
 
 def short(label: str) -> str:

@@ -1,4 +1,4 @@
-"""Registers the commands `report` and `view`, and what they show of a run at its end."""
+"""Registers the command `view`, and what they show of a run at its end."""
 
 from outrider.plugins.command import Command
 from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
@@ -6,8 +6,6 @@ from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 
 @hookimpl
 def register_commands(register: RegisterCommand) -> None:
-    run = "outrider.extras.view.report_command:report"
-    register(Command("report", "gather runs of compare", run, plain=True, json=True, extra="view"))
     run = "outrider.extras.view.command:view"
     register(Command("view", "look at them in a browser", run, plain=True, extra="view"))
 

@@ -24,11 +24,11 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
-from outrider.lab.runs.pair_table import out_of_reach
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
+from outrider.lab.tables.differences import out_of_reach
 from outrider.plugins.fingerprint import hash_of
 
 

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, final
 
 from outrider.base.errors import ANY_FAULT
@@ -20,6 +22,9 @@ class Report:
     """
 
     checks = "outrider.lab.runs.report_checks:CHECKS"
+
+    layouts: Mapping[str, Callable[[Sequence[Summary]], bytes]] = MappingProxyType({})
+    """By name, what draws a figure of some runs as PNG, for `outrider report --layout`."""
 
     def begin(self, run: Run) -> None:
         """Called before the first measurement; a run that is resumed has some already."""
@@ -58,6 +63,8 @@ class Reports(Report):
         self, reports: Mapping[str, Report], failed: Callable[[str, BaseException], None]
     ) -> None:
         self._reports, self._failed = dict(reports), failed
+
+        self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
 
     def begin(self, run: Run) -> None:
         self._tell(lambda report: report.begin(run))

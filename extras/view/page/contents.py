@@ -4,26 +4,31 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
-from outrider.extras.view.across import config_differences, pairs_across
 from outrider.extras.view.costs import score_times
-from outrider.extras.view.detail_tables import detail_tables
-from outrider.extras.view.details import Details, details
 from outrider.extras.view.figures import figures
-from outrider.extras.view.page.head import command, common_settings, head
-from outrider.extras.view.page.rates import columns, lines
+from outrider.extras.view.page.head import command, head
+from outrider.extras.view.page.page_tables import (
+    leaders_table,
+    predictions_table,
+    shared_settings_table,
+    task_tables,
+)
 from outrider.extras.view.page.render import render
-from outrider.extras.view.page.tasks import leaders, named_rows, task_tables
 from outrider.extras.view.page.texts import questions
-from outrider.extras.view.plotting import Figure, as_svg, named
-from outrider.extras.view.table_formats import FORMATS, SUFFIXES, contents, rates_table
+from outrider.extras.view.plotting import Figure, as_svg
+from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import conclusion, conclusion_of, history
-from outrider.lab.runs.pair_table import family
+from outrider.lab.runs.labels import config_differences, labelled
+from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import MEMORY, caveats
 from outrider.lab.statistics.pairs import Pair
-from outrider.lab.statistics.prediction import FACTORS
+from outrider.lab.tables.details import detail_tables, details, plain_rows
+from outrider.lab.tables.differences import pairs_table, settings_table
+from outrider.lab.tables.formats import FORMATS, SUFFIXES
+from outrider.lab.tables.layouts import labelled_rows
+from outrider.lab.tables.rates import speed_table, starred_rates_table
 
 CAPTIONS = {
     "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
@@ -107,29 +112,25 @@ def runs_page(
     """
     from markupsafe import Markup
 
-    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
-    all_rows = [row for run in rows.values() for row in run]
     detailed = details(summaries)
-    shown = lines(rows)
-    runs = [summary.run for summary in summaries.values()]
+    rows = by_rate(labelled_rows(summaries), "speedup")
+    runs = {label: summary.run for label, summary in summaries.items()}
     families = _families(summaries)
-    first = next(iter(summaries.values()))
     title = _title(summaries)
-    rates = rates_table(summaries, title)
+    differences = config_differences(runs)
+    rates = starred_rates_table(summaries, title)
+    downloads = {f"rates.{SUFFIXES[name]}": write(rates) for name, write in FORMATS.items()}
+    as_json = json.dumps({"rows": plain_rows(summaries, detailed)})
     return render(
         "runs",
         title=title,
         finding=_finding(summaries, [pair for pairs in families for pair in pairs]),
-        leaders=leaders(summaries),
-        columns=columns(all_rows),
-        lines=shown,
-        caveats=caveats(all_rows),
-        tasks=task_tables(shown),
-        predicted=[line for line in shown if line.row.prediction],
-        families=[(pairs, family(pairs)) for pairs in families],
-        differences=config_differences({label: run.run for label, run in summaries.items()}),
-        factors=FACTORS,
-        details=[contents(each) for each in detail_tables(detailed)],
+        leaders=leaders_table(summaries),
+        rates=speed_table(rows),
+        tasks=task_tables(rows),
+        predictions=predictions_table(rows),
+        families=[pairs_table(pairs) for pairs in families],
+        details=detail_tables(detailed),
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
         ],
@@ -139,22 +140,16 @@ def runs_page(
             for label, summary in summaries.items()
             if not summary.run.finished
         ],
-        lossy=sorted({row.drafter for row in all_rows if not row.lossless}),
-        remembering=sorted({row.drafter for row in all_rows if row.remembers}),
-        memory=MEMORY,
-        heads=[
-            (label, head(summary.run), command(summary.run)) for label, summary in summaries.items()
+        lossy=sorted({row.drafter for row in rows if not row.lossless}),
+        heads=[(label, head(run), command(run)) for label, run in runs.items()],
+        settings=[
+            *([settings_table(differences)] if differences else []),
+            shared_settings_table(list(runs.values())),
         ],
-        settings=common_settings(runs),
-        questions=[] if follow else questions(first),
+        questions=[] if follow else questions(next(iter(summaries.values()))),
         files={
-            "rates.json": _data_url(
-                "application/json", json.dumps({"rows": plain_rows(summaries, detailed)})
-            ),
-            **{
-                f"rates.{SUFFIXES[name]}": _data_url("text/plain", write(rates))
-                for name, write in FORMATS.items()
-            },
+            "rates.json": _data_url("application/json", as_json),
+            **{name: _data_url("text/plain", content) for name, content in downloads.items()},
         },
         served=Markup(SERVED),
         key=key,
@@ -162,22 +157,11 @@ def runs_page(
     )
 
 
-def plain_rows(
-    summaries: Mapping[str, Summary], detailed: Mapping[str, Sequence[Details]]
-) -> list[dict[str, Any]]:
-    """Returns the rows of all runs as plain values, each with its run's folder and label."""
-    return [
-        {"run": str(summary.run.folder), "label": label, **own.plain()}
-        for label, summary in summaries.items()
-        for own in detailed[label]
-    ]
-
-
 def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
     """Returns the differences within each run, and those between runs if there are not too many."""
     families = [
         [
-            replace(pair, one=named(pair.one, label), other=named(pair.other, label))
+            replace(pair, one=labelled(pair.one, label), other=labelled(pair.other, label))
             for pair in summary.pairs
         ]
         for label, summary in summaries.items()
@@ -192,14 +176,14 @@ def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[st
     if len(summaries) == 1:
         return conclusion_of(next(iter(summaries.values())))
     over_plain = [
-        replace(pair, one=named(pair.one, label))
+        replace(pair, one=labelled(pair.one, label))
         for label, summary in summaries.items()
         for pair in summary.over_plain
     ]
     past = [
         f"{label}: {line}" for label, summary in summaries.items() for line in history(summary.run)
     ]
-    return [*past, *conclusion(named_rows(summaries), pairs, over_plain)]
+    return [*past, *conclusion(labelled_rows(summaries), pairs, over_plain)]
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:

@@ -1,9 +1,9 @@
 """What a page says about a run before its figures."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.labels import model
 from outrider.lab.runs.run import Run
 
 
@@ -33,29 +33,9 @@ def command(run: Run) -> str:
     return str(starts[-1].get("command", ""))
 
 
-def model(settings: Mapping[str, Any]) -> str:
-    """Returns the name of a run's target."""
-    target = settings.get("target") or {}
-    name = target.get("model") or str(target.get("_target_", "")).rpartition(".")[2]
-    return str(name)
-
-
 def date(run_facts: Mapping[str, Any]) -> str:
     """Returns when a run was last started, to the minute in UTC; empty if it is not stored."""
     return _date((run_facts.get("starts") or [{}])[-1])
-
-
-def common_settings(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """Returns the settings that all runs share, without empty ones, targets and lists."""
-    settings: list[dict[str, Any]] = [dict(flatten(run.facts["settings"])) for run in runs]
-    return [
-        (key, str(value))
-        for key, value in settings[0].items()
-        if all(flat.get(key) == value for flat in settings)
-        and value not in (None, "", "???")
-        and not key.endswith("_target_")
-        and not isinstance(value, list | dict)
-    ]
 
 
 def _main_settings(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -10,9 +10,10 @@ from typing import Any, final
 from pydantic import BaseModel, StrictStr
 
 from outrider.base.errors import ConfigError
-from outrider.extras.view.page.head import date, model
+from outrider.extras.view.page.head import date
 from outrider.lab.runs import files
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
+from outrider.lab.runs.labels import model
 from outrider.lab.runs.schema import read_facts, reason_of, strict_json
 
 SWEEP = "multirun.yaml"

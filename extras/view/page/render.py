@@ -5,7 +5,7 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outrider.lab.statistics.intervals import Interval
+from outrider.lab.tables.table import Figure
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,18 +47,15 @@ def _environment() -> "Environment":
         undefined=jinja2.StrictUndefined,
     )
     environment.globals["script"] = lambda name: Markup(script(name))
-    environment.filters["figure"] = _figure
-    environment.filters["interval"] = _interval
+    environment.filters["below"] = _below
     return environment
 
 
-def _figure(rate: Interval | None, digits: int) -> str:
-    """Returns the figure of a rate, or a dash."""
-    return "\u2013" if rate is None else f"{rate.value:.{digits}f}"
-
-
-def _interval(rate: Interval | None, digits: int) -> str:
-    """Returns the interval of a rate, or nothing if it has none."""
-    if rate is None or rate.low is None or rate.high is None:
-        return ""
-    return f"{rate.low:.{digits}f} \u2013 {rate.high:.{digits}f}"
+def _below(figure: Figure) -> str:
+    """Returns what stands below a figure: its interval, and the p-value of a difference."""
+    low, high = figure.interval.low, figure.interval.high
+    lines = figure.lines(interval=False)[1:]
+    if low is not None and high is not None:
+        form = f"{'+' if figure.signed else ''}.{figure.digits}f"
+        lines.insert(0, f"{low:{form}} \u2013 {high:{form}}")
+    return ", ".join(lines)

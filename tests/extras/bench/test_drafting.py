@@ -22,7 +22,7 @@ from outrider.extras.bench.drafting import (
 from outrider.extras.bench.measure import Run
 from outrider.extras.bench.ours import counted
 from outrider.extras.bench.report import BenchResult, bench_lines
-from outrider.lab.runs.table import ITSELF
+from outrider.lab.tables.rates import ITSELF
 from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 
 

@@ -1,13 +1,40 @@
-"""Pooling: runs that differ in their shard of the prompts alone are one run."""
+"""Gathers the runs in folders; the shards of one run are put together."""
 
 import json
 from collections.abc import Sequence
 from itertools import chain
+from pathlib import Path
 
-from outrider.lab.runs.run import Run
+from outrider.base.errors import ConfigError, require
+from outrider.lab.runs.files import run_folders
+from outrider.lab.runs.run import Run, load
 
-OWN = ("schema", "starts", "ends", "apart", "questions", "questions_sha256")
+OF_A_SHARD = ("schema", "starts", "ends", "apart", "questions", "questions_sha256")
 """The facts in which shards of one run differ, besides the setting `shard`."""
+
+
+def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
+    """Returns the runs in the given folders and below them, each once, and what is damaged.
+
+    Raises:
+        ConfigError: a folder does not exist, or holds no run that can be read.
+    """
+    runs: dict[Path, Path] = {}
+    for folder in folders:
+        require(folder.is_dir(), "report", str(folder), "a folder that exists")
+        found = run_folders([folder])
+        if not found:
+            raise ConfigError(f"{str(folder)!r}: expected a run of `outrider compare` in it")
+        runs |= {run_folder.resolve(): run_folder for run_folder in found}
+    loaded, damaged = list[Run](), list[str]()
+    for run_folder in runs.values():
+        try:
+            loaded.append(load(run_folder))
+        except ConfigError as error:
+            damaged.append(str(error))
+    if not loaded:
+        raise ConfigError("\n".join(damaged))
+    return loaded, damaged
 
 
 def pooled(runs: Sequence[Run]) -> list[Run]:
@@ -18,7 +45,7 @@ def pooled(runs: Sequence[Run]) -> list[Run]:
     """
     groups: dict[str, list[Run]] = {}
     for number, run in enumerate(runs):
-        facts = {name: fact for name, fact in run.facts.items() if name not in OWN}
+        facts = {name: fact for name, fact in run.facts.items() if name not in OF_A_SHARD}
         settings = {**facts.get("settings", {})}
         is_shard = settings.pop("shard", None) is not None
         key = json.dumps([{**facts, "settings": settings}, None if is_shard else number])

@@ -1,14 +1,74 @@
-"""Best gamma: chosen on one half of the prompts and tested on the other."""
+"""Compares drafters across runs on the prompts that these share, and the gammas of a sweep."""
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 
-from outrider.extras.view.across import shared_prompts
-from outrider.extras.view.report import labels
 from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.labels import labels
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST
-from outrider.lab.statistics.pairs import Comparison, Pair, tested
+from outrider.lab.statistics.pairs import Comparison, Pair, is_control, tested
+
+
+def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
+    """Returns the differences between runs in the rates that both have, a Holm family for each.
+
+    A drafter is compared with the one of the same name in the other run. If no name is in both, and
+    each run has one drafter besides `none` and `random`, these two are compared. Only prompts that
+    both runs have finished, with the same text, count.
+
+    summaries: by the run's label.
+    """
+    comparisons = []
+    for one, other in itertools.combinations(summaries, 2):
+        runs = summaries[one], summaries[other]
+        prompts = shared_prompts(*runs)
+        rates = [rate for rate in runs[0].compared_rates if rate in runs[1].compared_rates]
+        for rate, names in itertools.product(rates, _matched(*runs) if prompts else []):
+            comparisons.append(
+                Comparison(
+                    rate,
+                    f"{names[0]}, {one}",
+                    f"{names[1]}, {other}",
+                    runs[0].statistic(names[0], rate, prompts),
+                    runs[1].statistic(names[1], rate, prompts),
+                )
+            )
+    return tested(comparisons)
+
+
+def shared_prompts(one: Summary, other: Summary) -> list[str]:
+    """Returns the prompts that both runs have finished, with the same text in every turn."""
+    questions, others = _questions(one.run), _questions(other.run)
+    finished = set(other.prompts)
+    return [
+        prompt
+        for prompt in one.prompts
+        if prompt in finished and questions[prompt] == others[prompt]
+    ]
+
+
+def _matched(one: Summary, other: Summary) -> list[tuple[str, str]]:
+    """Returns the drafters to compare, the name in one run beside that in the other."""
+    names, others = _drafters(one.run), _drafters(other.run)
+    shared = [(name, name) for name in names if name in others]
+    if not shared and len(names) == len(others) == 1:
+        return [(names[0], others[0])]
+    return shared
+
+
+def _drafters(run: Run) -> list[str]:
+    configs = run.facts["drafters"]
+    return [name for name in run.drafters if not is_control(name, configs[name])]
+
+
+def _questions(run: Run) -> dict[str, list[tuple[int, str]]]:
+    questions: dict[str, list[tuple[int, str]]] = {}
+    for prompt, turn, text in run.facts["questions"]:
+        questions.setdefault(prompt, []).append((turn, text))
+    return questions
 
 
 def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:

@@ -7,15 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from outrider.base.errors import ConfigError
 from outrider.base.json_values import json_of
-from outrider.base.terminal import plain
-from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.statistics.intervals import Interval, Scale, Statistic, interval, ratio
 from outrider.lab.statistics.pairs import Comparison, Pair, tested
+from outrider.lab.tables.columns import Column
+from outrider.lab.tables.differences import pairs_table
+from outrider.lab.tables.table import Figure, Table
 
 FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 """How the harness names the file of a task's samples."""
@@ -102,7 +100,7 @@ def harness_tables(runs: Mapping[str, Harness]) -> list[Table]:
     """Returns the table of the means and that of the differences, if there are any."""
     pairs = harness_pairs(runs)
     tables = [_means_table(means(runs))] if runs else []
-    return [*tables, pair_table(pairs)] if pairs else tables
+    return [*tables, pairs_table(pairs)] if pairs else tables
 
 
 def means(runs: Mapping[str, Harness]) -> dict[str, dict[str, Interval | None]]:
@@ -138,17 +136,10 @@ def harness_pairs(runs: Mapping[str, Harness]) -> list[Pair]:
 
 def _means_table(found: Mapping[str, Mapping[str, Interval | None]]) -> Table:
     names = list(dict.fromkeys(name for scores in found.values() for name in scores))
-    result = Table(title="lm-evaluation-harness", box=SIMPLE_HEAD, collapse_padding=True)
-    result.add_column("")
-    for name in names:
-        result.add_column(plain(name), justify="right")
-    for label, scores in found.items():
-        result.add_row(plain(label), *(_cell(scores.get(name)) for name in names))
-    return result
-
-
-def _cell(score: Interval | None) -> str:
-    if score is None:
-        return "-"
-    ends = "" if score.low is None else f"\n[dim]{score.low:.3f} {score.high:.3f}[/]"
-    return f"{score.value:.3f}{ends}"
+    rows = (
+        (label, *(mean and Figure(mean) for mean in map(scores.get, names)))
+        for label, scores in found.items()
+    )
+    return Table(
+        "lm-evaluation-harness", (Column("", kind="text"), *map(Column, names)), tuple(rows)
+    )

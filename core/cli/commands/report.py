@@ -1,0 +1,194 @@
+"""`outrider report`: any number of runs in one table, and what reports make of them."""
+
+import json
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+from rich.console import Console
+
+from outrider.base.bounds import OneOf, check
+from outrider.base.folders import write_whole
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.reports import chosen_reports
+from outrider.cli.usage import argument_parser
+from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
+from outrider.lab.runs.conclusion import history
+from outrider.lab.runs.files import run_folders
+from outrider.lab.runs.gathering import gather, pooled
+from outrider.lab.runs.labels import config_differences, labels
+from outrider.lab.runs.report import Report
+from outrider.lab.runs.run import Run
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.pairs import Pair, check_reference
+from outrider.lab.tables.details import detail_tables, details, plain_rows
+from outrider.lab.tables.differences import pairs_table, settings_table
+from outrider.lab.tables.formats import FORMATS
+from outrider.lab.tables.harness_samples import harness_content, harness_runs, harness_tables
+from outrider.lab.tables.layouts import LAYOUTS
+from outrider.lab.tables.rates import rates_table, starred_rates_table
+from outrider.lab.tables.table import Table
+from outrider.lab.tables.terminal import shown
+
+
+def report(arguments: Sequence[str]) -> None:
+    """Gathers the runs in some folders and below them, unfinished ones included."""
+    reports = chosen_reports()
+    options = _options(arguments, [*LAYOUTS, *reports.layouts])
+    scored = harness_runs(options.folders)
+    folders = [each for each in options.folders if str(each) not in scored or run_folders([each])]
+    folder: Path = options.out or options.folders[0]
+    harness = harness_tables(scored)
+    if not folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder, harness_content(scored))
+        _print(results(), harness, options.format)
+        return
+    runs, damaged = _gathered(folders, options.reference)
+    summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+    folder.mkdir(parents=True, exist_ok=True)
+    written = reports.end(summaries, folder)
+    pairs = pairs_across(summaries) if options.pairs else []
+    detailed = details(summaries)
+    content = {
+        "rows": plain_rows(summaries, detailed),
+        "pairs": [asdict(pair) for pair in pairs],
+        "damaged": damaged,
+    }
+    _write(folder, content | harness_content(scored))
+    console = results()
+    if options.layout is not None:
+        tables = layout(options.layout, list(summaries.values()), folder, reports)
+    else:
+        tables = _tables(options, summaries, pairs)
+    tables += detail_tables(detailed) if options.details else []
+    _print(console, [*tables, *_settings(options, summaries), *harness], options.format)
+    if options.format is not None:
+        return
+    for line in best_gamma_lines(best_gammas(list(summaries.values()))):
+        console.print(plain(line), soft_wrap=True)
+    if options.pairs and not pairs:
+        console.print("no pairs: it takes two runs with a drafter and finished prompts in common")
+    for line in [*_unfinished(summaries), *(f"left out: {line}" for line in damaged)]:
+        console.print(plain(line))
+    for path in written:
+        remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _options(arguments: Sequence[str], layouts: Sequence[str]) -> Namespace:
+    parser = argument_parser(
+        "report",
+        description="Gathers runs of `outrider compare`, unfinished ones included, into one table"
+        " and one page. Samples of lm-evaluation-harness are compared beside them.",
+    )
+    parser.add_argument("folders", nargs="+", type=Path, metavar="DIR", help="a run, or a sweep")
+    parser.add_argument("--out", type=Path, help="the folder to write to (default: the first DIR)")
+    parser.add_argument(
+        "--pairs",
+        action="store_true",
+        help="compare the drafters of different runs on the prompts that both have",
+    )
+    parser.add_argument(
+        "--layout",
+        metavar="NAME",
+        help=f"print them in the layout of a paper, or a rate by run: {', '.join(layouts)}",
+    )
+    parser.add_argument(
+        "--format",
+        choices=list(FORMATS),
+        help="print the tables for a paper or a spreadsheet, with stars for significance",
+    )
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="print latency, and acceptance by position in the draft, in the text and by context",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="DRAFTER",
+        help="test this drafter against the others (default: as the run was started)",
+    )
+    return parser.parse_args(arguments)
+
+
+def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Report) -> list[Table]:
+    """Returns the tables of a layout; a figure has none, and its file is written and printed.
+
+    Raises:
+        ConfigError: there is no such layout.
+    """
+    known = (*LAYOUTS, *reports.layouts)
+    check({"layout": Annotated[str, OneOf(known)]}, {"layout": name})
+    measured = [summary for summary in summaries if summary.rows]
+    if name in LAYOUTS:
+        return [LAYOUTS[name](measured)]
+    path = folder / f"{name}.png"
+    write_whole(path, reports.layouts[name](measured))
+    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return []
+
+
+def _write(folder: Path, content: Mapping[str, Any]) -> None:
+    as_json = json.dumps(content, indent=1)
+    write_whole(folder / "report.json", as_json)
+    print_json(as_json)
+
+
+def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
+    if form is not None:
+        text = "\n".join(FORMATS[form](each) for each in tables)
+        console.print(plain(text), end="", soft_wrap=True)
+        return
+    for part in chain.from_iterable(map(shown, tables)):
+        console.print(part)
+
+
+def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
+    lines = list[str]()
+    for summary in summaries.values():
+        run, said = summary.run, history(summary.run)
+        if shard := run.facts["settings"].get("shard"):
+            said.append(f"A part of the prompts, shard {shard}.")
+        if not run.finished:
+            said.append(f"unfinished, {len(summary.prompts)} of {len(run.prompts)} prompts")
+        lines += [f"{' '.join(said)}: {run.folder}"] * bool(said)
+    return lines
+
+
+def _tables(
+    options: Namespace, summaries: Mapping[str, Summary], pairs: Sequence[Pair]
+) -> list[Table]:
+    """Returns the table of the rates, and those of the differences."""
+    title = f"{len(summaries)} run{'s' if len(summaries) > 1 else ''}"
+    across = [pairs_table(pairs)] if pairs else []
+    if options.format is None:
+        rows = {label: summary.rows for label, summary in summaries.items()}
+        return [rates_table(rows, title), *across]
+    within = [pairs_table(summary.pairs) for summary in summaries.values() if summary.pairs]
+    return [starred_rates_table(summaries, title), *within, *across]
+
+
+def _settings(options: Namespace, summaries: Mapping[str, Summary]) -> list[Table]:
+    """Returns the table of the settings that differ, if any do and it is asked for."""
+    if not options.pairs:
+        return []
+    differences = config_differences({label: summary.run for label, summary in summaries.items()})
+    return [settings_table(differences)] if differences else []
+
+
+def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:
+    """Returns the runs in some folders, shards put together, and what is damaged.
+
+    reference: that of all runs.
+    """
+    found, damaged = gather(folders)
+    runs = pooled(found)
+    if reference is None:
+        return runs, damaged
+    for run in runs:
+        check_reference(reference, run.facts["drafters"])
+    runs = [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
+    return runs, damaged

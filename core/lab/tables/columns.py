@@ -1,0 +1,206 @@
+"""Lists the figures of a drafter that tables show, each with its meaning, digits and source."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, final
+
+from outrider.lab.runs.row import Row
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table.
+
+    heading: in one line or more; words may be cut to save room, as in "cover-" above "age".
+    name: of the rate in files and data frames; empty if it is none.
+    digits: the number of decimals of its figures.
+    meaning: in a few words; may be empty.
+    source: what its figures come from: the overlap protocol, decoding, or the clock while decoding.
+    kind: of its cells: names, which stay whole, other text, or figures.
+    interval: whether terminals and papers show its intervals.
+    beside: whether they stand beside the figures in terminals too, and not below them.
+    spare: its turn to be left out where a terminal is too narrow; 0 if it never is.
+    """
+
+    heading: str
+    name: str = ""
+    digits: int = 3
+    meaning: str = ""
+    source: Literal["overlap", "decode", "clock", "texts", ""] = ""
+    kind: Literal["name", "text", "figure"] = "figure"
+    interval: bool = True
+    beside: bool = False
+    spare: int = 0
+
+    @property
+    def whole(self) -> str:
+        """Returns the heading with whole words, in one line or more."""
+        whole = self.heading.replace("-\n", "")
+        return whole.replace("expect.", "expected").replace("accept.", "acceptance")
+
+    @property
+    def title(self) -> str:
+        """Returns the heading with whole words, in one line."""
+        return self.whole.replace("\n", " ")
+
+
+RATES: Mapping[str, Column] = {
+    column.name: column
+    for column in (
+        Column(
+            "alpha",
+            "alpha",
+            3,
+            "the overlap of the draft and target distributions",
+            "overlap",
+        ),
+        Column(
+            "cover-\nage",
+            "coverage",
+            2,
+            "the share of positions at which the drafter had a draft",
+            "overlap",
+            interval=False,
+            spare=2,
+        ),
+        Column(
+            "alpha\nof rule",
+            "alpha_rule",
+            3,
+            "the same under the run's acceptance rule, which may accept more or less",
+            "overlap",
+            spare=7,
+        ),
+        Column(
+            "over-\nshoot",
+            "overshoot",
+            3,
+            "how much the rule accepts beyond what the target would write",
+            "overlap",
+            interval=False,
+            spare=6,
+        ),
+        Column(
+            "alpha\nceiling",
+            "alpha_ceiling",
+            3,
+            "the best acceptance that any lossless rule could reach",
+            "overlap",
+            interval=False,
+            spare=4,
+        ),
+        Column(
+            "expect.\ntested",
+            "expected_alpha_tested",
+            3,
+            "alpha tested as the distributions lead one to expect",
+            "overlap",
+            interval=False,
+        ),
+        Column(
+            "expect.\ntokens",
+            "expected_block_efficiency",
+            2,
+            "tokens per call as the distributions lead one to expect",
+            "overlap",
+            interval=False,
+        ),
+        Column(
+            "alpha\ntested",
+            "alpha_tested",
+            3,
+            "the share of the tested draft tokens that were accepted",
+            "decode",
+        ),
+        Column(
+            "accept.\nrate",
+            "acceptance_rate",
+            3,
+            "accepted draft tokens over all draft tokens",
+            "decode",
+            interval=False,
+            spare=3,
+        ),
+        Column(
+            "tokens\na call",
+            "block_efficiency",
+            2,
+            "tokens per call of the target, at most gamma + 1; cut rounds are censored",
+            "decode",
+            interval=False,
+        ),
+        Column(
+            "tokens\nas cut",
+            "mean_acceptance_length",
+            2,
+            "tokens per call as counted, with the last round of a text cut where the text ends;"
+            " others call this mean acceptance length",
+            "decode",
+            interval=False,
+        ),
+        Column(
+            "tokens\n/ s",
+            "tokens_per_second",
+            1,
+            "the tokens of the text per second",
+            "clock",
+            interval=False,
+            spare=5,
+        ),
+        Column(
+            "speed-\nup",
+            "speedup",
+            2,
+            "how many times as fast as plain decoding",
+            "clock",
+        ),
+        Column(
+            "median\nspeedup",
+            "speedup_median",
+            2,
+            "the median over prompts of the speedup",
+            "clock",
+            spare=1,
+        ),
+    )
+}
+"""By name, in the order of terminals and files; scores follow them."""
+
+SCORES = {
+    "rouge2": "how many pairs of words the texts share with the references",
+    "pass1": "the share of the texts whose code passes its test",
+}
+"""By score, its meaning."""
+
+BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
+"""The rates that are shown only where they differ from alpha."""
+
+
+def column_of(name: str) -> Column:
+    """Returns the column of a rate, a score, or a score less that of plain decoding."""
+    if name in RATES:
+        return RATES[name]
+    heading = "less\nplain's" if name.endswith("_difference") else name
+    return Column(heading, name, meaning=SCORES.get(name, ""), source="texts")
+
+
+def measured_rates(rows: Sequence[Row]) -> list[str]:
+    """Returns the names of the rates and scores that rows have values for, in order.
+
+    `alpha_rule` and `alpha_ceiling` are left out if they equal alpha everywhere.
+    """
+    scores = dict.fromkeys(
+        name for row in rows for score in row.scores for name in (score, f"{score}_difference")
+    )
+    return [
+        name
+        for name in (*RATES, *scores)
+        if any(row.rates.get(name) is not None for row in rows)
+        and (name not in BESIDE_ALPHA or any(_differs_from_alpha(row, name) for row in rows))
+    ]
+
+
+def _differs_from_alpha(row: Row, name: str) -> bool:
+    alpha, rate = row.rates["alpha"], row.rates[name]
+    return rate is not None and (alpha is None or abs(alpha.value - rate.value) > 1e-6)

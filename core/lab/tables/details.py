@@ -1,0 +1,162 @@
+"""Tables of latency, and of acceptance by depth, by position and by length of the context."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, final
+
+from outrider.lab.runs.row import Row
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.latency import PERCENTILES, latency
+from outrider.lab.statistics.positions import Stretch, by_context, by_order, by_position
+from outrider.lab.tables.columns import Column
+from outrider.lab.tables.table import Cell, Figure, Table, names_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Details:
+    """A row of a run, with its acceptance by place and the times that a reader waits.
+
+    latency: empty where nothing was decoded.
+    positions, contexts, order: acceptance by position in the text, by the length of the context,
+        and by the number of the prompt in the run; see `outrider.lab.statistics.positions`.
+    """
+
+    row: Row
+    latency: Mapping[str, Mapping[str, float]]
+    positions: Sequence[Stretch]
+    contexts: Sequence[Stretch]
+    order: Sequence[Stretch]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the row and its details as plain values, for JSON."""
+        stretches = {"positions": self.positions, "contexts": self.contexts, "order": self.order}
+        plain = {name: [asdict(each) for each in some] for name, some in stretches.items()}
+        return {**self.row.plain(), "latency": self.latency, **plain}
+
+
+Detailed = Mapping[str, Sequence[Details]]
+"""The rows of each run with their details, by its label."""
+
+
+def details(summaries: Mapping[str, Summary]) -> dict[str, list[Details]]:
+    """Returns the details of the rows of each run, by its label."""
+    return {
+        label: [_of(row, summary) for row in summary.rows] for label, summary in summaries.items()
+    }
+
+
+def _of(row: Row, summary: Summary) -> Details:
+    by_prompt = summary.measured(row.drafter)
+    texts = [m.decoding for prompt in by_prompt for m in prompt if m.decoding is not None]
+    stretches = by_position(by_prompt), by_context(by_prompt), by_order(by_prompt)
+    return Details(row, latency(texts), *stretches)
+
+
+def plain_rows(summaries: Mapping[str, Summary], detailed: Detailed) -> list[dict[str, Any]]:
+    """Returns the rows of all runs as plain values, each with its run's folder and label."""
+    return [
+        {"run": str(summary.run.folder), "label": label, **each.plain()}
+        for label, summary in summaries.items()
+        for each in detailed[label]
+    ]
+
+
+def detail_tables(detailed: Detailed) -> list[Table]:
+    """Returns the tables that the runs have data for."""
+    tables = [
+        latency_table(detailed),
+        depth_table(detailed),
+        _stretch_table(detailed, "acceptance by position in the text", lambda each: each.positions),
+        _stretch_table(detailed, "acceptance by length of the context", lambda each: each.contexts),
+    ]
+    if any(each.row.remembers for run in detailed.values() for each in run):
+        title = "acceptance by order of prompts"
+        tables.append(_stretch_table(detailed, title, lambda each: each.order, "prompts"))
+    return [table for table in tables if table.rows]
+
+
+def latency_table(detailed: Detailed) -> Table:
+    """Returns the times that a reader waits, in milliseconds, with their percentiles."""
+    headings = ("mean", *(f"p{percentile}" for percentile in PERCENTILES), "n")
+    columns = (Column("time", kind="text"), *map(Column, headings))
+
+    def rows(each: Details) -> list[tuple[Cell, ...]]:
+        return [
+            (
+                time.replace("_", " "),
+                *(f"{1000 * spread[key]:.1f}" for key in headings[:-1]),
+                str(spread["n"]),
+            )
+            for time, spread in each.latency.items()
+        ]
+
+    return _table("latency in milliseconds", detailed, columns, rows)
+
+
+def depth_table(detailed: Detailed) -> Table:
+    """Returns acceptance by position in the draft, where decoding tested a token there.
+
+    "conditional" and "marginal" are the field's rates, of rounds as they are counted.
+    """
+
+    def rows(each: Details) -> list[tuple[Cell, ...]]:
+        depths, counted = each.row.depths, each.row.acceptance
+        fields = ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
+        figures = zip(*(depths.get(field, ()) for field in fields), strict=True)
+        result: list[tuple[Cell, ...]] = []
+        for depth, (value, low, high, count) in enumerate(figures, start=1):
+            if value is not None and counted is not None:
+                rates = (counted.conditional[depth - 1], counted.marginal[depth - 1])
+                cells = ("" if rate is None else f"{rate:.3f}" for rate in rates)
+                figure = Figure(Interval(value, low, high))
+                result.append((str(depth), figure, f"{count:.0f}", *cells))
+        return result
+
+    columns = (
+        Column("position"),
+        Column("accepted", beside=True),
+        *map(Column, ("n", "conditional", "marginal")),
+    )
+    note = (
+        "accepted: of the n draft tokens tested there, with its 95% interval over prompts, without"
+        " the rounds that a text's end cut; conditional and marginal: of all rounds, as counted"
+    )
+    return _table("acceptance by position in the draft", detailed, columns, rows, (note,))
+
+
+def _stretch_table(
+    detailed: Detailed,
+    title: str,
+    stretches: Callable[[Details], Sequence[Stretch]],
+    unit: str = "tokens",
+) -> Table:
+    """Returns acceptance by stretches of positions, or of prompts."""
+
+    def rows(each: Details) -> list[tuple[Cell, ...]]:
+        return [
+            (f"{it.first} to {it.last}", Figure(it.alpha_tested), str(it.tested))
+            for it in stretches(each)
+        ]
+
+    columns = (Column(unit), Column("accepted", beside=True), Column("n"))
+    return _table(title, detailed, columns, rows)
+
+
+def _table(
+    title: str,
+    detailed: Detailed,
+    columns: Sequence[Column],
+    rows: Callable[[Details], Sequence[tuple[Cell, ...]]],
+    notes: tuple[str, ...] = (),
+) -> Table:
+    """Returns a table with the names of run and drafter in front of the rows of each."""
+    many = len(detailed) > 1
+    lines = (
+        (*([label] if many else []), each.row.drafter, *row)
+        for label, run in detailed.items()
+        for each in run
+        for row in rows(each)
+    )
+    return Table(title, (*names_of("drafter", runs=many), *columns), tuple(lines), notes)

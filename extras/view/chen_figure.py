@@ -1,0 +1,97 @@
+"""Chen et al.'s (2302.01318) Figure 1, of the runs of a sweep over gamma."""
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from outrider import theory
+from outrider.extras.view.plotting import (
+    LINE_STYLES,
+    Axes,
+    Figure,
+    Rows,
+    beside,
+    finish,
+    style_of,
+    use_integer_ticks,
+)
+from outrider.lab.runs.row import Row
+from outrider.lab.runs.summary import Summary
+from outrider.lab.tables.layouts import drafts, samplings
+
+TOKENS = 128
+"""The tokens of a sample."""
+
+
+def chen_figure1(summaries: Sequence[Summary]) -> Figure:
+    """Returns Chen et al.'s (2302.01318) Figure 1: three panels over gamma.
+
+    From the left: the time of 128 tokens, with its standard deviation over texts; the efficiency,
+    which is the tokens a call over gamma + 1; and the time of a loop, which is a round.
+    """
+    groups: dict[str, list[Summary]] = {}
+    for summary, sampling in zip(summaries, samplings(summaries), strict=True):
+        groups.setdefault(sampling, []).append(summary)
+    rows = {str(number): summary.rows for number, summary in enumerate(summaries)}
+    panels = {
+        f"seconds for {TOKENS} tokens": _sample_seconds,
+        "tokens a call / (gamma + 1)": _efficiency,
+        "milliseconds a round": _round_milliseconds,
+    }
+    plots = [
+        partial(_panel, groups=groups, label=label, point=point) for label, point in panels.items()
+    ]
+    return beside(plots, rows, 3.4)
+
+
+Point = tuple[float, float]
+"""A figure with its standard deviation, which is 0 where there is none."""
+
+
+def _panel(
+    axes: Axes,
+    rows: Rows,
+    *,
+    groups: Mapping[str, Sequence[Summary]],
+    label: str,
+    point: Callable[[Summary, Row], Point],
+) -> None:
+    for number, (sampling, runs) in enumerate(groups.items()):
+        curves: dict[str, dict[int, Point]] = {}
+        for summary in runs:
+            for row in filter(drafts, summary.rows):
+                curves.setdefault(row.drafter, {})[row.gamma] = point(summary, row)
+        for drafter, points in curves.items():
+            gammas = sorted(points)
+            style = style_of(rows, drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+            heights, spreads = zip(*(points[gamma] for gamma in gammas), strict=True)
+            # One legend serves all panels.
+            name = f"{drafter}, {sampling}" if point is _sample_seconds else None
+            axes.errorbar(gammas, heights, spreads if any(spreads) else None, label=name, **style)
+    axes.set_xlabel("gamma (there: K)")
+    axes.set_ylabel(label)
+    axes.set_ylim(bottom=0)
+    use_integer_ticks(axes)
+    finish(axes)
+
+
+def _sample_seconds(summary: Summary, row: Row) -> Point:
+    times = [
+        TOKENS * m.decoding.seconds / m.decoding.counts.emitted
+        for m in summary.run.measurements
+        if m.decoding is not None and m.drafter == row.drafter and m.prompt in summary.prompts
+    ]
+    return statistics.mean(times), statistics.stdev(times) if len(times) > 1 else 0.0
+
+
+def _efficiency(summary: Summary, row: Row) -> Point:
+    tokens = row.rates["block_efficiency"]
+    assert tokens is not None, "a row that was not decoded has no counts or times"
+    return theory.filled_share(tokens.value, row.gamma), 0.0
+
+
+def _round_milliseconds(summary: Summary, row: Row) -> Point:
+    assert row.seconds is not None and row.counts is not None, (
+        "a row that was not decoded has no counts or times"
+    )
+    return 1000 * row.seconds["total"] / row.counts.rounds, 0.0
