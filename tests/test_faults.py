@@ -277,7 +277,7 @@ def _a_report_that_breaks_off_leaves_the_one_before(
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     for fault, expected in (("SIGTERM", 143), ("memory", 1)):
         monkeypatch.setattr(
-            "outrider.extras.view.report_command.plain_rows", lambda *_, f=fault: FAULTS[f]()
+            "outrider.cli.commands.report.plain_rows", lambda *_, f=fault: FAULTS[f]()
         )
         assert run("report", str(runs))[0] == expected
         after = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}

@@ -101,18 +101,18 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
 def by_run(summaries: Sequence[Summary], rate: str) -> Table:
     """Returns a rate by drafter, with a column for each run and the stars of each run's tests."""
     all_rows = [row for summary in summaries for row in summary.rows]
-    is_timed = RATES[rate].source == "clock"
+    timed = [rate] if RATES[rate].source == "clock" else []
     rows: dict[str, dict[Any, Cell]] = {}
     for number, summary in enumerate(summaries):
         stars = stars_of(summary)
         for row in summary.rows:
-            rows.setdefault(row.drafter, {})[number] = rate_figure(row, rate, stars)
+            rows.setdefault(row.drafter, {})[number] = rate_figure(row, rate, stars, timed)
     names = labels([summary.run for summary in summaries])
     headings = (
         name.replace("temperature ", "T = ").replace(", ", "\n") or rate.replace("_", " ")
         for name in names
     )
-    notes = (*star_notes(summaries), *(caveats(all_rows) if is_timed else []))
+    notes = (*star_notes(summaries), *(caveats(all_rows) if timed else []))
     return _by_name(rate, headings, rows, range(len(names)), notes)
 
 

@@ -98,13 +98,16 @@ def speed_table(rows: Sequence[Row]) -> Table:
     )
 
 
-def rate_figure(row: Row, rate: str, stars: Stars | None = None) -> Figure | None:
-    """Returns the figure of a rate, with a mark if it is doubtful, and its stars."""
-    interval = row.rates.get(rate)
-    if interval is None:
-        return None
-    mark = " !" * (rate == "speedup" and bool(row.doubts))
-    return figure_of(interval, rate, mark + (stars or {}).get((row.drafter, rate), ""))
+def rate_figure(
+    row: Row, rate: str, stars: Stars | None = None, timed: Sequence[str] = ("speedup",)
+) -> Figure | None:
+    """Returns the figure of a rate, with its stars.
+
+    timed: the rates that have a mark if the clock is doubtful.
+    """
+    mark = " !" * (rate in timed and bool(row.doubts))
+    stars_of_figure = (stars or {}).get((row.drafter, rate), "")
+    return figure_of(row.rates.get(rate), rate, mark + stars_of_figure)
 
 
 def figure_of(interval: Interval | None, rate: str, mark: str = "") -> Figure | None:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.extras.view.across import gather
 from outrider.extras.view.page.head import head
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.gathering import gather
 from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 

@@ -1,8 +1,14 @@
-"""Shards are pooled, and nothing else is."""
+"""Runs are gathered from folders; shards are pooled, and nothing else is."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-from outrider.extras.view.pooling import pooled
+import pytest
+
+from outrider import ConfigError
+from outrider.lab.runs.gathering import gather, pooled
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
@@ -52,3 +58,18 @@ def test_other_runs_stay_apart(whole_run: Run) -> None:
     assert pooled([one, one]) == [one, one]  # the same prompts
     whole = [shard(whole_run, None, {"a"}), shard(whole_run, None, {"b"})]
     assert pooled(whole) == whole
+
+
+def test_runs_are_gathered_from_below(run_in: Callable[..., Any], tmp_path: Path) -> None:
+    run_in(tmp_path / "sweep" / "0", protocol="overlap")
+    run_in(tmp_path / "sweep" / "1", gamma=2, stop_after=2)
+    runs, damaged = gather([tmp_path / "sweep"])
+    assert damaged == []
+    assert [run.facts["settings"]["gamma"] for run in runs] == [3, 2]
+    assert [run.finished for run in runs] == [True, False]
+    assert len(gather([tmp_path / "sweep", tmp_path / "sweep" / "0"])[0]) == 2
+    with pytest.raises(ConfigError, match="expected a folder that exists"):
+        gather([tmp_path / "gone"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="expected a run of `outrider compare` in it"):
+        gather([tmp_path / "empty"])

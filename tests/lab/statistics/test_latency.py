@@ -2,8 +2,8 @@
 
 import pytest
 
-from outrider.extras.view.latency import latency
 from outrider.lab.measuring.measurement import Decoding, Step
+from outrider.lab.statistics.latency import latency
 
 
 def step(tokens: int, seconds: float) -> Step:

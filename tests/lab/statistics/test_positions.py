@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.extras.view.positions import by_context, by_order, by_position
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
+from outrider.lab.statistics.positions import by_context, by_order, by_position
 
 
 def step(tokens: int, tested: int, accepted: int) -> Step:

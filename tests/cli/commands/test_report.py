@@ -58,3 +58,10 @@ def test_a_damaged_run_is_named(compared: Any, run: Any, tmp_path: Path) -> None
     complaint = run.refused("report", str(tmp_path / "out"))
     assert "measurements.jsonl, line 1: damaged" in complaint
     assert len(complaint.strip().splitlines()) == 1
+
+
+def test_a_report_takes_a_layout(compared: Any, run: Any, tmp_path: Path) -> None:
+    compared("protocol=overlap")
+    folder = str(tmp_path / "out")
+    assert "temperature" in run.done("report", folder, "--layout", "leviathan_table3")
+    assert "did you mean" in run.refused("report", folder, "--layout", "table3")

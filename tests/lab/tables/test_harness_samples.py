@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.extras.view.harness_samples import harness_pairs, harness_runs, means
+from outrider.lab.tables.harness_samples import harness_pairs, harness_runs, means
 
 DATE = "2026-11-26T04-50-13.125000"
 

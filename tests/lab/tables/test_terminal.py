@@ -8,25 +8,25 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.suffix import Suffix
-from outrider.extras.view.report import write_report
-from outrider.lab.runs.pair_table import pair_table
 from outrider.lab.runs.row import Row, by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.runs.table import cell, table
-from outrider.lab.runs.task_table import task_tables
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.tables.differences import pairs_table
+from outrider.lab.tables.layouts import tasks_table
+from outrider.lab.tables.rates import figure_of, rates_table
+from outrider.lab.tables.table import Table
+from outrider.lab.tables.terminal import shown
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
 
 
-def printed(shown: Table, width: int = 80) -> str:
+def printed(table: Table, width: int = 80) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(shown)
+    console.print(*shown(table))
     return console.export_text()
 
 
@@ -43,13 +43,13 @@ def test_names_stay_whole_in_80_columns(
         for row, name in zip(rows, names, strict=True)
     ]
     labels = ["gamma 2, temperature 0.0", "gamma 4, temperature 1.0"][:count]
-    shown = printed(table(dict.fromkeys(labels, rows), "a title"))
+    shown = printed(rates_table(dict.fromkeys(labels, rows), "a title"))
     assert all(shown.count(name) == count for name in names)
     assert count == 1 or shown.count("temperature") == count
     assert "no room for speedup median" in shown
     assert max(map(len, shown.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
-    assert "no room" not in printed(table(dict.fromkeys(labels, rows), "a title"))
+    assert "no room" not in printed(rates_table(dict.fromkeys(labels, rows), "a title"))
 
 
 @pytest.mark.parametrize("width", range(60, 90, 3))
@@ -61,9 +61,9 @@ def test_marked_rows_are_not_cut(
     shown = dict.fromkeys(row.rates, Interval(1.2345, 1.1, 1.4))
     marked = replace(row, drafter="prompt_lookup", rates=shown, doubts=("the clock is wrong",))
     rows = [marked, replace(marked, drafter="bigram", lossless=False)]
-    assert "…" not in printed(table({"": rows}, "a title"), width)
+    assert "…" not in printed(rates_table({"": rows}, "a title"), width)
     own = replace(marked, drafter="token_recycling (candidates, budget 16)")
-    assert "…" not in printed(table({"": [*rows, own]}, "a title"), width)
+    assert "…" not in printed(rates_table({"": [*rows, own]}, "a title"), width)
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
@@ -71,7 +71,7 @@ def test_the_table_fits_eighty_columns(
     run_in: Callable[..., Any], tmp_path: Path, protocol: str
 ) -> None:
     summary = Summary(run_in(tmp_path, protocol=protocol).run)
-    text = printed(table({"": summary.rows}, "3 prompts"))
+    text = printed(rates_table({"": summary.rows}, "3 prompts"))
     assert "…" not in text
     assert "LOSSY" not in text
     for row in summary.rows:
@@ -81,24 +81,27 @@ def test_the_table_fits_eighty_columns(
                 and name not in ("alpha_rule", "coverage", "mean_acceptance_length")
                 and (protocol != "both" or not name.startswith(("expected", "acceptance")))
             ):
-                assert cell(rate, name).split("\n")[0] in text
+                assert figure_of(rate, name).number in text
 
 
 def test_a_long_name_leaves_the_figures_whole(run_in: Callable[..., Any], tmp_path: Path) -> None:
     rows = Summary(run_in(tmp_path, protocol="both").run).rows
     long = [replace(row, drafter="shallow_aggressive_" + row.drafter) for row in rows]
-    text = printed(table({"": long}, "3 prompts"))
+    text = printed(rates_table({"": long}, "3 prompts"))
     assert "…" not in text
     assert all(row.drafter in text for row in long)
     for row in rows:
-        assert cell(row.rates["speedup"], "speedup").split("[dim]")[-1].removesuffix("[/]") in text
+        assert (
+            row.rates["speedup"] is None
+            or figure_of(row.rates["speedup"], "speedup").lines()[-1] in text
+        )
 
 
 def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
-    text = printed(table({"": Summary(run).rows}, "3 prompts"))
+    text = printed(rates_table({"": Summary(run).rows}, "3 prompts"))
     assert "LOSSY" in text
     assert "of rule" in text
     assert "shoot" in text
@@ -108,7 +111,7 @@ def test_trees_have_a_ceiling_and_chains_show_none(
     run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
 ) -> None:
     chains = Summary(run_in(tmp_path / "chains", protocol="overlap", temperature=1.0).run).rows
-    assert "ceiling" not in printed(table({"": chains}, "4 prompts"))
+    assert "ceiling" not in printed(rates_table({"": chains}, "4 prompts"))
     drafters.clear()
     drafters["tree"] = bigram(tree="iid:3x1")
     run = run_in(
@@ -118,12 +121,12 @@ def test_trees_have_a_ceiling_and_chains_show_none(
     alpha = next(chain for chain in chains if chain.drafter == "bigram").rates["alpha"]
     ceiling = row.rates["alpha_ceiling"]
     assert alpha.value < ceiling.value < 1  # three siblings instead of one
-    assert "ceiling" in printed(table({"": [row]}, "4 prompts"))
+    assert "ceiling" in printed(rates_table({"": [row]}, "4 prompts"))
 
 
 def test_several_runs_are_told_apart(run_in: Callable[..., Any], tmp_path: Path) -> None:
     rows = Summary(run_in(tmp_path, protocol="overlap").run).rows
-    text = printed(table({"gamma 2": rows, "gamma 4": rows}, "2 runs"))
+    text = printed(rates_table({"gamma 2": rows, "gamma 4": rows}, "2 runs"))
     assert text.count("gamma 2") == text.count("gamma 4") == 1  # the label stands above its rows
 
 
@@ -131,7 +134,7 @@ def test_pairs_are_shown_in_every_rate_with_the_family_named(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     pairs = Summary(run_in(tmp_path).run).pairs
-    text = printed(pair_table(pairs))
+    text = printed(pairs_table(pairs))
     assert "…" not in text
     for words in ("alpha", "efficiency", "speedup", "4 prompts can't show a difference"):
         assert words in text
@@ -139,14 +142,12 @@ def test_pairs_are_shown_in_every_rate_with_the_family_named(
     assert "below 0.12; 6 prompts could" in " ".join(text.split())
     assert "none" not in text
     wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012)) for pair in pairs]
-    text = printed(pair_table(wide))
+    text = printed(pairs_table(wide))
     assert text.count("-0.234 +0.012") == 3
     long = [replace(pair, one="lookahead_decoding", other="token_recycling") for pair in wide]
-    text = printed(pair_table(long))
+    text = printed(pairs_table(long))
     assert "less token_recycling  -0.234 +0.012" in text and "lookahead_decoding  " in text
-    assert [column.header for column in pair_table(long, narrow=False).columns[:2]] == [
-        "drafter", "less",
-    ]  # fmt: skip
+    assert [column.heading for column in pairs_table(long).columns[:2]] == ["drafter", "less"]
 
 
 def with_intervals(rows: list[Row]) -> list[Row]:
@@ -166,20 +167,19 @@ def with_intervals(rows: list[Row]) -> list[Row]:
 
 def test_intervals_fit_too(run_in: Callable[..., Any], tmp_path: Path) -> None:
     rows = with_intervals(Summary(run_in(tmp_path).run).rows)
-    text = printed(table({"": rows}, "24 prompts"))
+    text = printed(rates_table({"": rows}, "24 prompts"))
     assert "…" not in text
     assert "no intervals" not in text
     for row in rows:
         for name in ("alpha", "speedup", "speedup_median"):
             if rate := row.rates[name]:
-                below = cell(rate, name).split("[dim]")[-1].removesuffix("[/]")
-                assert below in text
+                assert figure_of(rate, name).lines()[-1] in text
 
 
 def test_too_few_prompts_are_said_to_have_no_intervals(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
-    text = printed(table({"": Summary(run_in(tmp_path).run).rows}, "4 prompts"))
+    text = printed(rates_table({"": Summary(run_in(tmp_path).run).rows}, "4 prompts"))
     assert "no intervals: 4 prompts, and below 5 the spread is not known" in " ".join(text.split())
 
 
@@ -194,26 +194,26 @@ def test_the_first_is_marked_and_can_be_on_top(run_in: Callable[..., Any], tmp_p
         )
         for row in rows
     ]
-    text = printed(table({"": rows}, "3 prompts"))
+    text = printed(rates_table({"": rows}, "3 prompts"))
     assert "lookup*" in text and text.count("*") == 2
     assert "* ranks first in speedup" in text
-    assert "*" not in printed(table({"one": rows, "two": rows}, "2 runs"))
+    assert "*" not in printed(rates_table({"one": rows, "two": rows}, "2 runs"))
     assert [row.drafter for row in by_rate(rows, "speedup")] == ["lookup", "bigram", "none"]
     missing = [replace(rows[0], rates={**rows[0].rates, "block_efficiency": None}), rows[1]]
     assert by_rate(missing, "block_efficiency")[-1] is missing[0]
     slow = [row for row in rows if row.drafter == "none"]
-    assert "*" not in printed(table({"": slow}, "3 prompts"))
+    assert "*" not in printed(rates_table({"": slow}, "3 prompts"))
 
 
 def test_a_doubtful_speedup_is_marked(run_in: Callable[..., Any], tmp_path: Path) -> None:
     rows = Summary(run_in(tmp_path).run).rows
     sure = [replace(row, doubts=()) for row in rows]
-    assert "!" not in printed(table({"": sure}, "4 prompts"))
+    assert "!" not in printed(rates_table({"": sure}, "4 prompts"))
     doubted = [
         sure[0],
         *(replace(row, doubts=("plain decoding drifts by 25%",)) for row in sure[1:]),
     ]
-    text = printed(table({"": doubted}, "4 prompts"))
+    text = printed(rates_table({"": doubted}, "4 prompts"))
     assert text.count(" !") == 2 + 1  # two figures, and the caption
     assert "! lookup, bigram: plain decoding drifts by 25%" in " ".join(text.split())
 
@@ -226,7 +226,7 @@ def test_drafters_are_named_once_for_the_same_doubt_in_several_runs(
         f"run {load}": [replace(row, doubts=(f"the machine is busy: load {load}",)) for row in rows]
         for load in (3, 4)
     }
-    text = " ".join(printed(table(runs, "4 prompts")).split())
+    text = " ".join(printed(rates_table(runs, "4 prompts")).split())
     assert "! none, lookup, bigram: the machine is busy: load 3, load 4" in text
 
 
@@ -238,29 +238,27 @@ def test_tasks_are_columns_as_on_the_leaderboard(
     names = ["mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag"]
     rates = dict.fromkeys(("speedup", "block_efficiency"), Interval(1.52, 1.41, 1.65))
     wide = [replace(row, tasks=dict.fromkeys(names, rates)) for row in with_intervals(rows)]
-    text = "".join(map(printed, task_tables(wide)))
+    text = printed(tasks_table(wide))
     assert "…" not in text
     for word in ("mt", "bench", "qa", "math", "rag", "overall", "tokens", "1.52", "±0.13"):
         assert word in text
     assert "without ±" not in text
-    assert "without ±: fewer than 5 prompts" in printed(task_tables(rows)[0])
-    assert "block efficiency by task" in printed(task_tables(wide, "block_efficiency")[0])
+    assert "without ±: fewer than 5 prompts" in printed(tasks_table(rows))
+    assert "block efficiency by task" in printed(tasks_table(wide, "block_efficiency"))
 
 
 def test_figures_with_their_intervals() -> None:
-    assert cell(None, "alpha") == "-"
-    assert cell(Interval(0.5, 0.412, 1.0), "alpha") == "0.500\n[dim].41-1.00[/]"
-    assert cell(Interval(0.5, None, None), "alpha") == "0.500"
-    assert cell(Interval(31.26, 30.0, 32.0), "tokens_per_second") == "31.3"
+    assert figure_of(None, "alpha") is None
+    assert figure_of(Interval(0.5, 0.412, 1.0), "alpha").lines() == ["0.500", ".41-1.00"]
+    assert figure_of(Interval(0.5, None, None), "alpha").lines() == ["0.500"]
+    assert figure_of(Interval(31.26, 30.0, 32.0), "tokens_per_second").number == "31.3"
 
 
 def test_a_drafter_that_remembers_says_so(
-    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path, drawn_once: None
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
 ) -> None:
     drafters["suffix"] = Suffix()
     summary = Summary(run_in(tmp_path, protocol="decode").run)
     assert [row.drafter for row in summary.rows if row.remembers] == ["suffix"]
-    caption = str(table({"": summary.rows}, "").caption)
-    page = write_report({"": summary}, tmp_path).read_text()
-    assert "suffix: remembers the prompts before, in their order" in page
-    assert "suffix: remembers the prompts before, in their order" in caption
+    notes = rates_table({"": summary.rows}, "").notes
+    assert any("suffix: remembers the prompts before, in their order" in note for note in notes)
