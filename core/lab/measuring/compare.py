@@ -12,7 +12,7 @@ from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.decoding.detokenizer import text_of
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.failure import Failure, failing
+from outrider.lab.measuring.failure import Failure, recording_failure_of
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
@@ -207,7 +207,7 @@ def _measure_part(  # noqa: PLR0913, PLR0917
         remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
         learners = [name for name, each in remembering.items() if each.drafter.remembers]
         for question, name in itertools.product(left[0], learners):
-            with failing(name, question):
+            with recording_failure_of(name, question):
                 remember(target, remembering[name], question, question.text)
         for question in left[1]:
             yield from _measure_overlap(target, remembering, question, settings)
@@ -255,7 +255,7 @@ def _measure_overlap(
     text = reference(target, question.tokens, question.text, needs)
     place, measured = (question.prompt, question.turn, question.category), list[Measurement]()
     for name, variant in variants.items():
-        with failing(name, question):
+        with recording_failure_of(name, question):
             sums = overlap(
                 text,
                 variant.drafter,

@@ -25,7 +25,7 @@ class Failure(Exception):
 
 
 @contextmanager
-def failing(name: str | None, question: Question) -> Iterator[None]:
+def recording_failure_of(name: str | None, question: Question) -> Iterator[None]:
     """Raises a `Failure` of a variant in place of its error.
 
     The target's errors stay as they are, and so does one of memory that is full.

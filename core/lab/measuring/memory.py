@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from outrider.contract.target import Target
-from outrider.lab.measuring.failure import failing
+from outrider.lab.measuring.failure import recording_failure_of
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.trial import decoded
@@ -43,7 +43,7 @@ def learn_again(
     variant decodes the questions once more.
     """
     for name, variant in by_repeat[0].items():
-        with failing(name, questions[0]):
+        with recording_failure_of(name, questions[0]):
             drafter, policy = variant.drafter, copy.deepcopy(variant.policy)
             if policy.learns or (drafter.remembers and drafter.observes):
                 decoded(target, variant, questions, settings)

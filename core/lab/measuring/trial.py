@@ -14,7 +14,7 @@ from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.detokenizer import text_of
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.failure import failing
+from outrider.lab.measuring.failure import recording_failure_of
 from outrider.lab.measuring.measurement import Decoding, Step
 from outrider.lab.measuring.texts import seed, seeded
 from outrider.lab.measuring.variants import PLAIN, Question, Settings, Variant
@@ -36,7 +36,7 @@ def warm_up(
     """Decodes a few tokens with every variant and without, so that one-time costs are not timed."""
     short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
     for name, variant in ((None, PLAIN), *variants.items()):
-        with failing(name, questions[0]):
+        with recording_failure_of(name, questions[0]):
             decoded(target, variant.with_own_memory(), questions, short)
 
 
@@ -75,7 +75,7 @@ def trials(
             if repeat and name is not None:
                 variant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             on_round = None if watch is None else partial(watch, name)
-            with failing(name, questions[0]):
+            with recording_failure_of(name, questions[0]):
                 texts[name].append(decoded(target, variant, questions, settings, on_round))
     piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
     return {

@@ -15,7 +15,7 @@ from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_contr
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.lab.statistics.timing_checks import doubts, drift
+from outrider.lab.statistics.timing_checks import drift_of, timing_warnings
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that the run has."""
@@ -154,7 +154,8 @@ class Summary:
     ) -> tuple[str, ...]:
         if not any(step.drafted for text in texts for step in text.steps):
             return ()  # it is plain decoding itself
-        reasons = doubts(rates, self._speedups(name), self.run.gamma(name), drift(texts))
+        speedups, drift = self._speedups(name), drift_of(texts)
+        reasons = timing_warnings(rates, speedups, self.run.gamma(name), drift)
         return (*reasons, *filter(None, [self._busy()]))
 
     def _busy(self) -> str:

@@ -1,4 +1,4 @@
-"""Exchange: the test of paired differences, and Holm's correction for many tests."""
+"""Permutation test of paired differences, and Holm's correction for many tests."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from outrider.lab.statistics.intervals import Floats, Statistic
 
-LEAST, PER_TEST = 2**14, 200
-"""The random exchanges: so many for each test of a family, and never fewer than the least."""
-ENOUGH = 1000
+LEAST_PERMUTATIONS, PER_TEST = 2**14, 200
+"""The random permutations: so many for each test of a family, and never fewer than the least."""
+ENOUGH_HITS = 1000
 """After so many hits no more exchanges are drawn: p is known to 3% of itself (Besag and Clifford,
 "Sequential Monte Carlo p-values", 1991)."""
 BLOCK = 2**12
@@ -25,23 +25,25 @@ def permutation_p_values(
     """Returns two-sided p-values of tests that two figures over the same prompts are equal.
 
     If they are equal, exchanging the two on any prompt changes nothing (Edgington, "Randomization
-    tests", 1980). All 2^n exchanges are counted where these are no more than `exchanges`, and
-    random ones otherwise. No result is below `smallest_p`.
+    tests", 1980). All 2^n exchanges are counted where these are no more than `permutations_for`
+    says, and random ones otherwise. No result is below `smallest_p`.
 
     tests: how many tests the family has, whose smallest p-values have to be told apart.
     """
     ps = [1.0] * len(pairs)
     for prompts in {len(one.weights) for one, _ in pairs}:
         group = [index for index, (one, _) in enumerate(pairs) if len(one.weights) == prompts]
-        counted = _counted([pairs[index] for index in group], prompts, exchanges(tests), seed)
+        counted = _counted(
+            [pairs[index] for index in group], prompts, permutations_for(tests), seed
+        )
         for index, p in zip(group, counted, strict=True):
             ps[index] = max(p, smallest_p(prompts))
     return ps
 
 
-def exchanges(tests: int) -> int:
-    """Returns how many random exchanges a family of so many tests takes."""
-    return max(LEAST, PER_TEST * tests)
+def permutations_for(tests: int) -> int:
+    """Returns how many random permutations a family of so many tests takes."""
+    return max(LEAST_PERMUTATIONS, PER_TEST * tests)
 
 
 def smallest_p(prompts: int) -> float:
@@ -82,7 +84,7 @@ def _counted(
     hits, counts = np.zeros((2, len(pairs)))
     going, all_counted = list(range(len(pairs))), _are_few(prompts, most)
     for exchanged in _exchanges(prompts, most, seed):
-        going = [index for index in going if all_counted or hits[index] < ENOUGH]
+        going = [index for index in going if all_counted or hits[index] < ENOUGH_HITS]
         if not going:
             break
         used = {id(statistic): statistic for index in going for statistic in pairs[index]}

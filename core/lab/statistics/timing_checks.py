@@ -1,4 +1,4 @@
-"""Steadiness: whether a run's times can be trusted."""
+"""Checks whether a run's timings are reliable."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ FEWEST = 6
 """The fewest questions whose first, second and last third are compared."""
 
 
-def drift(texts: Sequence[Decoding]) -> float:
+def drift_of(texts: Sequence[Decoding]) -> float:
     """Returns the slowest time of plain decoding over the fastest, 1 for no drift.
 
     It is the larger of two ratios: that of the median seconds of a call in the three thirds of a
@@ -34,15 +34,15 @@ def drift(texts: Sequence[Decoding]) -> float:
     return max(ratios)
 
 
-def doubts(
-    rates: Mapping[str, Interval | None], speedups: Sequence[float], gamma: int, drifted: float
+def timing_warnings(
+    rates: Mapping[str, Interval | None], speedups: Sequence[float], gamma: int, drift: float
 ) -> tuple[str, ...]:
     """Returns in words why a drafter's speedup can't be trusted; empty if it can.
 
     A target call takes at least as long as in plain decoding. So a speedup above the tokens a
     call, or above gamma + 1 on a single prompt, shows that a time is wrong.
 
-    speedups: by prompt. drifted: see `drift`.
+    speedups: by prompt. drift: see `drift_of`.
     """
     reasons = []
     speedup, tokens = rates["speedup"], rates["block_efficiency"]
@@ -51,6 +51,6 @@ def doubts(
     impossible = sum(value > gamma + 1 for value in speedups)
     if impossible:
         reasons.append(f"above gamma + 1 on {impossible} of {len(speedups)} prompts")
-    if drifted >= DRIFT:
-        reasons.append(f"plain decoding drifts by {100 * (drifted - 1):.0f}%")
+    if drift >= DRIFT:
+        reasons.append(f"plain decoding drifts by {100 * (drift - 1):.0f}%")
     return tuple(reasons)

@@ -9,9 +9,9 @@ from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.statistics.intervals import Statistic, ratio
 from outrider.lab.statistics.permutation_test import (
     BLOCK,
-    exchanges,
     holm,
     permutation_p_values,
+    permutations_for,
     prompts_to_reach,
     smallest_p,
 )
@@ -96,7 +96,7 @@ def test_a_family_of_many_tests_can_reach_a_small_p() -> None:
     equal = ratio(random.normal(2, 0.1, 60), np.ones(60))
     small, large = permutation_p_values([(one, other), (one, equal)], tests=tests)
     assert small * tests < 0.01
-    assert small == 1 / exchanges(tests)
+    assert small == 1 / permutations_for(tests)
     assert large * BLOCK == round(large * BLOCK)  # it stopped as soon as it was clear
 
 
@@ -111,7 +111,7 @@ def test_the_prompts_that_a_family_needs() -> None:
     for tests in (1, 5, 21, 378):
         prompts = prompts_to_reach(0.05, tests)
         assert tests * smallest_p(prompts) < 0.05 <= tests * smallest_p(prompts - 1)
-        assert tests / exchanges(tests) < 0.05
+        assert tests / permutations_for(tests) < 0.05
 
 
 def test_holm_by_hand() -> None:

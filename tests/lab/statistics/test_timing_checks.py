@@ -3,7 +3,7 @@
 from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.timing_checks import doubts, drift
+from outrider.lab.statistics.timing_checks import drift_of, timing_warnings
 
 
 def text(call: float, *repeats: float) -> Decoding:
@@ -18,21 +18,25 @@ def rates(speedup: float, tokens: float) -> dict[str, Interval | None]:
 
 
 def test_a_baseline_that_drifts_within_a_run() -> None:
-    assert drift([text(1.0)] * 6) == 1
-    assert drift([text(1.0)] * 4 + [text(1.5)] * 2) == 1.5
-    assert drift([text(1.0), text(1.5)]) == 1  # two questions may differ by themselves
-    assert drift([text(1.0, 1.0, 1.2, 1.1)] * 3) == 1.2
-    assert drift([text(1.0, 1.0, 1.01, 1.0)] * 3) == 1.01
+    assert drift_of([text(1.0)] * 6) == 1
+    assert drift_of([text(1.0)] * 4 + [text(1.5)] * 2) == 1.5
+    assert drift_of([text(1.0), text(1.5)]) == 1  # two questions may differ by themselves
+    assert drift_of([text(1.0, 1.0, 1.2, 1.1)] * 3) == 1.2
+    assert drift_of([text(1.0, 1.0, 1.01, 1.0)] * 3) == 1.01
 
 
 def test_a_speedup_above_the_tokens_of_a_call_is_doubted() -> None:
-    assert doubts(rates(1.5, 2.0), [1.4, 1.6], 5, 1.0) == ()
-    assert doubts(rates(2.5, 2.0), [2.5, 2.5], 5, 1.0) == (
+    assert timing_warnings(rates(1.5, 2.0), [1.4, 1.6], 5, 1.0) == ()
+    assert timing_warnings(rates(2.5, 2.0), [2.5, 2.5], 5, 1.0) == (
         "the speedup is above the tokens a call",
     )
-    assert doubts(rates(1.5, 2.0), [1.2, 8.0], 5, 1.0) == ("above gamma + 1 on 1 of 2 prompts",)
-    assert doubts(rates(1.5, 2.0), [1.4, 1.6], 5, 1.25) == ("plain decoding drifts by 25%",)
-    assert doubts({"speedup": None, "block_efficiency": None}, [], 5, 1.0) == ()
+    assert timing_warnings(rates(1.5, 2.0), [1.2, 8.0], 5, 1.0) == (
+        "above gamma + 1 on 1 of 2 prompts",
+    )
+    assert timing_warnings(rates(1.5, 2.0), [1.4, 1.6], 5, 1.25) == (
+        "plain decoding drifts by 25%",
+    )
+    assert timing_warnings({"speedup": None, "block_efficiency": None}, [], 5, 1.0) == ()
 
 
 def test_more_to_do_than_cores_is_busy() -> None:
