@@ -60,7 +60,7 @@ class Compare(Decoding):
     protocol: Literal["overlap", "decode", "both"]
     shard: Annotated[str, Shard()] | None
     workers: Count | None
-    cluster: Part
+    cluster: Part = None
     turns: Count | None
     batch: Count
     together: Count

@@ -139,5 +139,7 @@ def work_of(settings: Compare) -> Work:
     """
     if settings.workers is None:
         return OneProcess(settings)
+    expected = "null: no plugin brings a preset cluster/default"
+    require(settings.cluster is not None, "workers", settings.workers, expected)
     work: Work = build(settings.cluster).work(settings)
     return work

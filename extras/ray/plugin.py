@@ -1,4 +1,4 @@
-"""Registers the launcher of sweeps on Ray: `hydra/launcher=outrider_ray`."""
+"""Registers the launcher of sweeps on Ray, and the cluster of `compare workers=N`."""
 
 from outrider.plugins.hookspecs import Register, hookimpl
 
@@ -6,3 +6,8 @@ from outrider.plugins.hookspecs import Register, hookimpl
 @hookimpl
 def register_launchers(register: Register) -> None:
     register("outrider_ray", "outrider.extras.ray.launcher:RayLauncher", extra="ray")
+
+
+@hookimpl
+def config_search_paths() -> list[str]:
+    return ["pkg://outrider.extras.ray.conf"]
