@@ -1,4 +1,4 @@
-"""Continuing: what to run after a comparison that was interrupted."""
+"""Says what to run after a comparison that was interrupted."""
 
 import shlex
 from pathlib import Path

@@ -12,7 +12,7 @@ from rich.text import Text
 from outrider.base.terminal import plain, remarks
 from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.round import Round
-from outrider.lab.measuring.variants import Question
+from outrider.lab.measuring.variants import PLAIN_NAME, Question
 
 LINES = 6
 """How many lines of a text are shown, its last ones."""
@@ -45,7 +45,7 @@ class Screen(Progress):
             transient=self.live_texts,
         )
 
-    def watch(self, name: str | None, question: Question, round: Round) -> None:
+    def watch(self, name: str, question: Question, round: Round) -> None:
         """Shows the next round of a text; see `outrider.lab.measuring.trial.Watch`."""
         self._text.add(name, question, round)
         if round.stop is not None or perf_counter() - self._drawn >= PAUSE:
@@ -73,18 +73,18 @@ class LiveText:
         self._tokens, self._seconds = 0, 0.0
         self._plain_tokens, self._plain_seconds = 0, 0.0
 
-    def add(self, name: str | None, question: Question, round: Round) -> None:
+    def add(self, name: str, question: Question, round: Round) -> None:
         """Adds a round, to a new text if it is the first of one."""
         key = (name, question.prompt, question.turn)
         if key != self._key:
             self._key, self._text = key, Text()
             self._tokens, self._seconds = 0, 0.0
-            self.by = f"prompt {question.prompt}, {name or 'plain decoding'}"
+            self.by = f"prompt {question.prompt}, {name}"
         for piece, origin in zip(round.pieces, round.origins, strict=True):
             self._text.append_text(plain(piece, STYLES[origin]))
         tokens, seconds = len(round.tokens), sum(round.seconds.values())
         self._tokens, self._seconds = self._tokens + tokens, self._seconds + seconds
-        if name is None:
+        if name == PLAIN_NAME:
             self._plain_tokens += tokens
             self._plain_seconds += seconds
         if round.stop is not None:

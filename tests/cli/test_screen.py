@@ -12,7 +12,7 @@ from rich.console import Console
 from outrider.cli import screen
 from outrider.cli.screen import LiveText, Screen
 from outrider.contract.round import Round
-from outrider.lab.measuring.variants import Question
+from outrider.lab.measuring.variants import PLAIN_NAME, Question
 
 QUESTION = Question("7", 1, "chat", [0])
 
@@ -42,9 +42,9 @@ def test_tokens_have_the_colour_of_who_wrote_them() -> None:
 
 def test_tokens_a_second_stand_beside_those_of_plain_decoding() -> None:
     text = LiveText()
-    text.add(None, QUESTION, a_round(("One",), 0.5))
+    text.add(PLAIN_NAME, QUESTION, a_round(("One",), 0.5))
     assert "plain decoding: 2.0 tokens/s" in shown(text)
-    text.add(None, QUESTION, a_round((" two",), 0.5, "eos"))
+    text.add(PLAIN_NAME, QUESTION, a_round((" two",), 0.5, "eos"))
     text.add("eagle", QUESTION, a_round(("One", " two"), 0.25, "eos"))
     picture = shown(text)
     assert "eagle: 8.0 tokens/s, plain 2.0" in picture

@@ -1,4 +1,4 @@
-"""Failure: what ends the measuring of one variant, while the others go on."""
+"""Ends the measuring of a variant that fails, while the others go on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from typing import final
 from outrider.base.errors import OutriderError, TargetError
 from outrider.decoding.blame import named_errors
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.variants import Question
+from outrider.lab.measuring.variants import PLAIN_NAME, Question
 
 
 @final
@@ -25,12 +25,12 @@ class Failure(Exception):
 
 
 @contextmanager
-def recording_failure_of(name: str | None, question: Question) -> Iterator[None]:
+def recording_failure_of(name: str, question: Question) -> Iterator[None]:
     """Raises a `Failure` of a variant in place of its error.
 
     The target's errors stay as they are, and so does one of memory that is full.
 
-    name: the variant's; None for plain decoding, all of whose errors stay.
+    name: the variant's, or that of plain decoding, all of whose errors stay.
     """
     try:
         with named_errors():
@@ -38,6 +38,6 @@ def recording_failure_of(name: str | None, question: Question) -> Iterator[None]
     except TargetError:
         raise
     except OutriderError as error:
-        if name is None:
+        if name == PLAIN_NAME:
             raise
         raise Failure(name, question, error) from error

@@ -3,9 +3,10 @@
 import copy
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from time import perf_counter
+from typing import final
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.round import Round
@@ -17,14 +18,14 @@ from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.failure import recording_failure_of
 from outrider.lab.measuring.measurement import Decoding, Step
 from outrider.lab.measuring.texts import seed, seeded
-from outrider.lab.measuring.variants import PLAIN, Question, Settings, Variant
+from outrider.lab.measuring.variants import PLAIN, PLAIN_NAME, Question, Settings, Variant
 
 WARM_UP = 8
 """Tokens to decode before the clock starts."""
 
-Watch = Callable[[str | None, Question, Round], None]
-"""Called after each round of a text that is decoded alone, with the variant's name (None for plain
-decoding), the question and the round. The time that it takes is not counted."""
+Watch = Callable[[str, Question, Round], None]
+"""Called after each round of a text that is decoded alone, with the name of the variant or of plain
+decoding, the question and the round. The time that it takes is not counted."""
 
 
 def warm_up(
@@ -35,7 +36,7 @@ def warm_up(
 ) -> None:
     """Decodes a few tokens with every variant and without, so that one-time costs are not timed."""
     short = replace(settings, max_new_tokens=min(WARM_UP, settings.max_new_tokens))
-    for name, variant in ((None, PLAIN), *variants.items()):
+    for name, variant in ((PLAIN_NAME, PLAIN), *variants.items()):
         with recording_failure_of(name, questions[0]):
             decoded(target, variant.with_own_memory(), questions, short)
 
@@ -64,36 +65,62 @@ def trials(
         for name, variant in variants.items()
         if not isinstance(variant.drafter, NoDraft)
     }
-    order: list[str | None] = [None, *timed]  # None is plain decoding
+    order = [PLAIN_NAME, *timed]
     # A policy that learns starts every repeat with what it knew before this trial.
     before = {name: _with_own_policy(variant) for name, variant in timed.items()}
-    texts: dict[str | None, list[list[Generation]]] = {name: [] for name in order}
+    texts: dict[str, list[list[Generation]]] = {name: [] for name in order}
     for repeat, repeating in enumerate(by_repeat):
         first = (number + repeat) % len(order)
         for name in order[first:] + order[:first]:
-            variant = PLAIN if name is None else timed[name]
-            if repeat and name is not None:
+            variant = PLAIN if name == PLAIN_NAME else timed[name]
+            if repeat and name in timed:
                 variant = replace(_with_own_policy(before[name]), drafter=repeating[name].drafter)
             on_round = None if watch is None else partial(watch, name)
             with recording_failure_of(name, questions[0]):
                 texts[name].append(decoded(target, variant, questions, settings, on_round))
-    piece, score = cache(partial(piece_of, target)), cache(partial(_scores, target, questions))
-    return {
-        name: [
-            replace(
-                _decoding(generations, baselines, piece, partial(score, number)),
-                prompt_tokens=len(questions[number].tokens),
-            )
-            for number, (generations, baselines) in enumerate(
-                zip(
-                    zip(*texts[name if name in timed else None], strict=True),
-                    zip(*texts[None], strict=True),
-                    strict=True,
-                )
-            )
-        ]
-        for name in variants
-    }
+    decodings: dict[str, list[Decoding]] = {name: [] for name in variants}
+    piece = cache(partial(piece_of, target))
+    for index, question in enumerate(questions):
+        plain = [repeat[index] for repeat in texts[PLAIN_NAME]]
+        score = cache(partial(_scores, target, question))
+        for name, variant_decodings in decodings.items():
+            repeats = [repeat[index] for repeat in texts[name]] if name in timed else plain
+            variant_decodings.append(PerQuestion(question, repeats, plain).decoding(piece, score))
+    return decodings
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class PerQuestion:
+    """What a variant decoded for one question, and plain decoding beside it, by repeat."""
+
+    question: Question
+    repeats: Sequence[Generation]
+    plain: Sequence[Generation]
+
+    def decoding(
+        self,
+        piece: Callable[[int], str],
+        score: Callable[[tuple[int, ...]], Mapping[str, float]],
+    ) -> Decoding:
+        """Returns the repeat with the median seconds, and the seconds of all.
+
+        piece: returns the characters of a token. score: returns the scores of a text, by name.
+        """
+        generation, baseline = _median(self.repeats), _median(self.plain)
+        # Without the first call, which reads the prompt.
+        calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
+        return Decoding(
+            steps=tuple(Step.of(round, piece) for round in generation.rounds),
+            seconds=generation.total_seconds,
+            plain_seconds=baseline.total_seconds / len(baseline.tokens),
+            plain_call=statistics.median(calls),
+            repeats=tuple(repeat.total_seconds for repeat in self.repeats),
+            plain_repeats=tuple(each.total_seconds / len(each.tokens) for each in self.plain),
+            scores=score(tuple(generation.tokens)),
+            plain_scores=score(tuple(baseline.tokens)),
+            prompt_tokens=len(self.question.tokens),
+        )
 
 
 def _with_own_policy(variant: Variant) -> Variant:
@@ -108,37 +135,13 @@ def piece_of(target: Target, token: int) -> str:
     return text_of(target.tokenizer, [token], skip_special_tokens=False)
 
 
-def _scores(
-    target: Target, questions: Sequence[Question], number: int, tokens: tuple[int, ...]
-) -> dict[str, float]:
-    """Returns the scores of the answer to a question, by name."""
-    if not questions[number].judges:
+def _scores(target: Target, question: Question, tokens: tuple[int, ...]) -> dict[str, float]:
+    """Returns the scores of an answer to a question, by name."""
+    if not question.judges:
         return {}
     assert target.tokenizer is not None, "a target without a tokenizer encoded a prompt"
     answer = text_of(target.tokenizer, tokens, skip_special_tokens=True)
-    return {name: judge(answer) for name, judge in questions[number].judges.items()}
-
-
-def _decoding(
-    generations: Sequence[Generation],
-    baselines: Sequence[Generation],
-    piece: Callable[[int], str],
-    score: Callable[[tuple[int, ...]], Mapping[str, float]],
-) -> Decoding:
-    """Returns one question's decoding, from all repeats of it and of plain decoding."""
-    generation, baseline = _median(generations), _median(baselines)
-    # Without the first call, which reads the prompt.
-    calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
-    return Decoding(
-        steps=tuple(Step.of(round, piece) for round in generation.rounds),
-        seconds=generation.total_seconds,
-        plain_seconds=baseline.total_seconds / len(baseline.tokens),
-        plain_call=statistics.median(calls),
-        repeats=tuple(repeat.total_seconds for repeat in generations),
-        plain_repeats=tuple(repeat.total_seconds / len(repeat.tokens) for repeat in baselines),
-        scores=score(tuple(generation.tokens)),
-        plain_scores=score(tuple(baseline.tokens)),
-    )
+    return {name: judge(answer) for name, judge in question.judges.items()}
 
 
 def _median(repeats: Sequence[Generation]) -> Generation:

@@ -70,6 +70,8 @@ class Variant:
 PLAIN = Variant(NoDraft(), Token())
 """Decodes without drafts, by the same loop."""
 
+PLAIN_NAME = "plain decoding"
+
 
 @final
 @dataclass(frozen=True, slots=True)
