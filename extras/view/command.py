@@ -63,7 +63,6 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
     """
     import uvicorn
 
-    from outrider.extras.view.connections import PunctualProtocol
     from outrider.extras.view.parts import parts_of
     from outrider.extras.view.play import Player
     from outrider.extras.view.server import app
@@ -85,7 +84,6 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
         pages = app(folders, token, player)
         config = uvicorn.Config(
             pages,
-            http=PunctualProtocol,
             log_level="warning",
             access_log=False,
             lifespan="off",

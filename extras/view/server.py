@@ -1,11 +1,12 @@
 """View: a web server for this machine only, which shows runs and changes nothing."""
 
 import secrets
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -59,7 +60,11 @@ HEADERS = {
 }
 """Sent with every answer. A page loads nothing, and runs no script but the one it comes with."""
 
+KEPT = 16
+"""The pages and runs that are kept, to be shown again."""
+
 Page = Callable[[Request], Response]
+Result = TypeVar("Result")
 
 
 def app(folders: Sequence[Path], token: str, player: Player | None = None) -> ASGIApp:
@@ -87,7 +92,7 @@ def app(folders: Sequence[Path], token: str, player: Player | None = None) -> AS
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))],
     )
     application.state.folders, application.state.token = tuple(folders), token
-    application.state.plays = player is not None
+    application.state.plays, application.state.made = player is not None, {}
     return _with_headers(application)
 
 
@@ -157,7 +162,8 @@ def _runs(request: Request) -> Response:
     if stored is not None:
         page, names = stored.html, [""]
     else:
-        page, names = _page(folders, state(folders), query, any(map(active, folders)))
+        now = state(folders), query, any(map(active, folders))
+        page, names = _remembered(request, now, lambda: _page(request, folders, *now))
     links = render(
         "served",
         first=next(iter(chosen)),
@@ -170,7 +176,7 @@ def _runs(request: Request) -> Response:
 
 def _texts(request: Request) -> Response:
     run_id, folder = next(iter(_chosen(request).items()))
-    (summary,) = _summaries((folder,), state([folder])).values()
+    (summary,) = _summaries(request, [folder]).values()
     count = len(summary.run.facts["questions"])
     first = int(min(max(0, _number(request, "from")), max(0, count - 1)))
     page = render(
@@ -208,7 +214,7 @@ def _file(request: Request) -> Response:
         if content is None:
             raise HTTPException(404, f"{name}: nothing has been measured yet")
         return Response(content, media_type="application/json", headers=headers)
-    (summary,) = _summaries((folder,), state([folder])).values()
+    (summary,) = _summaries(request, [folder]).values()
     if name == "comparison.json":
         return Response(comparison(summary), media_type="application/json", headers=headers)
     from pyarrow import parquet
@@ -235,15 +241,12 @@ def _folder(request: Request, run_id: str) -> Path:
     return folders[run_id]
 
 
-@lru_cache(maxsize=16)
-def _page(
-    folders: tuple[Path, ...], now: str, query: str, is_active: bool
-) -> tuple[str, list[str]]:
+def _page(request: Request, folders: Sequence[Path], now: str, query: str) -> tuple[str, list[str]]:
     """Returns the page of runs, and their labels.
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
     """
-    summaries = _summaries(folders, now)
+    summaries = _summaries(request, folders)
     goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
     follow = Follow(f"state?{query}", now) if goes_on else None
     # Plots would take time from the run that is measured.
@@ -251,8 +254,22 @@ def _page(
     return runs_page(summaries, drawn, follow=follow), [*summaries]
 
 
-@lru_cache(maxsize=8)
-def _summaries(folders: tuple[Path, ...], now: str) -> dict[str, Summary]:
-    """Returns the summaries of runs by label. now: their state, the key of the cache."""
-    runs = [load(folder) for folder in folders]
-    return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+def _summaries(request: Request, folders: Sequence[Path]) -> dict[str, Summary]:
+    """Returns the summaries of runs by label, those of before if the runs are as they were."""
+
+    def read() -> dict[str, Summary]:
+        runs = [load(folder) for folder in folders]
+        return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+
+    return _remembered(request, ("summaries", *folders, state(folders)), read)
+
+
+def _remembered(request: Request, key: Hashable, make: Callable[[], Result]) -> Result:
+    """Returns what was made for a key before, or makes it; only the last few are kept."""
+    known: dict[Hashable, Any] = request.app.state.made
+    if key not in known:
+        known[key] = make()
+        if len(known) > KEPT:
+            known.pop(next(iter(known)))
+    result: Result = known[key]
+    return result

@@ -1,6 +1,6 @@
 """What a comparison showed, in a few sentences, each claim with its test."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.runs.run import Run
@@ -81,36 +81,31 @@ def _of_first(
     task_pairs: Sequence[Pair],
 ) -> list[str]:
     """Returns the sentences on the drafter with the largest speedup."""
-    name, speedup = first.drafter, first.rates["speedup"]
-    assert speedup is not None, "a row ranked by its speedup has none"
+    name, speedup = first.drafter, _rate(first, "speedup")
     if speedup.value <= 1:
         subject = "No drafter is" if others else f"{name} is not"
         nearest = f"{name} comes nearest, with" if others else "it has"
         measured = f"{nearest} {_figure(speedup)}{_tokens(first)}"
         return [f"{subject} faster than plain decoding here: {measured}."]
-    gaps = [gap for row in others if (gap := _gap(pairs, "speedup", name, row.drafter)) is not None]
-    sure = [gap for gap in gaps if gap.significant]
-    is_tested = len(gaps) == len(others)
+    gaps = _gaps(pairs, "speedup", name, others)
     plain = next((pair for pair in over_plain if pair.one == name), None)
     is_faster = plain is not None and plain.significant
+    unsure = [gap for gap in gaps if not gap.significant]
+    leads_all = is_faster and len(gaps) == len(others) and not unsure
     if not others:
         verb = "is faster" if is_faster else "was measured"
-    elif is_faster and is_tested and len(sure) == len(gaps):
-        verb = "is the fastest"
     else:
-        verb = "ranks first"
-    speed = f"{name} {verb}: {_figure(speedup)} times as fast as plain decoding{_tokens(first)}."
-    sentences = [speed, _lossy(first), _chance(first, plain)]
-    if verb == "is the fastest":
+        verb = "is the fastest" if leads_all else "ranks first"
+    sentences = [f"{name} {verb}: {_speed(first)}", _lossy(first), _chance(first, plain)]
+    if others and leads_all:
         sentences.append(f"It leads {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs.")
     else:
-        sentences.append(_unsure([gap for gap in gaps if not gap.significant], len(gaps)))
-        untested = [row.drafter for row in others if row.drafter not in {gap.other for gap in gaps}]
-        if untested:
-            sentences.append(f"Its lead over {untested[0]} is not tested.")
-    sentences.append(_beside_target(first, others))
-    sentences.append(_by_task([first, *others], task_pairs))
-    return [sentence for sentence in sentences if sentence]
+        sentences.append(_unsure(unsure, len(gaps)))
+        tested = {gap.other for gap in gaps}
+        untested = [row.drafter for row in others if row.drafter not in tested]
+        sentences += [f"Its lead over {other} is not tested." for other in untested[:1]]
+    sentences += [_beside_target(first, others), _by_task([first, *others], task_pairs)]
+    return [*filter(None, sentences)]
 
 
 def _of_reference(
@@ -121,28 +116,19 @@ def _of_reference(
     for row in timed:
         if reference not in (row.drafter, drafter_in(row.drafter)):
             continue
-        speedup = row.rates["speedup"]
-        assert speedup is not None, "a row ranked by its speedup has none"
         plain = next((pair for pair in over_plain if pair.one == row.drafter), None)
-        sentences.append(
-            f"{row.drafter}: {_figure(speedup)} times as fast as plain decoding{_tokens(row)}."
-        )
-        sentences += [_lossy(row), _chance(row, plain)]
-        gaps = [
-            gap
-            for other in timed
-            if (gap := _gap(pairs, "speedup", row.drafter, other.drafter)) is not None
-        ]
+        sentences += [f"{row.drafter}: {_speed(row)}", _lossy(row), _chance(row, plain)]
+        gaps = _gaps(pairs, "speedup", row.drafter, timed)
         parts = {
             "faster than": [gap for gap in gaps if gap.significant and gap.difference.value > 0],
             "slower than": [gap for gap in gaps if gap.significant and gap.difference.value < 0],
             "not told apart from": [gap for gap in gaps if not gap.significant],
         }
-        told = [f"{what} {_with_figures(some)}" for what, some in parts.items() if some]
-        if told:
+        found = [f"{what} {_with_figures(some)}" for what, some in parts.items() if some]
+        if found:
             tests = f"By Holm over {gaps[0].family} comparison{'s' * (gaps[0].family > 1)}"
-            sentences.append(f"{tests} it is {'; '.join(told)}.")
-    return [sentence for sentence in sentences if sentence]
+            sentences.append(f"{tests} it is {'; '.join(found)}.")
+    return [*filter(None, sentences)]
 
 
 def _lossy(row: Row) -> str:
@@ -156,26 +142,31 @@ def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
     if not variants:
         return []
     first, *rivals = variants
-    name, alpha = first.drafter, first.rates["alpha"]
-    assert alpha is not None, "a row ranked by its alpha has none"
-    gaps = [gap for row in rivals if (gap := _gap(pairs, "alpha", name, row.drafter)) is not None]
-    if gaps and len(gaps) == len(rivals) and all(gap.significant for gap in gaps):
-        tests = f"by Holm over {gaps[0].family} pairs"
-        return [
-            f"{name} has the highest alpha, {_figure(alpha)}: above {_with_figures(gaps)}, {tests}."
-        ]
-    sentences = [f"{name} ranks first in alpha, {_figure(alpha)}."]
-    if gaps:
-        sentences.append(_unsure([gap for gap in gaps if not gap.significant], len(gaps)))
-    return sentences
+    alpha, gaps = _rate(first, "alpha"), _gaps(pairs, "alpha", first.drafter, rivals)
+    unsure = [gap for gap in gaps if not gap.significant]
+    if gaps and len(gaps) == len(rivals) and not unsure:
+        lead = f"above {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs"
+        return [f"{first.drafter} has the highest alpha, {_figure(alpha)}: {lead}."]
+    sentences = [f"{first.drafter} ranks first in alpha, {_figure(alpha)}."]
+    return [*sentences, *([_unsure(unsure, len(gaps))] if gaps else [])]
 
 
-def _gap(pairs: Iterable[Pair], rate: str, one: str, other: str) -> Pair | None:
-    """Returns the difference of two drafters as one less the other, if they were compared."""
-    for pair in pairs:
-        if pair.rate == rate and {pair.one, pair.other} == {one, other}:
-            return pair if pair.one == one else pair.opposite
-    return None
+def _gaps(pairs: Sequence[Pair], rate: str, one: str, others: Sequence[Row]) -> list[Pair]:
+    """Returns the differences of a drafter from those of others that it was compared with."""
+    gaps = {pair.other: pair for pair in pairs if pair.rate == rate and pair.one == one}
+    gaps |= {pair.one: pair.opposite for pair in pairs if (pair.rate, pair.other) == (rate, one)}
+    return [gaps[row.drafter] for row in others if row.drafter in gaps]
+
+
+def _rate(row: Row, rate: str) -> Interval:
+    """Returns a rate that a ranked row has."""
+    interval = row.rates[rate]
+    assert interval is not None, f"a row ranked by its {rate} has none"
+    return interval
+
+
+def _speed(row: Row) -> str:
+    return f"{_figure(_rate(row, 'speedup'))} times as fast as plain decoding{_tokens(row)}."
 
 
 def _chance(row: Row, plain: Pair | None) -> str:
@@ -257,9 +248,8 @@ def _beside_target(first: Row, others: Sequence[Row]) -> str:
     best = next((row for row in others if not row.target_itself), None)
     if not first.target_itself or best is None:
         return ""
-    speedup = best.rates["speedup"]
-    assert speedup is not None, "a row ranked by its speedup has none"
-    ranks = f"Of the others {best.drafter} ranks first, {_figure(speedup)}{_tokens(best)}."
+    figure = _figure(_rate(best, "speedup"))
+    ranks = f"Of the others {best.drafter} ranks first, {figure}{_tokens(best)}."
     return f"{first.drafter} is the target itself, so that it is exact by construction. {ranks}"
 
 

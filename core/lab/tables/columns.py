@@ -15,8 +15,9 @@ class Column:
     heading: in one line or more; words may be cut to save room, as in "cover-" above "age".
     name: of the rate in files and data frames; empty if it is none.
     digits: the number of decimals of its figures.
+    source: what its figures come from: the overlap protocol, decoding, the clock while decoding, or
+        scores of the texts.
     meaning: in a few words; may be empty.
-    source: what its figures come from: the overlap protocol, decoding, or the clock while decoding.
     kind: of its cells: names, which stay whole, other text, or figures.
     interval: whether terminals and papers show its intervals.
     beside: whether they stand beside the figures in terminals too, and not below them.
@@ -26,8 +27,8 @@ class Column:
     heading: str
     name: str = ""
     digits: int = 3
-    meaning: str = ""
     source: Literal["overlap", "decode", "clock", "texts", ""] = ""
+    meaning: str = ""
     kind: Literal["name", "text", "figure"] = "figure"
     interval: bool = True
     beside: bool = False
@@ -45,126 +46,40 @@ class Column:
         return self.whole.replace("\n", " ")
 
 
-RATES: Mapping[str, Column] = {
-    column.name: column
-    for column in (
-        Column(
-            "alpha",
-            "alpha",
-            3,
-            "the overlap of the draft and target distributions",
-            "overlap",
-        ),
-        Column(
-            "cover-\nage",
-            "coverage",
-            2,
-            "the share of positions at which the drafter had a draft",
-            "overlap",
-            interval=False,
-            spare=2,
-        ),
-        Column(
-            "alpha\nof rule",
-            "alpha_rule",
-            3,
-            "the same under the run's acceptance rule, which may accept more or less",
-            "overlap",
-            spare=7,
-        ),
-        Column(
-            "over-\nshoot",
-            "overshoot",
-            3,
-            "how much the rule accepts beyond what the target would write",
-            "overlap",
-            interval=False,
-            spare=6,
-        ),
-        Column(
-            "alpha\nceiling",
-            "alpha_ceiling",
-            3,
-            "the best acceptance that any lossless rule could reach",
-            "overlap",
-            interval=False,
-            spare=4,
-        ),
-        Column(
-            "expect.\ntested",
-            "expected_alpha_tested",
-            3,
-            "alpha tested as the distributions lead one to expect",
-            "overlap",
-            interval=False,
-        ),
-        Column(
-            "expect.\ntokens",
-            "expected_block_efficiency",
-            2,
-            "tokens per call as the distributions lead one to expect",
-            "overlap",
-            interval=False,
-        ),
-        Column(
-            "alpha\ntested",
-            "alpha_tested",
-            3,
-            "the share of the tested draft tokens that were accepted",
-            "decode",
-        ),
-        Column(
-            "accept.\nrate",
-            "acceptance_rate",
-            3,
-            "accepted draft tokens over all draft tokens",
-            "decode",
-            interval=False,
-            spare=3,
-        ),
-        Column(
-            "tokens\na call",
-            "block_efficiency",
-            2,
-            "tokens per call of the target, at most gamma + 1; cut rounds are censored",
-            "decode",
-            interval=False,
-        ),
-        Column(
-            "tokens\nas cut",
-            "mean_acceptance_length",
-            2,
-            "tokens per call as counted, with the last round of a text cut where the text ends;"
-            " others call this mean acceptance length",
-            "decode",
-            interval=False,
-        ),
-        Column(
-            "tokens\n/ s",
-            "tokens_per_second",
-            1,
-            "the tokens of the text per second",
-            "clock",
-            interval=False,
-            spare=5,
-        ),
-        Column(
-            "speed-\nup",
-            "speedup",
-            2,
-            "how many times as fast as plain decoding",
-            "clock",
-        ),
-        Column(
-            "median\nspeedup",
-            "speedup_median",
-            2,
-            "the median over prompts of the speedup",
-            "clock",
-            spare=1,
-        ),
-    )
-}
+# fmt: off
+RATES: Mapping[str, Column] = {column.name: column for column in (
+    Column("alpha", "alpha", 3, "overlap",
+           "the overlap of the draft and target distributions"),
+    Column("cover-\nage", "coverage", 2, "overlap",
+           "the share of positions at which the drafter had a draft", interval=False, spare=2),
+    Column("alpha\nof rule", "alpha_rule", 3, "overlap",
+           "the same under the run's acceptance rule, which may accept more or less", spare=7),
+    Column("over-\nshoot", "overshoot", 3, "overlap",
+           "how much the rule accepts beyond what the target would write", interval=False, spare=6),
+    Column("alpha\nceiling", "alpha_ceiling", 3, "overlap",
+           "the best acceptance that any lossless rule could reach", interval=False, spare=4),
+    Column("expect.\ntested", "expected_alpha_tested", 3, "overlap",
+           "alpha tested as the distributions lead one to expect", interval=False),
+    Column("expect.\ntokens", "expected_block_efficiency", 2, "overlap",
+           "tokens per call as the distributions lead one to expect", interval=False),
+    Column("alpha\ntested", "alpha_tested", 3, "decode",
+           "the share of the tested draft tokens that were accepted"),
+    Column("accept.\nrate", "acceptance_rate", 3, "decode",
+           "accepted draft tokens over all draft tokens", interval=False, spare=3),
+    Column("tokens\na call", "block_efficiency", 2, "decode",
+           "tokens per call of the target, at most gamma + 1; cut rounds are censored",
+           interval=False),
+    Column("tokens\nas cut", "mean_acceptance_length", 2, "decode",
+           "tokens per call as counted, with the last round of a text cut where the text ends;"
+           " others call this mean acceptance length", interval=False),
+    Column("tokens\n/ s", "tokens_per_second", 1, "clock",
+           "the tokens of the text per second", interval=False, spare=5),
+    Column("speed-\nup", "speedup", 2, "clock",
+           "how many times as fast as plain decoding"),
+    Column("median\nspeedup", "speedup_median", 2, "clock",
+           "the median over prompts of the speedup", spare=1),
+)}
+# fmt: on
 """By name, in the order of terminals and files; scores follow them."""
 
 SCORES = {

@@ -10,7 +10,6 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from outrider.extras.view.command import PATIENCE
-from outrider.extras.view.connections import PunctualProtocol
 from outrider.extras.view.server import app
 
 
@@ -20,7 +19,6 @@ def test_the_address_has_a_token_and_is_of_this_machine(
     bound: list[str] = []
 
     def note(server: uvicorn.Server, sockets: list[socket.socket]) -> None:
-        assert server.config.http is PunctualProtocol
         assert server.config.timeout_graceful_shutdown == PATIENCE
         bound.append(sockets[0].getsockname()[0])
 
