@@ -241,7 +241,9 @@ def _folder(request: Request, run_id: str) -> Path:
     return folders[run_id]
 
 
-def _page(request: Request, folders: Sequence[Path], now: str, query: str) -> tuple[str, list[str]]:
+def _page(
+    request: Request, folders: Sequence[Path], now: str, query: str, is_active: bool
+) -> tuple[str, list[str]]:
     """Returns the page of runs, and their labels.
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
