@@ -14,9 +14,9 @@ from outrider.data.prompts import Prompt
 from outrider.data.rouge import Rouge2
 from outrider.data.score import judges_of
 from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.runs.table import cell
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.rates import rates_with, scores_in
+from outrider.lab.tables.rates import figure_of
 from outrider.plugins.registry import make
 from outrider.testing import run_checks
 
@@ -89,7 +89,8 @@ def test_a_score_is_a_mean_and_its_difference_is_taken_text_by_text() -> None:
 
 
 def test_a_difference_has_a_sign_in_the_table() -> None:
-    assert cell(Interval(0.1, -0.02, 0.22), "rouge2_difference") == (
-        "+0.100\n[dim]-0.020 +0.220[/]"
-    )
-    assert cell(Interval(0.0, None, None), "rouge2_difference") == "+0.000"
+    assert figure_of(Interval(0.1, -0.02, 0.22), "rouge2_difference").lines() == [
+        "+0.100",
+        "-0.020 +0.220",
+    ]
+    assert figure_of(Interval(0.0, None, None), "rouge2_difference").lines() == ["+0.000"]

@@ -82,10 +82,7 @@ RATES: Mapping[str, Column] = {column.name: column for column in (
 # fmt: on
 """By name, in the order of terminals and files; scores follow them."""
 
-SCORES = {
-    "rouge2": "how many pairs of words the texts share with the references",
-    "pass1": "the share of the texts whose code passes its test",
-}
+SCORES = {"rouge2": "how many pairs of words the texts share with the references"}
 """By score, its meaning."""
 
 BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
