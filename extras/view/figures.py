@@ -3,15 +3,14 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from outrider.extras.view import heat_map
 from outrider.extras.view.costs import ScoreTimes, plot_pareto, plot_score_times
-from outrider.extras.view.heat_map import plot_heat_map
 from outrider.extras.view.plotting import (
     Axes,
     Figure,
     Plot,
     Rows,
     drawn,
+    each_row,
     finish,
     plot_interval,
     plot_line,
@@ -21,7 +20,13 @@ from outrider.extras.view.plotting import (
     style_of,
     use_integer_ticks,
 )
-from outrider.extras.view.task_figures import categories_height, plots_by_task, speedups_height
+from outrider.extras.view.task_figures import (
+    categories_height,
+    heat_map_height,
+    plot_heat_map,
+    plots_by_task,
+    speedups_height,
+)
 from outrider.lab.runs.labels import labelled
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.tables.columns import measured_rates
@@ -72,7 +77,7 @@ def _height(name: str, rows: Rows) -> float:
     if name == "categories":
         return categories_height(rows)
     if name == "speedup_heat_map":
-        return heat_map.height(rows)
+        return heat_map_height(rows)
     if name == "speedup_by_task":
         return speedups_height(rows)
     return 3.4
@@ -80,13 +85,12 @@ def _height(name: str, rows: Rows) -> float:
 
 def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
     labels: list[str] = []
-    for label, run in rows.items():
-        for row in run:
-            figure = row.rates[rate]
-            if figure is not None:
-                name = labelled(row.drafter, label)
-                plot_interval(axes, figure, len(labels), name, style_of(rows, row.drafter))
-                labels.append(name)
+    for label, row in each_row(rows):
+        figure = row.rates[rate]
+        if figure is not None:
+            name = labelled(row.drafter, label)
+            plot_interval(axes, figure, len(labels), name, style_of(rows, row.drafter))
+            labels.append(name)
     axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(XLABELS[rate])
@@ -99,11 +103,10 @@ def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
 
 
 def _plot_depths(axes: Axes, rows: Rows) -> None:
-    for label, run in rows.items():
-        for row in run:
-            points = _by_depth(row.depths)
-            if any(points.values()):
-                plot_line(axes, rows, label, row.drafter, points)
+    for label, row in each_row(rows):
+        points = _by_depth(row.depths)
+        if any(points.values()):
+            plot_line(axes, rows, label, row.drafter, points)
     axes.set_ylim(-0.02, 1.02)
     use_integer_ticks(axes)
     axes.set_xlabel("depth of the draft token")
@@ -127,16 +130,15 @@ def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Inter
 
 
 def _plot_tokens(axes: Axes, rows: Rows) -> None:
-    for label, run in rows.items():
-        for row in run:
-            field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
-            values = row.depths.get(field, ())
-            if any((value or 1) > 1 for value in values):
-                points = dict(enumerate(values, start=1))
-                plot_line(axes, rows, label, row.drafter, points, mark="")
-            decoded = row.rates["block_efficiency"]
-            if decoded is not None and decoded.value > 1:
-                plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
+    for label, row in each_row(rows):
+        field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
+        values = row.depths.get(field, ())
+        if any((value or 1) > 1 for value in values):
+            points = dict(enumerate(values, start=1))
+            plot_line(axes, rows, label, row.drafter, points, mark="")
+        decoded = row.rates["block_efficiency"]
+        if decoded is not None and decoded.value > 1:
+            plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
     axes.set_xlabel("gamma (lines: expected; marks: decoded)")
     axes.set_ylabel("tokens a target call")
     use_integer_ticks(axes)
@@ -144,18 +146,17 @@ def _plot_tokens(axes: Axes, rows: Rows) -> None:
 
 
 def _plot_speedups(axes: Axes, rows: Rows) -> None:
-    for label, run in rows.items():
-        for row in run:
-            measured, prediction = row.rates["speedup"], row.prediction
-            if prediction is None or measured is None:
-                continue
-            tokens = row.depths["tokens_tested_at"]
-            expected = {
-                gamma: (value or 1) / (gamma * prediction.cost_ratio + 1)
-                for gamma, value in enumerate(tokens, start=1)
-            }
-            plot_line(axes, rows, label, row.drafter, expected, mark="")
-            plot_mark(axes, rows, label, row.drafter, (row.gamma, measured))
+    for label, row in each_row(rows):
+        measured, prediction = row.rates["speedup"], row.prediction
+        if prediction is None or measured is None:
+            continue
+        tokens = row.depths["tokens_tested_at"]
+        expected = {
+            gamma: (value or 1) / (gamma * prediction.cost_ratio + 1)
+            for gamma, value in enumerate(tokens, start=1)
+        }
+        plot_line(axes, rows, label, row.drafter, expected, mark="")
+        plot_mark(axes, rows, label, row.drafter, (row.gamma, measured))
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
     use_integer_ticks(axes)
     axes.set_xlabel("gamma (lines: expected; marks: measured)")
@@ -166,11 +167,10 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
 
 def _plot_times(axes: Axes, rows: Rows) -> None:
     points: dict[str, list[tuple[int, float]]] = {}
-    for run in rows.values():
-        for row in run:
-            if row.seconds is not None and row.counts is not None and row.counts.drafted:
-                milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
-                points.setdefault(row.drafter, []).append((row.gamma, milliseconds))
+    for _, row in each_row(rows):
+        if row.seconds is not None and row.counts is not None and row.counts.drafted:
+            milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
+            points.setdefault(row.drafter, []).append((row.gamma, milliseconds))
     for drafter, curve in points.items():
         xs, ys = zip(*sorted(curve), strict=True)
         axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
@@ -185,13 +185,12 @@ def _plot_times(axes: Axes, rows: Rows) -> None:
 
 def _plot_predictions(axes: Axes, rows: Rows) -> None:
     top = 1.0
-    for label, run in rows.items():
-        for row in run:
-            measured, prediction = row.rates["speedup"], row.prediction
-            if prediction is not None and measured is not None:
-                point = prediction.predicted_speedup, measured
-                plot_mark(axes, rows, label, row.drafter, point, in_legend=True)
-                top = max(top, prediction.predicted_speedup, measured.value)
+    for label, row in each_row(rows):
+        measured, prediction = row.rates["speedup"], row.prediction
+        if prediction is not None and measured is not None:
+            point = prediction.predicted_speedup, measured
+            plot_mark(axes, rows, label, row.drafter, point, in_legend=True)
+            top = max(top, prediction.predicted_speedup, measured.value)
     axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
     axes.set_xlim(0, top * 1.1)
     axes.set_ylim(0, top * 1.1)

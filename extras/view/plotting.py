@@ -104,7 +104,12 @@ def _opening(match: re.Match[str]) -> str:
 
 
 def _drafters(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row.drafter for run in rows.values() for row in run))
+    return list(dict.fromkeys(row.drafter for _, row in each_row(rows)))
+
+
+def each_row(rows: Rows) -> Iterator[tuple[str, Row]]:
+    """Yields the rows of all runs, each with its run's label."""
+    return ((label, row) for label, run in rows.items() for row in run)
 
 
 def style_of(rows: Rows, drafter: str) -> dict[str, Any]:
@@ -127,6 +132,11 @@ def line_style_of(rows: Rows, label: str, drafter: str) -> str:
     alone = len(rows) == 1
     number = _drafters(rows).index(drafter) // len(COLOURS) if alone else [*rows].index(label)
     return LINE_STYLES[number % len(LINE_STYLES)]
+
+
+def value_of(figure: Interval | float) -> float:
+    """Returns the value of a figure with or without its interval."""
+    return figure.value if isinstance(figure, Interval) else figure
 
 
 def say(axes: Axes, x: float, y: float, name: str, figure: Interval | float) -> None:
@@ -182,12 +192,11 @@ def plot_line(
     if mark is not None:
         style["marker"] = mark
     in_legend = label == next(iter(rows))  # once per drafter
-    ys = [value.value if isinstance(value, Interval) else value for value in points.values()]
-    values = [float("nan") if y is None else y for y in ys]
+    values = [float("nan") if it is None else value_of(it) for it in points.values()]
     axes.plot([*points], values, label=drafter if in_legend else None, linewidth=1.2, **style)
-    for (x, figure), y in zip(points.items(), ys, strict=True):
-        if figure is not None and y is not None:
-            say(axes, x, y, f"{labelled(drafter, label)} at {x:g}", figure)
+    for x, figure in points.items():
+        if figure is not None:
+            say(axes, x, value_of(figure), f"{labelled(drafter, label)} at {x:g}", figure)
 
 
 def plot_mark(

@@ -1,6 +1,7 @@
-"""Figures by task: where each drafter is fast, and what is accepted of it."""
+"""Figures by task and by run: bands of intervals, and grids of figures."""
 
-import itertools
+from statistics import mode
+from typing import Any
 
 from outrider.extras.view.plotting import (
     Axes,
@@ -11,17 +12,22 @@ from outrider.extras.view.plotting import (
     say,
     short,
     style_of,
+    value_of,
 )
 from outrider.lab.runs.row import Row
+from outrider.lab.statistics.intervals import Interval
+
+Cells = dict[str, dict[str, Interval]]
+"""Figures, by the name of a line and that of a column."""
 
 
 def plots_by_task(rows: Rows) -> dict[str, Plot]:
     """Returns the plots of the first run, by name, if its prompts are of several tasks."""
-    run = next(iter(rows.values()))
     plots: dict[str, Plot] = {}
     if len(_timed_tasks(rows)) > 1:
         plots["speedup_by_task"] = _plot_speedups
-    if len(_categories(rows)) > 1 and any(any(row.categories.values()) for row in run):
+    categories = _by_category(rows)
+    if len({name for by_category in categories.values() for name in by_category}) > 1:
         plots["categories"] = _plot_categories
     return plots
 
@@ -33,7 +39,12 @@ def speedups_height(rows: Rows) -> float:
 
 def categories_height(rows: Rows) -> float:
     """Returns the height of `categories` in inches."""
-    return 1.4 + 0.3 * max(len(_categories(rows)), len(_by_category(rows)))
+    return 1.4 + 0.3 * len(_by_category(rows))
+
+
+def heat_map_height(rows: Rows) -> float:
+    """Returns the height of `speedup_heat_map` in inches."""
+    return 1.6 + 0.3 * len(_by_run(rows))
 
 
 def _timed(rows: Rows) -> list[Row]:
@@ -69,35 +80,71 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
         axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)
 
 
-def _categories(rows: Rows) -> list[str]:
-    names = (name for run in rows.values() for row in run for name in row.categories)
-    return list(dict.fromkeys(names))
-
-
-def _by_category(rows: Rows) -> list[Row]:
-    return [row for row in next(iter(rows.values())) if any(row.categories.values())]
+def _by_category(rows: Rows) -> Cells:
+    """Returns alpha in the first run by category and drafter, whichever are more on the lines."""
+    cells: Cells = {}
+    run = [row for row in next(iter(rows.values())) if any(row.categories.values())]
+    is_wide = len(run) > len({name for row in run for name in row.categories})
+    for row in run:
+        for category, alpha in row.categories.items():
+            names = (row.drafter, category) if is_wide else (category, row.drafter)
+            if alpha is not None:
+                cells.setdefault(names[0], {})[names[1]] = alpha
+    return cells
 
 
 def _plot_categories(axes: Axes, rows: Rows) -> None:
-    """Plots a cell for each drafter and category, the more numerous ones below each other."""
-    run, categories = _by_category(rows), _categories(rows)
-    names = [short(name) for name in categories], [short(row.drafter) for row in run]
-    is_wide = len(run) > len(categories)
-    below, across = reversed(names) if is_wide else names
-    rates = [[row.categories.get(name) for row in run] for name in categories]
-    table = [[float("nan") if rate is None else rate.value for rate in line] for line in rates]
-    axes.pcolormesh(
-        list(zip(*table, strict=True)) if is_wide else table, cmap="Blues", vmin=0, vmax=1
-    )
-    axes.invert_yaxis()
-    for (category, line), (drafter, row) in itertools.product(enumerate(rates), enumerate(run)):
-        rate = line[drafter]
-        x, y = (category, drafter) if is_wide else (drafter, category)
-        colour = "white" if rate is not None and rate.value > 0.6 else "black"
-        text = "-" if rate is None else f"{rate.value:.2f}"
-        axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7.5, color=colour)
-        if rate is not None:
-            say(axes, x + 0.5, y + 0.5, f"{row.drafter}, {categories[category]}", rate)
-    axes.set_yticks([y + 0.5 for y in range(len(below))], below)
-    axes.set_xticks([x + 0.5 for x in range(len(across))], across, rotation=40, ha="right")
+    """Plots a cell for each drafter and category."""
+    cells = _by_category(rows)
+    columns = list(dict.fromkeys(name for by_name in cells.values() for name in by_name))
+    _plot_grid(axes, cells, columns, cmap="Blues", vmin=0, vmax=1)
+
+
+def _by_run(rows: Rows) -> Cells:
+    """Returns the speedups of the drafters that drafted by run, by falling best of each."""
+    cells: Cells = {}
+    for label, run in rows.items():
+        for row in run:
+            speedup = row.rates["speedup"]
+            if speedup is not None and row.counts is not None and row.counts.drafted:
+                cells.setdefault(row.drafter, {})[label] = speedup
+    return dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
+
+
+def plot_heat_map(axes: Axes, rows: Rows) -> None:
+    """Plots a column for each run, by rising gamma; 1 is white, and a star is a drafter's best."""
+    from matplotlib.colors import TwoSlopeNorm
+
+    cells = _by_run(rows)
+    # That of most rows: a drafter may have a gamma of its own.
+    gammas = {label: mode(row.gamma for row in run) for label, run in rows.items() if run}
+    speedups = [value_of(speedup) for by_run in cells.values() for speedup in by_run.values()]
+    norm = TwoSlopeNorm(1.0, min(0.5, *speedups), max(1.5, *speedups))
+    columns = sorted(gammas, key=lambda label: gammas[label])
+    _plot_grid(axes, cells, columns, marked=True, cmap="RdBu", norm=norm)
+    axes.set_xlabel("speedup (*: the best in its row)")
+
+
+def _plot_grid(
+    axes: Axes, cells: Cells, columns: list[str], *, marked: bool = False, **colours: Any
+) -> None:
+    """Plots a coloured cell for each figure. marked: whether the largest of a line has a star."""
+    nothing = float("nan")
+    values = [
+        [value_of(by_name[name]) if name in by_name else nothing for name in columns]
+        for by_name in cells.values()
+    ]
+    # Half transparent, so that the figures can be read on every colour.
+    axes.imshow(values, alpha=0.5, aspect="auto", **colours)
+    for y, (line, by_name) in enumerate(cells.items()):
+        best = max(map(value_of, by_name.values()))
+        for x, name in enumerate(columns):
+            if name in by_name:
+                value = value_of(by_name[name])
+                mark = "*" * (marked and len(by_name) > 1 and value == best)
+                text = f"{value:.2f}{mark}"
+                axes.text(x, y, text, ha="center", va="center", fontsize=7, color="#111")
+                say(axes, x, y, f"{line}, {name}", by_name[name])
+    axes.set_xticks(range(len(columns)), map(short, columns), rotation=30, ha="right")
+    axes.set_yticks(range(len(cells)), map(short, cells))
     axes.tick_params(length=0)
