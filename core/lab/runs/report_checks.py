@@ -23,32 +23,31 @@ Make = Callable[[], Report]
 
 def check_a_run_is_followed_to_its_end(make: Make) -> None:
     """It takes a run's beginning, its measurements and its end, and returns files that exist."""
+    facts, measurements = tiny_run()
     with TemporaryDirectory(prefix="outrider-") as name:
-        folder, report = Path(name), make()
-        facts, measurements = tiny_run()
-        with RunFolder(folder, facts, resume=False) as run_folder:
+        report, run = make(), Run(Path(name), facts, measurements)
+        with RunFolder(run.folder, facts, resume=False) as run_folder:
             report.begin(run_folder.run)
             for measurement in measurements:
                 run_folder.add(measurement)
                 report.add(measurement)
-            summary = Summary(run_folder.run)
-        _check_end(report, {"": summary}, folder)
+        _check_end(report, {"": Summary(run)}, run.folder)
 
 
 def check_a_run_that_compares_no_drafters_is_followed(make: Make) -> None:
     """It takes a run's beginning, its figures and its end, as `outrider train` has them."""
     with TemporaryDirectory(prefix="outrider-") as name:
-        folder, report = Path(name), make()
-        report.begin(Run(folder, {"settings": {"gamma": 2}}, ()))
+        report = make()
+        report.begin(Run(Path(name), {"settings": {"gamma": 2}}, ()))
         report.log({"loss": 0.5}, 1)
-        _check_end(report, {}, folder)
+        _check_end(report, {}, Path(name))
 
 
 def check_a_run_may_be_stopped(make: Make) -> None:
     """It takes a run that is interrupted or fails after a measurement, which has no end."""
+    facts, measurements = tiny_run()
     with TemporaryDirectory(prefix="outrider-") as name:
         report = make()
-        facts, measurements = tiny_run()
         report.begin(Run(Path(name), facts, ()))
         report.add(measurements[0])
         report.stop()
@@ -57,12 +56,8 @@ def check_a_run_may_be_stopped(make: Make) -> None:
 def check_several_runs_are_reported(make: Make) -> None:
     """It takes the ends of several runs that it has not followed, as `outrider report` has them."""
     with TemporaryDirectory(prefix="outrider-") as name:
-        facts, measurements = tiny_run()
-        runs = {label: Run(Path(name) / label, facts, measurements) for label in ("one", "other")}
-        for run in runs.values():
-            run.folder.mkdir()
-        summaries = {label: Summary(run) for label, run in runs.items()}
-        _check_end(make(), summaries, Path(name))
+        summary = Summary(Run(Path(name), *tiny_run()))
+        _check_end(make(), {"one": summary, "other": summary}, Path(name))
 
 
 def _check_end(report: Report, summaries: Mapping[str, Summary], folder: Path) -> None:
