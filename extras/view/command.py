@@ -63,8 +63,8 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
     """
     import uvicorn
 
-    from outrider.extras.view.parts import parts_of
     from outrider.extras.view.play import Player
+    from outrider.extras.view.play_settings import parts_of
     from outrider.extras.view.server import app
 
     token = secrets.token_urlsafe(24)

@@ -21,8 +21,8 @@ from tiny.growth import growth
 from outrider import Context, Drafter, Pen, generate
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.view import play
-from outrider.extras.view.parts import parts_of
 from outrider.extras.view.play import Parts, Player, runnable
+from outrider.extras.view.play_settings import parts_of
 from outrider.extras.view.server import app
 from outrider.targets.transformers import TransformersTarget
 

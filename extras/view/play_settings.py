@@ -1,4 +1,4 @@
-"""What writes a text, from settings as they are typed after `outrider generate`."""
+"""Makes what writes a text from settings as they are typed after `outrider generate`."""
 
 import json
 import re
