@@ -18,5 +18,5 @@ def test_plugin_hooks_are_documented() -> None:
     assert len(hooks) == 14
     for name, hook in hooks.items():
         arguments = ", ".join(inspect.signature(hook).parameters)
-        assert f"### {name}({arguments})" in text
+        assert f"| `{name}({arguments})` |" in text
         assert hook.__doc__
