@@ -24,7 +24,6 @@ PAGES = (
     "drafters",
     "lossless",
     "architecture",
-    "faq",
     "glossary",
 )
 """A page of each kind."""
