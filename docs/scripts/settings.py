@@ -49,21 +49,24 @@ def settings_page() -> str:
         " Plugins add settings of their own: `outrider COMMAND --help-all` shows them, too."
     )
     recipes = yaml_options("recipe", "Recipes", "`recipe=NAME` chooses how to train.")
-    sections = [commands(), parts(), sampling(), recipes, presets()]
+    clusters = yaml_options("cluster", "Clusters", "Where `compare workers=N` runs its workers.")
+    sections = [commands(), parts(), sampling(), recipes, clusters, presets()]
     return "\n\n".join(["# Settings", start, *itertools.chain.from_iterable(sections)])
 
 
 def commands() -> Iterator[str]:
     """Yields a section for each command: the settings of its config file."""
     yield "## Commands"
+    meanings = {**GROUPS, "cluster": "where the workers run"}
     for command in (name for name, each in installed().commands.items() if not each.plain):
         settings = read_settings(command)
         yield f"### {command}"
         yield "```text\n" + "\n".join(settings.examples) + "\n```"
+        chosen = {name.removeprefix("optional "): it for name, it in settings.groups.items()}
         groups = [
-            (name, option, f"{GROUPS[name]}; chosen by name")
-            for name, option in settings.groups.items()
-            if name in GROUPS
+            (name, option, f"{meanings[name]}; chosen by name")
+            for name, option in chosen.items()
+            if name in meanings
         ]
         comments = settings.comments
         values = [(name, value, comments.get(name, "")) for name, value in settings.values.items()]
