@@ -1,16 +1,18 @@
 """Errors for people: one line with the field, the value and what was expected."""
 
 import difflib
-import re
-import sys
 import traceback
 from collections.abc import Iterable
 from numbers import Integral
-from types import FrameType
 
 
 class OutriderError(Exception):
-    """An error that the user can fix; `str()` of it is one line."""
+    """An error that the user can fix; `str()` of it is one line.
+
+    part: the role and the class of the part that it names, if it comes from one.
+    """
+
+    part: str | None = None
 
 
 class ConfigError(OutriderError, ValueError):
@@ -33,18 +35,6 @@ class ProcessEnded(SystemExit):
     """This process has done its part of a run that another one leads; it ends with status 0."""
 
 
-LIBRARIES = (
-    "outrider", "torch", "transformers", "tokenizers", "numpy", "jaxtyping", "hydra", "omegaconf",
-    "pluggy", "rich", "safetensors", "jinja2", "huggingface_hub",
-)  # fmt: skip
-"""Packages whose lines are not where a user's mistake is."""
-
-INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
-"""Where libraries are that Outrider does not know, and plugins that are installed."""
-
-USERS = 2
-"""How close code is that may be a user's."""
-
 LONGEST = 300
 """The characters of a message that are shown."""
 
@@ -60,7 +50,7 @@ def is_fault(error: BaseException) -> bool:
 def described(error: BaseException, package: str = "") -> str:
     """Returns an error of third-party code as one line: its type, its message and its place.
 
-    package: whose code the place is in, if any of it was at work.
+    package: whose code the place is in; see `place`.
 
     >>> described(SystemExit(0))
     'SystemExit: 0'
@@ -68,9 +58,7 @@ def described(error: BaseException, package: str = "") -> str:
     message = message_of(error)
     if len(message) > LONGEST:
         message = f"{message[:LONGEST]}..."
-    line = ": ".join(filter(None, (type(error).__name__, message)))
-    has_place = not isinstance(error, OutriderError | KeyboardInterrupt)
-    return line + (place(error, package) if has_place else "")
+    return ": ".join(filter(None, (type(error).__name__, message))) + place(error, package)
 
 
 def message_of(error: BaseException) -> str:
@@ -81,33 +69,16 @@ def message_of(error: BaseException) -> str:
         return ""
 
 
-def place(error: BaseException, package: str = "") -> str:
-    """Returns where an error was raised: the file and line of the innermost code of a user.
+def place(error: BaseException, package: str) -> str:
+    """Returns where an error went through a package, " (file:line)", innermost; "" if nowhere.
 
-    That is code of `package`; or of no library; or of one that Outrider does not know; or its own.
+    package: the name of one of its modules.
     """
-    found, best = "", 0
+    found, top = "", package.partition(".")[0]
     for frame, line in traceback.walk_tb(error.__traceback__):
-        closeness = user_code(frame, package)
-        if closeness >= max(best, 1):
-            found, best = f" ({frame.f_code.co_filename}:{line})", closeness
-    if best < USERS and error.__cause__ is not None:
-        return place(error.__cause__, package) or found
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == top:
+            found = f" ({frame.f_code.co_filename}:{line})"
     return found
-
-
-def user_code(frame: FrameType, package: str = "") -> int:
-    """Returns how close code is to a user: 0 a library's, 1 Outrider's, `USERS` or more a user's.
-
-    package: the one that is closest.
-    """
-    name, file = str(frame.f_globals.get("__name__", "")), frame.f_code.co_filename
-    name = name.partition(".")[0]
-    if name == "outrider":
-        return 1
-    if name in LIBRARIES or name in sys.stdlib_module_names or file.startswith("<"):
-        return 0
-    return 4 if name == package else USERS if INSTALLED.search(file) else 3
 
 
 def require(holds: bool, field: str, value: object, expected: str) -> None:

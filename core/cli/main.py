@@ -13,12 +13,11 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.base.errors import ConfigError, OutriderError, require
+from outrider.base.errors import ConfigError, OutriderError, described, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.output import give_up_output, named_output
 from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
 from outrider.cli.arguments import arranged
-from outrider.cli.blame import WHERE, blamed, exit_of_a_part
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import is_encodable
@@ -35,6 +34,10 @@ COMPLETION = ("-sc", "--shell-completion")
 """Hydra's completion of settings in a shell."""
 
 SWEEP_FLAGS = ("-m", "--multirun")
+
+
+WHERE = "; --traceback shows where"
+"""What is said behind an error whose code may be wrong."""
 
 
 def main() -> None:
@@ -60,22 +63,20 @@ def main() -> None:
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
-    except SystemExit as error:
-        if line := exit_of_a_part(error):
-            _fail(line, error)
+    except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001  whatever a part's code can raise
         _fail(_line_of(error), error)
 
 
 def _line_of(error: BaseException) -> str:
-    """Returns the line for an error; one of a part's own code names the part and the place."""
+    """Returns the line for an error."""
     if isinstance(error, OutriderError):
-        is_raised = error.__cause__ is not None and " raised " in str(error)
+        is_raised = error.part is not None and not isinstance(error.__cause__, OutriderError)
         return f"{error}{WHERE if is_raised else ''}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
-    return out_of_memory(error) or blamed(error)
+    return out_of_memory(error) or f"{described(error)}{WHERE}"
 
 
 def _run(command: str, *arguments: str) -> None:

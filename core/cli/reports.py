@@ -59,7 +59,8 @@ def _say_failed(name: str, error: BaseException) -> None:
     if entry is not None and isinstance(error, ModuleNotFoundError):
         _say(str(entry.explained(error)))
     else:
-        _say(f"report {name} failed, the run goes on: {described(error)}")
+        fault = described(error, "" if entry is None else entry.path)
+        _say(f"report {name} failed, the run goes on: {fault}")
 
 
 def _say(line: str) -> None:

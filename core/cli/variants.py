@@ -5,7 +5,6 @@ from typing import Any
 
 from outrider.base.errors import ConfigError
 from outrider.decoding.decode import check_takes
-from outrider.decoding.handed_over import check_rule_says, check_says
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.statistics.pairs import check_reference, drafter_in
 from outrider.plugins.config import build
@@ -57,8 +56,6 @@ def _combined(settings: Any) -> dict[str, dict[str, Any]]:
 
 
 def _check_fit(name: str, variant: Variant) -> None:
-    check_says(variant.drafter)
-    check_rule_says(variant.verifier)
     try:
         check_takes(variant.verifier, variant.drafter)
     except ConfigError as error:

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import PluginError, TargetError
+from outrider.base.calling import Unusable, calling, returned
+from outrider.base.errors import TargetError
 from outrider.contract.draft import ROOT, Draft, Logits
 
 
@@ -69,7 +70,7 @@ class AllOf(Constraint):
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
         for part in self._parts:
-            logits = part.logits(ids, logits)
+            logits = changed(part, ids, logits)
         return logits
 
     def ends(self, ids: Sequence[int]) -> bool:
@@ -113,7 +114,8 @@ class Guide:
 
     def forced(self) -> list[int]:
         """Returns the tokens that must come next; see `Constraint.forced`."""
-        return self._constraint.forced(self._ids)
+        with calling("constraint", self._constraint):
+            return self._constraint.forced(self._ids)
 
     def after(self, tokens: Sequence[int]) -> "Guide":
         """Returns the guide for the token after `tokens`, which come next."""
@@ -127,12 +129,12 @@ def changed(
 
     Raises `PluginError` if the constraint returned no such row.
     """
-    row: object = constraint.logits(ids, logits)
-    if not isinstance(row, Tensor) or row.shape != logits.shape:
-        given = f"of shape {tuple(row.shape)}" if isinstance(row, Tensor) else type(row).__name__
-        name, expected = type(constraint).__name__, tuple(logits.shape)
-        raise PluginError(f"constraint {name} returned logits {given}: expected {expected}")
-    return row
+    with calling("constraint", constraint):
+        row = returned(constraint.logits(ids, logits), Tensor)
+        if row.shape != logits.shape:
+            shapes = f"{tuple(row.shape)}, expected {tuple(logits.shape)}"
+            raise Unusable(f"returned logits of shape {shapes}")
+        return row
 
 
 def constrained(constraint: Constraint, ids: list[int], draft: Draft, logits: Logits) -> Logits:

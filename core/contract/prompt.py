@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeGuard
 
-from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, described, is_fault, shown
+from outrider.base.calling import Unusable, calling
+from outrider.base.errors import ANY_FAULT, ConfigError, TargetError, shown
 
 TEXT = bytes | bytearray | memoryview | str
 
@@ -45,19 +46,13 @@ def ids_of_text(tokenizer: Any, text: str, **options: Any) -> list[int]:
 
     Raises `TargetError` if the tokenizer fails, or returns no ids.
     """
-    name = f"tokenizer {type(tokenizer).__name__}"
-    try:
+    with calling("tokenizer", tokenizer):
         encoding = tokenizer(text, **options)
-    except BaseException as error:
-        if not is_fault(error):
-            raise
-        raise TargetError(f"{name} raised {described(error)}") from error
-    try:
-        return ids_of(encoding)
-    except ConfigError:
-        raise TargetError(
-            f"{name} encoded a text as {shown(encoding)}: expected ids under 'input_ids'"
-        ) from None
+        try:
+            return ids_of(encoding)
+        except ConfigError:
+            line = f"returned {shown(encoding)}, expected ids under 'input_ids'"
+            raise Unusable(line) from None
 
 
 def in_chat_template(tokenizer: Any, turns: Sequence[str]) -> str:
@@ -85,14 +80,12 @@ def are_messages(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
 
 def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
     """Returns messages as a tokenizer's template writes them; raises `TargetError` if it fails."""
-    try:
+    with calling("chat template of", tokenizer, TargetError):
         return str(
             tokenizer.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=True
             )
         )
-    except ANY_FAULT as error:  # what a template raises, or what is wrong with it
-        raise TargetError(f"the chat template raised {described(error)}") from error
 
 
 def check_ids(field: str, ids: Iterable[int], vocab_size: int) -> None:

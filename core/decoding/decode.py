@@ -1,11 +1,11 @@
 """The loop of speculative decoding, over one text or over several in step."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
+from outrider.base.calling import calling, returned
 from outrider.base.errors import ConfigError, require
-from outrider.base.instances import require_instance
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.draft import KINDS
@@ -16,17 +16,10 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batches.continuous_batch import Batch, rounds_together
-from outrider.decoding.blame import named_errors
+from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
-from outrider.decoding.handed_over import (
-    check_rule_says,
-    check_says,
-    checked_session,
-    encoded,
-    working,
-)
 from outrider.decoding.rounds import finish, propose, remember
-from outrider.decoding.run import ActiveText, Run, begin_text
+from outrider.decoding.run import ActiveText, Run, begin_text, require_kind
 from outrider.plugins.registry import installed
 
 
@@ -89,33 +82,33 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         draft_timeout=draft_timeout,
         logprobs=logprobs,
     )
-    _check_parts([policy], [chance], [constraint])
     prompt = encoded(target, tokens)
-    with named_errors():
-        prepare(target, drafter, verifier)
-        session = checked_session(target, target.open(prompt, drafter.needs))
-        text = begin_text(
-            run,
-            prompt,
-            session,
-            drafter,
-            policy=policy,
-            chance=chance,
-            number=number,
-            constraint=constraint,
-        )
+    prepare(target, drafter, verifier)
+    with calling("target", target):
+        session = returned(target.open(prompt, drafter.needs), Session)
+    text = begin_text(
+        run,
+        prompt,
+        session,
+        drafter,
+        policy=policy,
+        chance=chance,
+        number=number,
+        constraint=constraint,
+    )
     return _rounds(run, text)
 
 
 def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
-    with named_errors():
+    with calling("policy", text.policy):
         text.policy.reset()
     stop = None
     while stop is None:
-        with named_errors(), working(run.target):
+        with computing(run.target):
             proposal = propose(run, text)
             lap = Lap()
-            logits = text.session.score(proposal.to_score)
+            with calling("target", text.session):
+                logits = text.session.score(proposal.to_score)
             round = finish(run, text, proposal, logits, lap.end())
         stop = round.stop
         if stop is not None:
@@ -173,10 +166,8 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
         fits = parts is None or len(parts) == len(prompts)
         require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
-    _check_parts(policies or (), chances or (), constraints or ())
     ids = [encoded(target, prompt) for prompt in prompts]
-    with named_errors():
-        prepare(target, drafter, verifier)
+    prepare(target, drafter, verifier)
 
     def begin(index: int, session: Session) -> ActiveText:
         return begin_text(
@@ -190,51 +181,44 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
             constraint=constraints[index] if constraints else None,
         )
 
-    with named_errors():
-        return rounds_together(run, Batch(target, ids, drafter.needs, batch_size, begin))
+    return rounds_together(run, Batch(target, ids, drafter.needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
 
-    Raises `ConfigError` if the drafter is of another class, drafter or rule say of themselves what
-    none can be, or the drafter needs what the target does not offer, or may branch where the rule
-    or the target takes only chains, or refuses the target for a reason of its own.
+    Raises `ConfigError` if the drafter is of another class, needs what the target does not offer,
+    may branch where the rule or the target takes only chains, or refuses the target itself.
     """
-    check_says(drafter)
-    check_rule_says(verifier)
+    require_kind("drafter", drafter, Drafter)
     name = type(drafter).__name__
-    if missing := sorted(drafter.needs - target.offers):
-        offered = ", ".join(sorted(name for name in target.offers if "." not in name)) or "nothing"
+    with calling("target", target):
+        offers = frozenset(target.offers)
+    with calling("drafter", drafter):
+        missing, branches = sorted(drafter.needs - offers), drafter.trees or drafter.asks
+    if missing:
+        offered = ", ".join(sorted(name for name in offers if "." not in name)) or "nothing"
         raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
     check_takes(verifier, drafter)
-    if (drafter.trees or drafter.asks) and not target.trees:
+    if branches and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
-    drafter.bind(target)
+    with calling("drafter", drafter):
+        drafter.bind(target)
 
 
 def check_takes(verifier: Verifier, drafter: Drafter) -> None:
     """Raises `ConfigError` if the rule takes no drafts of the drafter's kind."""
-    kind = drafter.kind
-    if kind not in verifier.takes:
-        rules = installed().of("verifier").items()
-        fit = [name for name, rule in rules if rule.product and kind in rule.product.takes]
-        raise ConfigError(
-            f"drafter {type(drafter).__name__} writes {kind!r} drafts ({KINDS[kind]}): the rule"
-            f" {type(verifier).__name__} takes {', '.join(sorted(verifier.takes))};"
-            f" rules that fit: {', '.join(fit)}"
-        )
-
-
-def _check_parts(
-    policies: Iterable[Policy | None],
-    chances: Iterable[Chance | None],
-    constraints: Iterable[Constraint | None],
-) -> None:
-    """Raises `ConfigError` for a policy, a chance or a constraint of another class."""
-    given = {"policy": policies, "chance": chances, "constraint": constraints}
-    kinds = {"policy": Policy, "chance": Chance, "constraint": Constraint}
-    for name, parts in given.items():
-        for part in parts:
-            if part is not None:
-                require_instance(name, part, kinds[name])
+    with calling("drafter", drafter):
+        kind = drafter.kind
+    with calling("verifier", verifier):
+        takes = frozenset(verifier.takes)
+    if kind in takes:
+        return
+    meaning = f" ({KINDS[kind]})" if kind in KINDS else f", expected one of {', '.join(KINDS)}"
+    rules = installed().of("verifier").items()
+    fit = [name for name, rule in rules if rule.product and kind in rule.product.takes]
+    raise ConfigError(
+        f"drafter {type(drafter).__name__} writes {kind!r} drafts{meaning}: the rule"
+        f" {type(verifier).__name__} takes {', '.join(sorted(takes))}; rules that fit:"
+        f" {', '.join(fit) or 'none'}"
+    )

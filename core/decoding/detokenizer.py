@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, final
 
-from outrider.base.errors import ANY_FAULT, TargetError, described, is_fault
+from outrider.base.calling import calling, returned
+from outrider.base.errors import ANY_FAULT, is_fault
 from outrider.base.pretrained import Tokenizer
 
 LONGEST = 512
@@ -116,19 +117,15 @@ def text_of(tokenizer: Any, ids: Sequence[int], *, skip_special_tokens: bool) ->
     """
     if not ids:
         return ""
-    name = f"tokenizer {type(tokenizer).__name__}"
-    try:
-        text: object = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
-    except BaseException as error:
-        if not is_fault(error):
-            raise
-        known = [token for token in ids if _is_token(tokenizer, token)]
-        if len(known) < len(ids):
-            return text_of(tokenizer, known, skip_special_tokens=skip_special_tokens)
-        raise TargetError(f"{name} raised {described(error)}") from error
-    if not isinstance(text, str):
-        raise TargetError(f"{name} decoded ids as {type(text).__name__}: expected a text")
-    return text
+    with calling("tokenizer", tokenizer):
+        try:
+            text: str = tokenizer.decode(list(ids), skip_special_tokens=skip_special_tokens)
+        except BaseException as error:
+            known = [token for token in ids if _is_token(tokenizer, token)]
+            if not is_fault(error) or len(known) == len(ids):
+                raise
+            text = text_of(tokenizer, known, skip_special_tokens=skip_special_tokens)
+        return returned(text, str)
 
 
 def _is_token(tokenizer: Any, token: int) -> bool:

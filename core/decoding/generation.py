@@ -10,8 +10,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together
-from outrider.decoding.handed_over import encoded
 from outrider.plugins.registry import make
 
 

@@ -1,32 +1,31 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import final
 
+from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft, Logits
-from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verdict
-from outrider.decoding.blame import named_errors
-from outrider.decoding.clock import Lap, now
-from outrider.decoding.handed_over import (
-    checked_depth,
-    checked_ends,
+from outrider.decoding.calls import (
+    call_drafter,
     checked_scores,
-    checked_verdict,
+    depth_of,
+    ends,
     goes_on,
+    verdict_of,
 )
+from outrider.decoding.clock import Lap, now
 from outrider.decoding.kinds import violation
 from outrider.decoding.run import ActiveText, Run
-from outrider.decoding.time_limit import TimeUp, time_limit
 from outrider.decoding.token_logprobs import token_logprobs
 
 
@@ -65,11 +64,13 @@ def propose(run: Run, text: ActiveText, texts: int = 1) -> Proposal:
 
 def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
     """Returns what the next draft of a text is written on; `propose` says what `texts` is."""
-    text.policy.notice(len(text.ids), texts)
+    with calling("policy", text.policy):
+        text.policy.notice(len(text.ids), texts)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
-    depth = min(checked_depth(text.policy, run.gamma), text.limit - len(text.ids) - 1)
+    depth = min(depth_of(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
-    steering = None if text.constraint is None else text.constraint.steering()
+    with calling("constraint", text.constraint):
+        steering = None if text.constraint is None else text.constraint.steering()
     return Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
@@ -86,14 +87,12 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
 
 def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -> Proposal:
     """Returns what a drafter has written on a sheet; raises `DrafterError` as `propose` does."""
-    draft = sheet.finish()
-    if reason := violation(draft, text.drafter.kind):
-        name, kind = type(text.drafter).__name__, text.drafter.kind
-        raise DrafterError(f"drafter {name} says kind={kind!r}, but {reason}")
-    probes = sheet.probes()
-    if probes and not text.drafter.asks:
-        name = type(text.drafter).__name__
-        raise DrafterError(f"drafter {name} asks the target: expected it to override answer()")
+    with calling("drafter", text.drafter):
+        draft, probes = sheet.finish(), sheet.probes()
+        if reason := violation(draft, text.drafter.kind):
+            raise DrafterError(f"says kind={text.drafter.kind!r}, but {reason}")
+        if probes and not text.drafter.asks:
+            raise DrafterError("asks the target, expected it to override answer()")
     return Proposal(context, draft, probes, seconds)
 
 
@@ -116,25 +115,20 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """
-    check = checked_scores(run.target, logits, len(proposal.to_score) + 1)
+    shape = (len(proposal.to_score) + 1, run.target.vocab_size)
+    check = checked_scores(text.session, logits, shape)
     draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
-    logits = own_logits
-    shown = None if run.verifier.lossless else text.context
     try:
-        if text.constraint is not None:
-            logits = constrained(text.constraint, text.ids, draft, logits)
-        scores = Scores(logits, run.sampling, len(text.ids), shown)
-        chance = text.chance if run.verifier.coupled else text.unknown(text.chance)
-        verdict = run.verifier.verify(draft, scores, chance)
+        verdict = _verdict(run, text, draft, own_logits)
     finally:
         check()  # only now, since a rule has to wait for the device anyway
-    verdict = checked_verdict(run.verifier, verdict, draft, run.target.vocab_size)
-    text.session.commit(verdict)
+    with calling("target", text.session):
+        text.session.commit(verdict)
     emission = _emit(run, text, draft, verdict)
     logprobs = _logprobs(run, own_logits, verdict, emission)
     text.ids.extend(emission.tokens)
-    with named_errors(text.drafter):  # it may write into what it is shown: nothing reads it again
+    with calling("drafter", text.drafter):  # it may change what it is shown: nothing reads it again
         if probes:
             text.drafter.answer(probes, answers)
         if text.drafter.observes:
@@ -156,36 +150,30 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
         stop=emission.stop,
         logprobs=logprobs,
     )
-    text.policy.observe(round)
+    with calling("policy", text.policy):
+        text.policy.observe(round)
     return round
 
 
-def call_drafter(
-    drafter: Drafter, pairs: Sequence[tuple[Context, Pen]], timeout: float | None = None
-) -> None:
-    """Has a drafter write its drafts, and names it in whatever error it raises.
+def _verdict(run: Run, text: ActiveText, draft: Draft, logits: Logits) -> Verdict:
+    """Returns the rule's verdict on a draft.
 
-    timeout: the most seconds that it may take. Defaults to no limit.
-
-    Raises `DrafterError` if the drafter failed, or took too long.
+    logits: the target's own, without the constraint.
     """
-    propose: Callable[..., object] = drafter.propose_batch  # a plugin's may return something
-    with named_errors(drafter):
-        try:
-            with time_limit(timeout):
-                check_returned(propose(pairs))
-        except TimeUp as error:
-            drafts = "a draft" if len(pairs) == 1 else f"{len(pairs)} drafts"
-            raise DrafterError(
-                f"took longer than {timeout:g} s for {drafts} (draft_timeout)"
-            ) from error
+    if text.constraint is not None:
+        logits = constrained(text.constraint, text.ids, draft, logits)
+    with calling("verifier", run.verifier):
+        shown = None if run.verifier.lossless else text.context
+    scores = Scores(logits, run.sampling, len(text.ids), shown)
+    chance = text.chance if run.verifier.coupled else text.unknown(text.chance)
+    return verdict_of(run.verifier, draft, scores, chance)
 
 
 def remember(texts: Iterable[ActiveText]) -> None:
     """Hands texts that have ended to the drafters that remember them."""
     for text in texts:
-        if text.drafter.remembers:
-            with named_errors(text.drafter):
+        with calling("drafter", text.drafter):
+            if text.drafter.remembers:
                 text.drafter.remember(text.context)
 
 
@@ -214,7 +202,7 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
         pieces.append(piece)
         ids = [*text.ids, *tokens[: len(pieces)]]
         # Asked of every token: a constraint may keep a record of them.
-        ended_by_constraint = text.constraint is not None and checked_ends(text.constraint, ids)
+        ended_by_constraint = text.constraint is not None and ends(text.constraint, ids)
         if token in run.target.eos:
             stop = "eos"
         elif token in run.stop_token_ids:

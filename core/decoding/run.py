@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Annotated, final
+from typing import Annotated, Any, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
-from outrider.base.errors import ANY_FAULT, DrafterError, require
-from outrider.base.instances import misfit, require_instance
+from outrider.base.calling import calling
+from outrider.base.errors import ANY_FAULT, require
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -17,8 +17,7 @@ from outrider.contract.prompt import check_ids
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.blame import named_errors
-from outrider.decoding.handed_over import begun, check_target_says
+from outrider.decoding.calls import begun, opened
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
@@ -55,9 +54,9 @@ class Run:
     logprobs: Annotated[int, AtLeast(0)] | None = None
 
     def __post_init__(self) -> None:
-        check_target_says(self.target)
-        require_instance("verifier", self.verifier, Verifier)
-        require_instance("sampling", self.sampling, Sampling)
+        require_kind("target", self.target, Target)
+        require_kind("verifier", self.verifier, Verifier)
+        require_kind("sampling", self.sampling, Sampling)
         check_limit("draft_timeout", self.draft_timeout)
         check_stop_ids(self.stop_token_ids, self.target.vocab_size)
 
@@ -100,12 +99,14 @@ class ActiveText:
     @property
     def context(self) -> Context:
         """Returns what the drafter may look at now."""
-        tokens, features = Tokens(self.ids, len(self.ids)), self.session.features()
-        return Context(tokens, self.source, features, self.prompt_length)
+        with calling("target", self.session):
+            features = self.session.features()
+        return Context(Tokens(self.ids, len(self.ids)), self.source, features, self.prompt_length)
 
     def unknown(self, chance: Chance) -> Chance:
         """Returns a chance, or one of this round alone if later texts of it are in memory."""
-        count = self.drafter.remembered
+        with calling("drafter", self.drafter):
+            count = self.drafter.remembered
         return chance if count == self.earlier else chance.named(f"after/{count}/{len(self.ids)}")
 
 
@@ -127,39 +128,52 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     """
     policy = Fixed() if policy is None else policy
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
-    if not run.verifier.coupled:
-        chance = _independent(chance, drafter, policy)
-    ids, source = run.target.begin(prompt)
-    limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
-    if run.target.max_length is not None and run.target.max_length < limit:
-        limit, reason = run.target.max_length, "max_length"
-    asked = None if constraint is None else begun(constraint, run.target, ids)
-    own = run.target.constraint(ids, source, limit)
+    require_kind("policy", policy, Policy)
+    require_kind("chance", chance, Chance)
+    with calling("verifier", run.verifier):
+        is_coupled = run.verifier.coupled
+    with calling("drafter", drafter):
+        earlier = drafter.remembered
+    with calling("chance", chance):
+        if not is_coupled:
+            chance = _independent(chance, earlier, policy)
+        drafter_chance, chance = chance.named(DRAFTER), chance.named(TARGET)
+    with calling("target", run.target):
+        ids, source = run.target.begin(prompt)
+        limit, reason = len(ids) + run.max_new_tokens, "max_new_tokens"
+        if run.target.max_length is not None and run.target.max_length < limit:
+            limit, reason = run.target.max_length, "max_length"
+        own = run.target.constraint(ids, source, limit)
+        stream = TextStream(run.target.tokenizer, run.stops, ids)
+    asked = None
+    if constraint is not None:
+        require_kind("constraint", constraint, Constraint)
+        asked = begun(constraint, run.target, ids)
     return ActiveText(
         session=session,
-        drafter=_opened(drafter),
+        drafter=opened(drafter),
         policy=policy,
-        drafter_chance=chance.named(DRAFTER),
-        chance=chance.named(TARGET),
-        earlier=drafter.remembered,
+        drafter_chance=drafter_chance,
+        chance=chance,
+        earlier=earlier,
         constraint=own if asked is None else asked if own is None else AllOf(own, asked),
         ids=ids,
         prompt_length=len(ids),
         source=source,
         limit=limit,
         limit_reason=reason,
-        stream=TextStream(run.target.tokenizer, run.stops, ids),
+        stream=stream,
     )
 
 
-def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:
+def _independent(chance: Chance, remembered: int, policy: Policy) -> Chance:
     """Returns a chance of whose decisions neither drafter nor policy can know anything.
 
     An earlier text may have been written with the same chance. A drafter that has it in memory, or
     a policy that has seen its rounds, could tell what will be accepted.
     """
-    if drafter.remembered:
-        chance = chance.named(f"after/{drafter.remembered}")
+    if remembered:
+        chance = chance.named(f"after/{remembered}")
     if isinstance(policy, Fixed):
         return chance
     if policy.texts_before:
@@ -171,17 +185,9 @@ def _independent(chance: Chance, drafter: Drafter, policy: Policy) -> Chance:
     return chance.named(f"again/{before}") if before else chance
 
 
-def _opened(drafter: Drafter) -> Drafter:
-    """Returns the drafter of one text."""
-    with named_errors(drafter):
-        opened = drafter.open()
-        if not isinstance(opened, Drafter):
-            raise DrafterError(f"opened {type(opened).__name__}: expected a Drafter")
-        if fault := misfit(type(opened), Drafter):
-            raise DrafterError(f"opened {type(opened).__name__}, which {fault}")
-        if drafter.observes and opened is drafter:
-            raise DrafterError("observes, so open() has to return another one for each text")
-        return opened
+def require_kind(name: str, part: object, kind: type[Any]) -> None:
+    """Raises `ConfigError` unless a part is an instance of a class."""
+    require(isinstance(part, kind), name, part, f"an instance of {kind.__name__}")
 
 
 def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:

@@ -14,7 +14,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of, plain_type
 from outrider.base.bounds import check
-from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, described, require
+from outrider.base.calling import error_of
+from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
 from outrider.plugins.options import CONF_MODULE, composed
@@ -89,13 +90,13 @@ def build(node: Any) -> Any:
         if isinstance(cause, ModuleNotFoundError) and (entry := _entry_at(node["_target_"])):
             raise entry.explained(cause) from error
         if cause is not None:
-            raise ConfigError(_raised(node, key, cause)) from error
+            raise _named(node, key, cause) from error
         reason = one_line(error).partition(" full_key:")[0]
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except ProcessEnded:
         raise
     except SystemExit as error:
-        raise ConfigError(_raised(node, key, error)) from error
+        raise _named(node, key, error) from error
 
 
 def _check_literals(node: DictConfig, hints: Mapping[str, Any], key: str) -> None:
@@ -110,11 +111,9 @@ def _entry_at(target: str) -> Entry | None:
     return next((entry for entry in entries if entry.path == target), None)
 
 
-def _raised(node: Any, key: str, error: BaseException) -> str:
+def _named(node: Any, key: str, error: BaseException) -> BaseException:
     """Returns what making a part has raised as one line that names it."""
-    package, _, name = str(node.get("_target_")).rpartition(".")
-    where = f"{key}: " if key else ""
-    return f"{where}{name} raised {described(error, package.partition('.')[0])}"
+    return error_of(key or "part", factory_of(node), error, ConfigError) or error
 
 
 def _with_dataclasses(node: DictConfig, factory: Any) -> DictConfig:

@@ -65,7 +65,7 @@ class Entry:
         missing = (error.name or "").partition(".")[0]
         is_own = missing == self.path.partition(".")[0]
         if self.extra is None or is_own:
-            return PluginError(f"{self.claim} can't be imported: {described(error)}")
+            return PluginError(f"{self.claim} can't be imported: {described(error, self.path)}")
         what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
         package = f"{self.distribution}[{self.extra}]"
         return ConfigError(f"{what} needs {missing}: pip install '{package}'")

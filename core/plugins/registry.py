@@ -13,18 +13,15 @@ from typing import Any
 
 import pluggy
 
+from outrider.base.calling import calling
 from outrider.base.errors import (
     ANY_FAULT,
     ConfigError,
-    OutriderError,
     PluginError,
-    ProcessEnded,
     described,
     nearest,
     shown,
 )
-from outrider.base.instances import require_methods
-from outrider.base.interruption import out_of_memory
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry
@@ -153,12 +150,12 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
 
     Raises `ConfigError` if there is no part or setting of that name.
     """
-    if isinstance(part, Mapping) and role in (settings := _settings(role, part)):
+    if isinstance(part, Mapping) and role in part:
+        settings = {str(name): value for name, value in part.items()}
         return make(role, settings.pop(role), **settings | arguments)
     if not isinstance(part, str):
         kind = ROLES[role].kind
         if kind is not None and isinstance(part, kind):
-            require_methods(role, part, kind)
             return part
         if role == "target":  # a loaded model, perhaps with its tokenizer
             return installed().find(role, "transformers").factory(part, **arguments)
@@ -171,23 +168,12 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     entry = registry.find(role, part)
     _check_names(entry, arguments)
     try:
-        return entry.factory(**arguments)
-    except ModuleNotFoundError as error:
-        raise entry.explained(error) from error
-    except (OutriderError, ProcessEnded):
+        with calling(role, entry.factory, ConfigError):
+            return entry.factory(**arguments)
+    except ConfigError as error:
+        if isinstance(error.__cause__, ModuleNotFoundError):
+            raise entry.explained(error.__cause__) from error
         raise
-    except ANY_FAULT as error:
-        if out_of_memory(error):
-            raise
-        raise ConfigError(f"{role} {part} raised {described(error)}") from error
-
-
-def _settings(role: str, part: Mapping[Any, Any]) -> dict[str, Any]:
-    """Returns the name and the settings of a part that is handed over as a mapping."""
-    try:
-        return {str(name): value for name, value in part.items()}
-    except ANY_FAULT as error:
-        raise ConfigError(f"{role}: a mapping raised {described(error)}") from error
 
 
 def _check_names(entry: Entry, arguments: Mapping[str, Any]) -> None:
@@ -224,7 +210,8 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
             raise
     except ANY_FAULT as error:
         raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded: {described(error)} {hint}"
+            f"plugin {entry.name!r} of {owner} can't be loaded:"
+            f" {described(error, entry.module)} {hint}"
         ) from error
 
 
@@ -240,7 +227,7 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
     except ANY_FAULT as error:
         raise PluginError(
             f"plugin {impl.plugin_name!r} of {owner} failed in {impl.function.__name__}:"
-            f" {described(error)}"
+            f" {described(error, impl.function.__module__)}"
         ) from error
 
 

@@ -10,7 +10,7 @@ import torch
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import KINDS, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
@@ -53,6 +53,7 @@ def check_stays_within_gamma(make: Make) -> None:
 def check_siblings_are_of_the_declared_kind(make: Make) -> None:
     """Siblings come about as the drafter's kind says, by the pen's record of how it wrote them."""
     drafter, target = opened(make)
+    assert drafter.kind in KINDS, f"kind={drafter.kind!r}: expected one of {', '.join(KINDS)}"
     contexts = [context_after(drafter, target, prompt) for prompt in PROMPTS]
     for context, sampling in itertools.product(contexts, (SAMPLED, NARROW, Sampling())):
         # Tokens that are drawn twice show whether equal texts go on equally.

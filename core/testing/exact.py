@@ -21,8 +21,9 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.decoding import calls
+from outrider.decoding.calls import depth_of, goes_on
 from outrider.decoding.decode import decode
-from outrider.decoding.handed_over import checked_depth, checked_verdict, goes_on
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.tiny_targets import context_after
 
@@ -145,7 +146,7 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
             sampling=setup.sampling,
             chance=chance,
             vocab_size=setup.target.vocab_size,
-            gamma=checked_depth(policy, setup.gamma),
+            gamma=depth_of(policy, setup.gamma),
             budget=setup.budget,
             more=partial(goes_on, policy),
             start=0 if setup.verifier.coupled else None,
@@ -205,9 +206,8 @@ def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> 
 
 def verdict_of(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
     """Returns a rule's verdict as decoding reads it; raises AssertionError if it is none."""
-    verdict = verifier.verify(draft, scores, chance)
     try:
-        return checked_verdict(verifier, verdict, draft, scores.logits.shape[-1])
+        return calls.verdict_of(verifier, draft, scores, chance)
     except PluginError as error:
         raise AssertionError(str(error)) from error
 

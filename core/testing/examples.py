@@ -19,8 +19,8 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier, VerifierExample
+from outrider.decoding.calls import depth_of, goes_on
 from outrider.decoding.decode import decode
-from outrider.decoding.handed_over import checked_depth, goes_on
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.exact import verdict_of
@@ -174,7 +174,7 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
             if number in begins:
                 policy.reset()
             draft = Draft()
-            for draft in _growing(example, checked_depth(policy, example.gamma)):
+            for draft in _growing(example, depth_of(policy, example.gamma)):
                 if not goes_on(policy, draft):
                     break
             assert len(draft) == length, (

@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any, final
 
 from outrider.base.errors import OutriderError, message_of
-from outrider.base.instances import require_methods
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
@@ -57,14 +56,10 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
 
     Raises:
         TypeError: the part is of no role that has checks.
-        ConfigError: a method of the part can't be called as that of its role.
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
     _need_maker_and_assertions(make)
     part = make()
-    for kind in (Drafter, Verifier, Policy, Target, Constraint):
-        if isinstance(part, kind):
-            require_methods(kind.__name__.lower(), part, kind)
     return tuple(_yield_checks(part, thorough))
 
 

@@ -16,7 +16,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.contract.sheet import Sheet
-from outrider.decoding.handed_over import checked_depth, goes_on
+from outrider.decoding.calls import depth_of, goes_on
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import (
     Setup,
@@ -56,7 +56,7 @@ def check_depth_is_within_gamma(make: Make) -> None:
 
 def _assert_depth(policy: Policy, gamma: int, when: str) -> None:
     try:
-        checked_depth(policy, gamma)
+        depth_of(policy, gamma)
     except PluginError as error:
         raise AssertionError(f"{error}, {when}") from error
 
@@ -72,7 +72,7 @@ def check_the_same_rounds_give_the_same_answers(make: Make) -> None:
                 replies: list[object] = []
                 for round in rounds(policy, past, 4, 30):
                     policy.observe(round)
-                    replies.append(checked_depth(policy, 4))
+                    replies.append(depth_of(policy, 4))
                     replies += [goes_on(policy, draft) for draft in _growing_drafts(round)]
                 answers.append(replies)
         assert answers[0] == answers[1], f"answers differ for the same rounds, after {past}"
@@ -166,7 +166,7 @@ class _MadeUpTimes(Policy):
         self._policy.notice(length, texts)
 
     def depth(self, gamma: int) -> int:
-        return checked_depth(self._policy, gamma)
+        return depth_of(self._policy, gamma)
 
     def more(self, draft: Draft) -> bool:
         return goes_on(self._policy, draft)
@@ -202,7 +202,7 @@ def rounds(policy: Policy, past: str, gamma: int, count: int) -> Iterator[Round]
     """
     drafter = ChainDrafter(TabularTarget(3), "drawn")
     for number in range(0 if past == "nothing" else count):
-        depth = checked_depth(policy, gamma)
+        depth = depth_of(policy, gamma)
         sheet = Sheet(
             sampling=SAMPLED,
             chance=SampledChance.seeded(number),

@@ -16,7 +16,6 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
-from outrider.decoding.handed_over import check_says
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -31,7 +30,6 @@ def bound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
 
     Raises `ConfigError` if the drafter can't be bound to a vocabulary of this size.
     """
-    check_says(drafter)
     target = unbound_target(drafter, vocab_size)
     drafter.bind(target)
     return target

@@ -13,7 +13,6 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verdict, Verifier
-from outrider.decoding.handed_over import check_rule_says
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
@@ -31,7 +30,6 @@ SEEDS = 10
 def check_accepts_a_path(make: Make) -> None:
     """The accepted nodes form a path from the root, and the next token is of the vocabulary."""
     verifier, target = make(), TabularTarget(VOCAB)
-    check_rule_says(verifier)
     for _, drafter in drafters(verifier, target):
         for seed in range(SEEDS):
             _verdict(verifier, drafter, target, seed)

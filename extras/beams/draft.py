@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
@@ -17,7 +18,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.decoding.batches.batch_target import Path
-from outrider.decoding.rounds import call_drafter
+from outrider.decoding.calls import call_drafter
 from outrider.extras.beams.search import State
 
 AVAILABLE = frozenset({"model", "tokenizer"})
@@ -78,7 +79,9 @@ def fit(target: Target, drafter: Drafter) -> None:
             no trees, or the two don't fit.
     """
     name = type(drafter).__name__
-    if target.constraint(*target.begin([0])) is not None:
+    with calling("target", target):
+        constraint = target.constraint(*target.begin([0]))
+    if constraint is not None:
         raise ConfigError(
             "beams take no defaults of the model (a penalty, stop strings, ...): expected"
             " target.generation_config=ignore"
@@ -93,7 +96,8 @@ def fit(target: Target, drafter: Drafter) -> None:
         raise ConfigError(f"drafter {name} writes trees: expected one that writes chains")
     if drafter.observes:
         raise ConfigError(f"drafter {name} observes: for beams there are no logits to observe")
-    drafter.bind(target)
+    with calling("drafter", drafter):
+        drafter.bind(target)
 
 
 def log_probs(

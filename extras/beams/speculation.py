@@ -7,14 +7,14 @@ from typing import Literal, final
 import torch
 
 from outrider.base.bounds import Count, checked
+from outrider.base.calling import calling
 from outrider.base.errors import require
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target, check_finite
 from outrider.decoding.batches.batch_target import Path, PathScorer
 from outrider.decoding.batches.batched import batched
-from outrider.decoding.blame import named_errors
+from outrider.decoding.calls import encoded, opened
 from outrider.decoding.clock import now
-from outrider.decoding.handed_over import encoded
 from outrider.extras.beams.draft import BeamDrafter, fit
 from outrider.extras.beams.search import Rules, State, advance, begin
 from outrider.plugins.registry import make
@@ -50,7 +50,6 @@ class Beams:
 
 
 @checked()
-@named_errors()
 def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, by name
     target: Target | str,
     prompt: str | Sequence[int],
@@ -95,7 +94,8 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
     fit(model, writer)
     search = _Search(
         rules=rules,
-        beam_drafter=BeamDrafter(writer.open(), ids, draft_width, model.eos, model.vocab_size),
+        target=model,
+        beam_drafter=BeamDrafter(opened(writer), ids, draft_width, model.eos, model.vocab_size),
         score=batched(model).path_scorer(ids),
         gamma=gamma,
         longest=min(max_new_tokens, (model.max_length or len(ids) + max_new_tokens) - len(ids)),
@@ -119,6 +119,7 @@ class _Search:
     """A search in progress; `rounds` and `seconds` fill up as it goes on."""
 
     rules: Rules
+    target: Target
     beam_drafter: BeamDrafter
     score: PathScorer
     gamma: int
@@ -135,7 +136,8 @@ class _Search:
         drafted = self.beam_drafter.run_ahead(state, depth)
         paths = list(dict.fromkeys([*state.running, *(path for step in drafted for path in step)]))
         drafted_at = now()
-        logits_after = dict(zip(paths, self.score(paths), strict=True))
+        with calling("target", self.target):
+            logits_after = dict(zip(paths, self.score(paths), strict=True))
         scored_at = now()
         steps = 0
         while not state.over and all(path in logits_after for path in state.running):

@@ -10,8 +10,8 @@ from tiny.drafters import tokens_of
 from tiny.exact import assert_follows
 from torch import Tensor
 
-from outrider import Constraint, PluginError, Sampling, TargetError, decode, decode_together
-from outrider.contract.constraint import AllOf, Guide, changed
+from outrider import Constraint, Sampling, TargetError, decode, decode_together
+from outrider.contract.constraint import AllOf, Guide
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.multi_step import MultiStep
@@ -165,16 +165,3 @@ def test_the_first_of_several_that_forces_tokens_decides() -> None:
     assert Guide(several, [2, 0]).forced() == [1, 2]
     assert Guide(several, [2]).forced() == []
     assert AllOf().forced([0]) == []
-
-
-@pytest.mark.parametrize(
-    ("row", "given"),
-    [(None, "NoneType"), ([0.0] * 3, "list"), (torch.zeros(1, 3), r"of shape \(1, 3\)")],
-)
-def test_a_row_that_is_none_is_one_line(row: Any, given: str) -> None:
-    class Odd(Constraint):
-        def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
-            return row
-
-    with pytest.raises(PluginError, match=rf"^constraint Odd returned logits {given}: .*\(3,\)$"):
-        changed(Odd(), [0], torch.zeros(3))

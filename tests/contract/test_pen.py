@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tiny.pens import LOGITS, SAMPLED, new_pen
@@ -141,14 +142,38 @@ def test_logits_that_score_nothing_are_refused(value: float) -> None:
                 new_pen(sampling=sampling).draw(logits)
 
 
-def test_tokens_that_no_draft_may_hold_are_refused() -> None:
-    with pytest.raises(DrafterError, match=r"logits of shape \(5,\): expected \(4,\)"):
-        new_pen().draw(torch.zeros(5))
-    for token in (-1, 4):
-        with pytest.raises(DrafterError, match=f"wrote id {token}: the vocabulary has 4 tokens"):
-            new_pen().write(token)
+@pytest.mark.parametrize("token", [2.7, "2", None, True, torch.tensor([2]), -1, 4])
+def test_tokens_that_are_no_ids_are_refused(token: Any) -> None:
+    with pytest.raises(DrafterError, match=r"^wrote id .*: the vocabulary has 4 tokens$"):
+        new_pen().write(token)
     with pytest.raises(DrafterError, match="wrote after node 2: the last node is -1"):
         new_pen().write(0, after=2)
+
+
+@pytest.mark.parametrize(
+    ("logits", "line"),
+    [
+        (np.zeros(4), "as ndarray: expected a tensor"),
+        (torch.zeros(4, dtype=torch.complex64), "that are complex or sparse: expected numbers"),
+        (torch.zeros(4).to_sparse(), "that are complex or sparse: expected numbers"),
+        (torch.zeros(5), r"of shape \(5,\): expected \(4,\)"),
+    ],
+)
+def test_logits_that_are_no_row_of_numbers_are_refused(logits: Any, line: str) -> None:
+    with pytest.raises(DrafterError, match=f"^gave logits {line}$"):
+        new_pen().draw(logits)
+
+
+def test_probabilities_in_place_of_logits_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="expected logits, not probabilities"):
+        new_pen().draw(torch.arange(4.0).softmax(-1))
+
+
+def test_a_thread_that_outlives_its_draft_writes_nothing() -> None:
+    ink = new_pen()
+    ink.sheet.finish()
+    with pytest.raises(DrafterError, match=r"^wrote after propose\(\) had returned"):
+        ink.write(1)
 
 
 @pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40), ("vocab_size", 9)])

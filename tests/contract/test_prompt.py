@@ -1,8 +1,10 @@
 """A prompt in a chat template is there as it was given, or one line says what the template does."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,7 +38,7 @@ def test_a_template_that_fails_is_one_line(tokenizer: Any, reason: str) -> None:
     with pytest.raises(TargetError) as caught:
         outrider.generate(target, "the cat", chat=True)
     line = str(caught.value)
-    assert line.startswith("the chat template raised ") and reason in line and "\n" not in line
+    assert line.startswith("chat template of ") and reason in line and "\n" not in line
 
 
 def test_a_template_that_loses_the_prompt_is_one_line(tokenizer: Any) -> None:
@@ -55,10 +57,28 @@ def test_turns_are_the_users_and_answers_by_turns(tokenizer: Any) -> None:
     assert in_chat_template(tokenizer, ["a", "b", "c"]) == "user:a assistant:b user:c "
 
 
-@pytest.mark.parametrize("prompt", [b"hi", [[1], [2]], [True], [1.5], {"ids": [1]}, 5, None])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        b"hi", bytearray(b"a"), [[1], [2]], [True], [1.5], ["hi"], {"ids": [1]}, {}, {0}, 5, None,
+        iter([0]), [[[0]]], torch.tensor([0.5]), torch.empty(2, device="meta"), [{"role": "user"}],
+    ],
+)  # fmt: skip
 def test_a_thing_that_is_no_prompt_is_one_line(prompt: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^prompt=.*: expected "):
+    with pytest.raises(ConfigError, match=r"^prompt=.*: expected text, or the ids of one prompt"):
         outrider.generate(TabularTarget(6), prompt)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        torch.tensor([[0, 1]]), torch.tensor([0, 1]), np.array([0, 1]), (0, 1), [[0, 1]],
+        {"input_ids": torch.tensor([[0, 1]])}, [np.int32(0), torch.tensor(1)], ((0, 1),),
+        [torch.tensor([0, 1])], np.array([0, 1], dtype=object), range(2), deque([0, 1]),
+    ],
+)  # fmt: skip
+def test_ids_are_taken_as_people_have_them(prompt: Any) -> None:
+    assert TabularTarget(6).encode(prompt) == [0, 1]
 
 
 def encoding(result: Any) -> Any:
@@ -78,21 +98,21 @@ def encoding(result: Any) -> Any:
 
 @pytest.mark.parametrize(
     "result",
-    [None, {}, {"ids": [0]}, {"input_ids": "01"}, {"input_ids": [0.5]}, "ab", ["a"], [[0], [1]]],
+    [
+        None,
+        {"ids": [0]},
+        {"input_ids": "01"},
+        [[0], [1]],
+        KeyError("a"),
+        RuntimeError("two\nlines"),
+    ],
 )
 def test_a_tokenizer_that_gives_no_ids_is_one_line(result: Any) -> None:
     target = TabularTarget(6)
     target.tokenizer = encoding(result)
-    with pytest.raises(TargetError, match=r"^tokenizer Mine encoded a text as .*: expected ids"):
+    with pytest.raises(TargetError, match=r"^tokenizer Mine (returned .*|raised )") as caught:
         outrider.generate(target, "hi")
-
-
-@pytest.mark.parametrize("fault", [KeyError("a"), SystemExit(0), RuntimeError("two\nlines")])
-def test_a_tokenizer_that_raises_is_one_line(fault: BaseException) -> None:
-    target = TabularTarget(6)
-    target.tokenizer = encoding(fault)
-    with pytest.raises(TargetError, match=r"^tokenizer Mine raised .*test_prompt\.py:\d+\)$"):
-        outrider.generate(target, "hi")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("result", [[0, 1], {"input_ids": [[0, 1]]}, torch.tensor([0, 1])])
@@ -100,14 +120,6 @@ def test_ids_of_a_text_may_have_any_form(result: Any) -> None:
     target = TabularTarget(6)
     target.tokenizer = encoding(result)
     assert target.encode("hi") == [0, 1]
-
-
-@pytest.mark.parametrize(
-    "prompt", [bytearray(b"a"), memoryview(b"a"), torch.empty(2, device="meta")]
-)
-def test_bytes_and_tensors_without_numbers_are_no_ids(prompt: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^prompt=.*: expected text, or the ids"):
-        outrider.generate(TabularTarget(6), prompt)
 
 
 MESSAGES = [{"role": "system", "content": "a dog"}, {"role": "user", "content": "the cat"}]
@@ -123,5 +135,5 @@ def test_messages_are_taken_as_people_have_them(tokenizer: Any) -> None:
     expected = tokenizer("system a dog user the cat ", add_special_tokens=False)["input_ids"]
     assert target.encode(MESSAGES) == target.encode(tuple(MESSAGES), chat=True) == expected
     tokenizer.chat_template = "{{ raise_exception('no system') }}"
-    with pytest.raises(TargetError, match="the chat template raised"):
+    with pytest.raises(TargetError, match=r"^chat template of .* raised"):
         outrider.generate(target, MESSAGES)

@@ -141,13 +141,13 @@ PANIC = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
 
 @pytest.mark.parametrize("longest", [0, 2])
 @pytest.mark.parametrize("stops", [(), ("z",)])
-@pytest.mark.parametrize("result", [None, b"abc", ["a"], KeyError("a"), SystemExit(0), PANIC])
+@pytest.mark.parametrize("result", [None, b"abc", KeyError("a"), PANIC])
 def test_a_tokenizer_that_can_not_decode_its_tokens_is_one_line(
     result: Any, stops: tuple[str, ...], longest: int
 ) -> None:
     target = TabularTarget(3)
     target.tokenizer = decoding(result, longest)
-    with pytest.raises(TargetError, match=r"^tokenizer Mine (raised|decoded ids as) .*") as caught:
+    with pytest.raises(TargetError, match=r"^tokenizer Mine (raised|returned) .*") as caught:
         generate(target, [0, 1], "none", stops=stops, max_new_tokens=4)
     assert "\n" not in str(caught.value)
 

@@ -3,7 +3,9 @@
 import copy
 from typing import Any, Self
 
+import numpy as np
 import pytest
+import torch
 from tiny.tokenizer_kinds import KINDS, tokenizer_of
 
 import outrider
@@ -121,6 +123,23 @@ def test_the_target_alone_writes_the_text_of_decoding_without_drafts() -> None:
     options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 20}
     generations = outrider.generate_together(TARGET, [[0], [0]], "none", **options)
     assert [generation.tokens for generation in generations] == own
+
+
+def drawn(whole: Any, number: Any, stops: Any) -> list[int]:
+    """Returns the ids of a text whose settings are numbers of given types."""
+    sampling = Sampling(temperature=number(1), top_k=whole(2), seed=whole(3))
+    drafter: Any = {"drafter": "bigram", "order": whole(2)}
+    options = {"gamma": whole(2), "number": whole(1), "draft_timeout": whole(9)}
+    text = outrider.generate(
+        TARGET, [0], drafter, sampling=sampling, stop_token_ids=stops, **options
+    )
+    return text.tokens
+
+
+def test_numbers_of_numpy_are_taken() -> None:
+    expected = drawn(int, float, [5])
+    for stops in (torch.tensor([5]), np.array([5]), {np.int64(5)}):
+        assert drawn(np.int64, np.float64, stops) == expected
 
 
 @pytest.mark.parametrize("number", [-1, 1.5, True])

@@ -30,7 +30,7 @@ class EntryPoint:
     """Stands for an installed distribution's entry point."""
 
     def __init__(self, name: str, thing: Any, distribution: str = "strange-dist") -> None:
-        self.name, self.thing = name, thing
+        self.name, self.thing, self.module = name, thing, __name__
         self.dist = SimpleNamespace(name=distribution)
 
     def load(self) -> Any:
@@ -198,13 +198,7 @@ def test_an_unknown_name_offers_the_nearest() -> None:
         registry().find("drafter", "promt")
 
 
-def test_a_mapping_that_can_not_be_read_is_one_line() -> None:
-    class Broken(dict[str, Any]):
-        def items(self) -> Any:
-            raise KeyError("gone")
-
-    with pytest.raises(ConfigError, match=r"^drafter: a mapping raised KeyError: 'gone'"):
-        registries.make("drafter", Broken(drafter="none"))
+def test_a_key_that_is_no_setting_is_one_line() -> None:
     with pytest.raises(ConfigError, match="drafter none: 1: there are: none"):
         registries.make("drafter", {"drafter": "none", 1: 2})
 

@@ -18,9 +18,9 @@ from outrider.cli.settings import Generate
 from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
+from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
-from outrider.decoding.handed_over import encoded
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 from outrider.plugins.registry import installed

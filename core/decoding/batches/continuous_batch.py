@@ -4,14 +4,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import final
 
+from outrider.base.calling import calling, returned
 from outrider.contract.draft import Logits
 from outrider.contract.round import Round
 from outrider.contract.target import Session, Target
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.proposing import Proposing
-from outrider.decoding.blame import named_errors
+from outrider.decoding.calls import computing
 from outrider.decoding.clock import Lap, now
-from outrider.decoding.handed_over import checked_session, working
 from outrider.decoding.rounds import Proposal, finish, remember
 from outrider.decoding.run import ActiveText, Run
 
@@ -63,14 +63,16 @@ class Batch:
                 room = self._read(index, room)
                 if not room:
                     return
-            text.policy.reset()
+            with calling("policy", text.policy):
+                text.policy.reset()
             self.writing[index] = self._reading.pop(index)
 
     def _read(self, index: int, room: int) -> int:
         """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
         session, began, left = self._reading[index].session, now(), room
-        while left and (count := self._serving.read_ahead(session, left)):
-            left -= count
+        with calling("target", self._target):
+            while left and (count := self._serving.read_ahead(session, left)):
+                left -= count
         self._read_tokens[index] = room - left
         self._read_seconds += now() - began
         return left
@@ -93,10 +95,11 @@ class Batch:
         proportion to the tokens; what falls to a text before its first round is counted there.
         """
         began = now()
-        scores = self._serving.score_together(
-            [self.writing[index].session for index in proposals],
-            [proposal.to_score for proposal in proposals.values()],
-        )
+        with calling("target", self._target):
+            scores = self._serving.score_together(
+                [self.writing[index].session for index in proposals],
+                [proposal.to_score for proposal in proposals.values()],
+            )
         seconds = self._read_seconds + now() - began
         tokens = Counter(self._read_tokens)
         tokens.update({index: len(part.to_score) + 1 for index, part in proposals.items()})
@@ -113,19 +116,22 @@ class Batch:
         waiting = range(self._next, min(self._next + free, len(self._prompts)))
         if not in_progress and waiting:
             prompts = [self._prompts[index] for index in waiting]
-            sessions = self._serving.open_together(prompts, self._needs)
+            with calling("target", self._target):
+                sessions = self._serving.open_together(prompts, self._needs)
             self._add(dict(zip(waiting, sessions, strict=True)))
             return
         for index in waiting:
             beside = [text.session for text in (self.writing | self._reading).values()]
-            session = self._serving.join(beside, self._prompts[index], self._needs)
+            with calling("target", self._target):
+                session = self._serving.join(beside, self._prompts[index], self._needs)
             if session is None:
                 return
             self._add({index: session})
 
     def _add(self, sessions: Mapping[int, Session]) -> None:
         for index, session in sessions.items():
-            checked_session(self._target, session)
+            with calling("target", self._target):
+                returned(session, Session)
             self._reading[index] = self._begin(index, session)
             self._next = index + 1
 
@@ -134,7 +140,7 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of a batch's texts, each with the text's index."""
     proposing = Proposing(run)
     while True:
-        with named_errors(), working(run.target):
+        with computing(run.target):
             batch.fill()
             if not batch.writing:
                 return
@@ -143,8 +149,7 @@ def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
                 (index, finish(run, batch.writing[index], proposals[index], logits, Lap(seconds)))
                 for index, logits, seconds in batch.score(proposals)
             ]
-        with named_errors():
-            for index, round in finished:
-                if round.stop is not None:
-                    batch.end(index)
+        for index, round in finished:
+            if round.stop is not None:
+                batch.end(index)
         yield from finished

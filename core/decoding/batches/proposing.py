@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import final
 
+from outrider.base.calling import calling
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.decoding.batches.together import Together
-from outrider.decoding.blame import named_errors
+from outrider.decoding.calls import call_drafter
 from outrider.decoding.clock import now
-from outrider.decoding.rounds import Proposal, blank_sheet, call_drafter, proposal, propose
+from outrider.decoding.rounds import Proposal, blank_sheet, proposal, propose
 from outrider.decoding.run import ActiveText, Run
 
 
@@ -41,6 +42,6 @@ class Proposing:
         """Returns the drafter of all texts; None until there are several, and if there is none."""
         own = next(iter(texts.values())).drafter
         if self._drafter is None and len(texts) > 1:
-            with named_errors(own):
+            with calling("drafter", own):
                 self._drafter = own.open_together() if isinstance(own, Together) else None
         return self._drafter

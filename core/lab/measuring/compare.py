@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from outrider.base.calling import calling
 from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
@@ -109,7 +110,8 @@ def ask(
 
 def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: bool) -> list[int]:
     try:
-        return target.encode_turns(conversation, chat=chat)
+        with calling("target", target):
+            return target.encode_turns(conversation, chat=chat)
     except ConfigError as error:
         turn = len(conversation) // 2 + 1  # every other entry is an answer
         raise ConfigError(f"data: prompt {prompt_id}, turn {turn}: {error}") from error
@@ -266,7 +268,8 @@ def _measure_overlap(
                 draft_timeout=settings.draft_timeout,
             )
             if variant.drafter.remembers:
-                variant.drafter.remember(text.before(len(question.text)))
+                with calling("drafter", variant.drafter):
+                    variant.drafter.remember(text.before(len(question.text)))
         measured.append(Measurement(*place, name, overlap=sums))
     return measured
 

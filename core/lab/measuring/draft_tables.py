@@ -6,6 +6,7 @@ from typing import Any, final
 import numpy as np
 import torch
 
+from outrider.base.calling import calling
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Scores, Verifier
 from outrider.lab.measuring.reference import Drafting, Reference, drafts_along
@@ -73,7 +74,8 @@ def draft_tables(
                 p, actual = scores.probs[position], text.ids[text.start + position]
                 q = draft.distribution(depth, p)
                 beta[row, depth] = float(p.minimum(q).sum())
-                rates = verifier.accepts(q, scores, position - 1)
+                with calling("verifier", verifier):
+                    rates = verifier.accepts(q, scores, position - 1)
                 if rates is None:
                     by_rule = None
                 elif depth == 0 and by_rule is not None:
@@ -95,7 +97,8 @@ def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:
     """
     if tables.by_rule is not None:
         return tables.keep_by_rule
-    rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
+    with calling("verifier", verifier):
+        rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
     return None if rates is None else rates.numpy()
 
 

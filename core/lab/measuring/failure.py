@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import final
 
 from outrider.base.errors import OutriderError, TargetError
-from outrider.decoding.blame import named_errors
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import PLAIN_NAME, Question
 
@@ -33,8 +32,7 @@ def recording_failure_of(name: str, question: Question) -> Iterator[None]:
     name: the variant's, or that of plain decoding, all of whose errors stay.
     """
     try:
-        with named_errors():
-            yield
+        yield
     except TargetError:
         raise
     except OutriderError as error:

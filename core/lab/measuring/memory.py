@@ -4,6 +4,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from outrider.base.calling import calling
 from outrider.contract.target import Target
 from outrider.lab.measuring.failure import recording_failure_of
 from outrider.lab.measuring.measurement import Measurement
@@ -27,7 +28,8 @@ def texts_of(done: Sequence[Measurement]) -> Texts:
 def remember(target: Target, variant: Variant, question: Question, text: Sequence[int]) -> None:
     """Hands a text to a drafter that remembers texts; the target reads it once for its features."""
     known = reference(target, question.tokens, text, variant.drafter.needs)
-    variant.drafter.remember(known.before(len(text)))
+    with calling("drafter", variant.drafter):
+        variant.drafter.remember(known.before(len(text)))
 
 
 def learn_again(
@@ -52,7 +54,8 @@ def learn_again(
                     decoded(target, own, questions, settings)
             elif drafter.remembers:
                 for own in (repeat[name] for repeat in by_repeat):
-                    own.drafter.bind(target)  # as decoding does, in case it reads a file
+                    with calling("drafter", own.drafter):
+                        own.drafter.bind(target)  # as decoding does, in case it reads a file
                     for question in questions:
                         text = texts[name, question.prompt, question.turn]
                         remember(target, own, question, text)

@@ -14,6 +14,7 @@ from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
+from outrider.decoding.calls import call_drafter, depth_of, opened
 from outrider.lab.measuring.draft_tables import draft_tables, kept
 from outrider.lab.measuring.reference import Drafting, Reference
 from outrider.lab.measuring.replay import Replay, replay
@@ -104,7 +105,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     budget: the most nodes of a tree. Defaults to gamma.
     draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
-    drafter = drafter.open()
+    drafter = opened(drafter)
     if drafter.trees or drafter.observes or drafter.asks:
         zeros, ceiling = (0.0,) * gamma, (0.0, 0.0)
         if not (drafter.observes or drafter.asks):
@@ -121,7 +122,9 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     reach = np.concatenate([np.ones((positions, 1)), by_token[:, :-1].cumprod(1)], axis=1)
     keep = kept(tables, verifier) if verifier.lossless and not policy.learns else None
     replays = [
-        replay(keep, tables.allowed, depth + 1, longest=policy.depth(depth + 1), ended=text.ended)
+        replay(
+            keep, tables.allowed, depth + 1, longest=depth_of(policy, depth + 1), ended=text.ended
+        )
         if keep is not None
         else Replay.nothing(depth + 1)
         for depth in range(gamma)
@@ -161,7 +164,7 @@ def _tree_ceiling(
                 budget=budget,
             )
         )
-        drafter.propose_batch([(text.before(row), pen)])
+        call_drafter(drafter, [(text.before(row), pen)])
         draft = pen.sheet.finish()
         ceiling = acceptance_ceiling(draft, ROOT, p, drafter.kind) if draft else 0.0
         if ceiling is not None:

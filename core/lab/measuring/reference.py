@@ -7,6 +7,7 @@ from typing import final
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.calling import calling
 from outrider.contract.chance import SampledChance
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context, Tokens
@@ -17,7 +18,7 @@ from outrider.contract.policy import Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
-from outrider.decoding.rounds import call_drafter
+from outrider.decoding.calls import call_drafter, ends, goes_on
 from outrider.lab.measuring.text_probs import ForcedChance
 
 
@@ -58,15 +59,16 @@ def reference(
 
     needs: the features that drafters need; see `outrider.Drafter.needs`.
     """
-    session = target.open(prompt, needs)
-    first_features = dict(session.features())
     chain = Draft.chain(text)
-    logits = session.score(chain)
-    before, source = target.begin(prompt)
-    ended = text[-1] in target.eos
-    if own := target.constraint(before, source):
+    with calling("target", target):
+        session = target.open(prompt, needs)
+        first_features = dict(session.features())
+        logits = session.score(chain)
+        before, source = target.begin(prompt)
+        ended, own = text[-1] in target.eos, target.constraint(before, source)
+    if own:
         logits = constrained(own, before, chain, logits)
-        asked = [own.ends([*before, *text[:count]]) for count in range(1, len(text) + 1)]
+        asked = [ends(own, [*before, *text[:count]]) for count in range(1, len(text) + 1)]
         ended = ended or asked[-1]
     return Reference(
         ids=[*before, *text],
@@ -134,5 +136,5 @@ class _ForcingPolicy:
 
     def more(self, draft: Draft) -> bool:
         """Returns whether the draft's last token is the text's, whatever the policy answers."""
-        self.answers.append(self._policy.more(draft))
+        self.answers.append(goes_on(self._policy, draft))
         return self.chance.more(draft)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import platformdirs
 
+from outrider.base.calling import calling
 from outrider.base.folders import write_if_possible
 from outrider.base.json_values import json_in
 from outrider.contract.chance import SampledChance
@@ -63,7 +64,7 @@ def written(
             continue
         chances = [SampledChance.seeded(seed(sampling, prompts[index])) for index in missing]
         batch_prompts = [prompts[index] for index in missing]
-        with target.computing():
+        with calling("target", target), target.computing():
             new_texts = batched(target).write(batch_prompts, sampling, chances, max_new_tokens)
         for index, text in zip(missing, new_texts, strict=True):
             texts[index] = text
