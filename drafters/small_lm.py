@@ -14,7 +14,6 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.decoding.batches.together import Together
 from outrider.drafters.other_tokenizer import HINT, VOCABULARIES, OtherTokenizer
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.cached_text import CachedText
@@ -36,7 +35,7 @@ from outrider.targets.transformers import TransformersTarget
 
 
 @final
-class SmallLM(Together):
+class SmallLM(Drafter):
     """Drafts with a small language model (2211.17192, section 2).
 
     If the target has an encoder, the model has to have one too; it reads the source once.

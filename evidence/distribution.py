@@ -79,7 +79,7 @@ class Liar(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         probs = self.target.sampling.probs(self.target.row(tuple(context.tokens)))
         flat = (probs > 0).double() / int((probs > 0).sum())
-        pen._submit([(pen.sheet.chance.categorical(probs**3), flat)], None)
+        pen.submit_drawn([(pen.sheet.chance.categorical(probs**3), flat)])
 
 
 def exact(target: Remembered, prompt: list[int]) -> dict[tuple[int, int], float]:

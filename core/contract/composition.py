@@ -23,7 +23,7 @@ def continued(pen: Pen) -> Pen:
     Raises `DrafterError` if the next token has a guess that was not redrawn.
     """
     pen.sheet.settle()
-    return Pen(pen.sheet, len(pen.sheet.tokens) - 1)
+    return Pen(pen.sheet, pen.sheet.last)
 
 
 def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
@@ -31,7 +31,7 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
 
     gamma, budget: the bounds of that draft; `budget` defaults to gamma.
     """
-    sheet, last = pen.sheet, pen.on_sheet(pen.last)
+    sheet, last = pen.sheet, pen.sheet.last
     return Pen(
         Sheet(
             sampling=sheet.sampling,
@@ -93,12 +93,11 @@ def _replaced(pen: Pen, guess: Draft, node: int, logits: Float[Tensor, "vocab"])
     sheet = pen.sheet
     if sheet.sampling.greedy or sheet.start is not None:
         return pen.draw(logits)  # shared noise has made the guess likely already
-    logits = sheet.checked(logits, pen.on_sheet(pen.last)).clone()
+    logits = sheet.checked(logits, sheet.last).clone()
     probs = sheet.sampling.exact(logits)
     q = guess.distribution(node, probs)
     token = kept_or_redrawn(guess.tokens[node], q, probs, sheet.chance)
-    # An author's drafter has no such call, so that no distribution is recorded but the pen's own.
-    return pen.token(pen._submit([(token, probs)], None, logits)[0])
+    return pen.token(pen.submit_drawn([(token, probs)], logits=logits)[0])
 
 
 def kept_or_redrawn(
@@ -131,6 +130,6 @@ def ask(pen: Pen, token: int, after: int | None = None, *, node: int | None = No
     if not ROOT <= parent < len(asked):
         raise DrafterError(f"asked after probe {parent}: there are {len(asked)}")
     if node is not None or parent == ROOT:
-        parent = -2 - pen.on_sheet(ROOT if node is None else node, "asked")
+        parent = -2 - pen.sheet_node(ROOT if node is None else node)
     asked.append((checked_token(token, pen.vocab_size), parent))
     return len(asked) - 1

@@ -86,6 +86,13 @@ class Drafter(ABC):
         """
         return self
 
+    def open_together(self) -> "Drafter | None":
+        """Returns one drafter for several texts, as `open` does for one; None if there is none.
+
+        Its `propose_batch` is given a pair for each text in progress: one of each, if any is.
+        """
+        return None
+
     @abstractmethod
     def propose(self, context: Context, pen: Pen) -> None:
         """Writes a draft that continues `context`, while `pen.open`. It may write nothing."""

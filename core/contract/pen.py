@@ -11,9 +11,10 @@ from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide
+from outrider.contract.deferred import Picked, can_defer_reads, pick, read
 from outrider.contract.draft import ROOT
 from outrider.contract.sampling import likeliest
-from outrider.contract.sheet import Drawn, Picked, Sheet, checked_token, checked_width
+from outrider.contract.sheet import Drawn, Sheet, checked_token, checked_width
 
 
 @final
@@ -54,12 +55,17 @@ class Pen:
         The answer depends only on tokens already in the draft. To stop, ask before drawing. A token
         that was drawn stays in the draft: dropping it because of its value would bias the text.
         """
-        return self._left > 0
+        return self.remaining > 0
 
     @property
     def room(self) -> int:
         """Returns how many more nodes may be written; 0 once the policy has stopped the draft."""
         return 0 if self.sheet.stopped else self.budget - len(self)
+
+    @property
+    def remaining(self) -> int:
+        """Returns how many more tokens a chain after the last node may have."""
+        return min(self.room, self._deepest - self.sheet.depth(self.sheet.last))
 
     @property
     def last(self) -> int:
@@ -75,7 +81,7 @@ class Pen:
 
         Draws follow the constraint anyway. Ask before writing a token that was chosen.
         """
-        return self.sheet.guide(self.on_sheet(self.last if after is None else after))
+        return self.sheet.guide(self.sheet_node(after))
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
@@ -95,7 +101,7 @@ class Pen:
         Raises `DrafterError` if the pen is closed, or `token` is not in the vocabulary.
         """
         checked = checked_token(token, self.vocab_size)
-        self._submit([(checked, None)], after)
+        self.submit_drawn([(checked, None)], after)
         return checked
 
     def chain(
@@ -134,29 +140,32 @@ class Pen:
         Raises `DrafterError` as `draw` does, or `width` is no number of siblings.
         """
         width = checked_width(width)
-        sheet, parent = self.sheet, self.on_sheet(self.last if after is None else after)
+        sheet, parent = self.sheet, self.sheet_node(after)
         # The drafter may reuse its buffer, and the row may be a view of a large tensor.
         logits = sheet.checked(logits, parent).clone()
         if sheet.sampling.greedy:
             # One token has all the probability: without replacement there is no second one.
             best = int(likeliest(logits))
-            return self._submit([(best, None)] * (width if replacement else 1), after, logits)
+            return self.submit_drawn([(best, None)] * (width if replacement else 1), after, logits)
         drawn = _siblings(
             sheet.sampling.exact(logits),
             width,
             lambda probs: sheet.draw(probs, parent),
             replacement=replacement,
         )
-        return self._submit(drawn, after, logits)
+        return self.submit_drawn(drawn, after, logits)
 
-    def _submit(
-        self, drawn: Sequence[Drawn], after: int | None, logits: Tensor | None = None
+    def submit_drawn(
+        self, drawn: Sequence[Drawn], after: int | None = None, logits: Tensor | None = None
     ) -> tuple[int, ...]:
-        """Records siblings, and returns their nodes.
+        """Records siblings as they were drawn, and returns their nodes.
+
+        For the contract's own draws. A drafter does not call it: the distribution that it hands
+        over has to be the one that the tokens were drawn from.
 
         Raises `DrafterError` if the pen is closed, or there is no node `after`.
         """
-        parent = self.on_sheet(self.last if after is None else after)
+        parent = self.sheet_node(after)
         depth = 1 + self.sheet.depth(parent) - self.sheet.depth(self._root)
         if self.sheet.stopped:
             raise DrafterError(f"wrote token {len(self) + 1}: the policy stopped at {len(self)}")
@@ -168,17 +177,16 @@ class Pen:
         self.sheet.submit(drawn, parent, logits)
         return tuple(range(first, len(self)))
 
-    def on_sheet(self, node: int, verb: str = "wrote") -> int:
-        """Returns the node of the sheet that is `node` to this pen; -1 is where the pen begins."""
-        if not ROOT <= node <= self.last:
-            raise DrafterError(f"{verb} after node {node}: the last node is {self.last}")
-        return self._root if node == ROOT else self._first + node
+    def sheet_node(self, node: int | None) -> int:
+        """Returns the node of the sheet that is `node` to this pen, the last one for None.
 
-    @property
-    def _left(self) -> int:
-        """Returns how many tokens a chain after the last node may have."""
-        depth = self.sheet.depth(self.on_sheet(self.last))
-        return min(self.room, self._deepest - depth)
+        -1 is where the pen begins.
+        """
+        if node is None:
+            return self.sheet.last
+        if not ROOT <= node <= self.last:
+            raise DrafterError(f"has no node {node}: the last one is {self.last}")
+        return self._root if node == ROOT else self._first + node
 
     @property
     def _first(self) -> int:
@@ -202,14 +210,16 @@ def draw_chains(
     after: returns the logits of the next token of some pens, given their indices and last tokens.
     """
     going = [index for index, pen in enumerate(pens) if pen.open]
-    waits = bool(going) and all(pens[index].sheet.can_wait(logits[index]) for index in going)
-    lengths = [pen._left for pen in pens]
+    defers = bool(going) and all(
+        can_defer_reads(pens[index].sheet, logits[index]) for index in going
+    )
+    lengths = [pen.remaining for pen in pens]
     drawn: list[list[Picked]] = [[] for _ in pens]
 
     def draw(index: int, row: Tensor) -> Any:
-        if not waits:
+        if not defers:
             return pens[index].draw(row)
-        drawn[index].append(pens[index].sheet.pick(row))
+        drawn[index].append(pick(pens[index].sheet, row))
         return drawn[index][-1].token
 
     rows: Sequence[Tensor] = [logits[index] for index in going]
@@ -218,14 +228,14 @@ def draw_chains(
         going = [
             index
             for index in going
-            if (len(drawn[index]) < lengths[index] if waits else pens[index].open)
+            if (len(drawn[index]) < lengths[index] if defers else pens[index].open)
         ]
         rows = after(going, [tokens[index] for index in going]) if going else ()
-    if waits:
-        ids = iter(pens[0].sheet.read([picked for chain in drawn for picked in chain]))
+    if defers:
+        ids = iter(read([picked for chain in drawn for picked in chain]))
         for pen, chain in zip(pens, drawn, strict=True):
             for picked in chain:
-                pen._submit([(next(ids), picked.probs)], None, picked.logits)
+                pen.submit_drawn([(next(ids), picked.probs)], logits=picked.logits)
 
 
 def _siblings(

@@ -5,18 +5,17 @@ import operator
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import DrafterError, shown
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
-from outrider.contract.sampling import Sampling, likeliest
+from outrider.contract.sampling import Sampling
 
 Drawn = tuple[int, Tensor | None]
 """A token, and the distribution that it was drawn from; None if it was written."""
@@ -75,6 +74,17 @@ class Sheet:
         self._probs: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
 
+    @property
+    def last(self) -> int:
+        """Returns the last node; -1 if there is none."""
+        return len(self.tokens) - 1
+
+    @property
+    def looks_at_tokens(self) -> bool:
+        """Returns whether the value of each token is needed before the next one is drawn."""
+        parts = (self._more, self._guide, self.start, self.guesses)
+        return any(part is not None for part in parts)
+
     def depth(self, node: int) -> int:
         """Returns the number of tokens from the context to `node`; 0 for the context itself."""
         return 0 if node == ROOT else self._depths[node]
@@ -102,35 +112,6 @@ class Sheet:
         if self.start is None:
             return self.chance.categorical(probs)
         return self.chance.race(probs, self.start + self.depth(node))
-
-    def can_wait(self, logits: Float[Tensor, "vocab"]) -> bool:
-        """Returns whether tokens may be read only when all of them are drawn, on an accelerator."""
-        asks = self._more, self._guide, self.start, self.guesses
-        is_far = isinstance(logits, Tensor) and logits.device.type != "cpu"
-        return is_far and all(part is None for part in asks)
-
-    def pick(self, logits: Float[Tensor, "vocab"]) -> "Picked":
-        """Returns a token drawn from the distribution of logits, without waiting for it."""
-        logits = described(logits, self.vocab_size).clone()  # it is submitted later
-        if self.sampling.greedy:
-            return Picked(likeliest(logits)[None], None, logits)
-        probs = self.sampling.exact(logits)
-        return Picked(self.chance.pick(probs), probs, logits)
-
-    def read(self, drawn: "Sequence[Picked]") -> list[int]:
-        """Returns the ids of tokens that were drawn on a device, with one wait.
-
-        Raises `DrafterError` if the logits of one do not describe a distribution.
-        """
-        rows = torch.stack([picked.logits.float() for picked in drawn])
-        tokens = torch.cat([picked.token for picked in drawn])
-        # Any id is a number that float32 can hold.
-        facts = torch.stack([tokens.float(), rows.amax(-1), rows.amin(-1), rows.sum(-1)], dim=1)
-        ids = []
-        for token, highest, lowest, total in facts.tolist():
-            check_numbers(highest, partial(list, (lowest, total)))
-            ids.append(int(token))
-        return ids
 
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
         """Adds the children that one call of a pen wrote, and asks the policy whether to go on.
@@ -179,16 +160,6 @@ class Sheet:
         """Returns the probes as a tree of written tokens, as `Draft.joined` takes it."""
         tokens, parents = zip(*self.asked, strict=True) if self.asked else ((), ())
         return Draft(tokens, parents, (None,) * len(tokens))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """A token that is drawn on a device, and not read yet; None for the probs of an argmax."""
-
-    token: Int[Tensor, "1"]
-    probs: Float[Tensor, "vocab"] | None
-    logits: Float[Tensor, "vocab"]
 
 
 @final

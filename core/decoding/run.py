@@ -1,13 +1,12 @@
 """What decoding works on: a run, the same for every text, and each text in progress."""
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Annotated, Any, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.calling import calling
-from outrider.base.errors import ANY_FAULT, require
+from outrider.base.errors import require
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -58,7 +57,9 @@ class Run:
         require_kind("verifier", self.verifier, Verifier)
         require_kind("sampling", self.sampling, Sampling)
         check_limit("draft_timeout", self.draft_timeout)
-        check_stop_ids(self.stop_token_ids, self.target.vocab_size)
+        is_list = isinstance(self.stop_token_ids, Collection)
+        require(is_list, "stop_token_ids", self.stop_token_ids, "a list of ids")
+        check_ids("stop_token_ids", self.stop_token_ids, self.target.vocab_size)
 
     @property
     def nodes(self) -> int:
@@ -188,13 +189,3 @@ def _independent(chance: Chance, remembered: int, policy: Policy) -> Chance:
 def require_kind(name: str, part: object, kind: type[Any]) -> None:
     """Raises `ConfigError` unless a part is an instance of a class."""
     require(isinstance(part, kind), name, part, f"an instance of {kind.__name__}")
-
-
-def check_stop_ids(ids: Collection[int], vocab_size: int) -> None:
-    """Raises `ConfigError` unless `ids` are ids of a vocabulary."""
-    listed = None
-    if isinstance(ids, Collection) and not isinstance(ids, str | bytes):
-        with suppress(*ANY_FAULT):  # a tensor of no dimension, say
-            listed = list(ids) if getattr(ids, "ndim", 1) == 1 else None
-    require(listed is not None, "stop_token_ids", ids, "a list of ids")
-    check_ids("stop_token_ids", listed or (), vocab_size)

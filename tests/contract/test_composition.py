@@ -43,14 +43,14 @@ def test_a_pen_that_continues_another_has_its_own_numbers() -> None:
     second.write(3)
     second.write(4, after=-1)
     assert (second.token(0), second.token(1), second.last) == (3, 4, 1)
-    with pytest.raises(DrafterError, match="wrote after node 2: the last node is 1"):
+    with pytest.raises(DrafterError, match="has no node 2: the last one is 1"):
         second.write(5, after=2)
     second.write(5)
     with pytest.raises(DrafterError, match="wrote to depth 3: gamma is 2"):
         second.write(6)
     ask(second, 7, node=1)
     ask(second, 8, after=-1)
-    with pytest.raises(DrafterError, match="asked after node 3: the last node is 2"):
+    with pytest.raises(DrafterError, match="has no node 3: the last one is 2"):
         ask(second, 7, node=3)
     assert pen.sheet.finish().tokens == (1, 2, 3, 4, 5)
     assert second.sheet.finish().parents == (-1, 0, 1, 1, 3)

@@ -146,7 +146,7 @@ def test_logits_that_score_nothing_are_refused(value: float) -> None:
 def test_tokens_that_are_no_ids_are_refused(token: Any) -> None:
     with pytest.raises(DrafterError, match=r"^wrote id .*: the vocabulary has 4 tokens$"):
         new_pen().write(token)
-    with pytest.raises(DrafterError, match="wrote after node 2: the last node is -1"):
+    with pytest.raises(DrafterError, match="has no node 2: the last one is -1"):
         new_pen().write(0, after=2)
 
 

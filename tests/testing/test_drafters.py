@@ -273,7 +273,7 @@ def chance_of(pen: Pen) -> Chance:
 
 def forge(pen: Pen, token: int, probs: Tensor) -> None:
     """Submits a token under any distribution, past the pen's public methods."""
-    pen._submit([(token, probs)], None)
+    pen.submit_drawn([(token, probs)])
 
 
 class LiesAboutTemperature(Drafter):

@@ -6,7 +6,6 @@ from typing import final
 from outrider.base.calling import calling
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.decoding.batches.together import Together
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.clock import now
 from outrider.decoding.rounds import Proposal, blank_sheet, proposal, propose
@@ -43,5 +42,5 @@ class Proposing:
         own = next(iter(texts.values())).drafter
         if self._drafter is None and len(texts) > 1:
             with calling("drafter", own):
-                self._drafter = own.open_together() if isinstance(own, Together) else None
+                self._drafter = own.open_together()
         return self._drafter

@@ -12,7 +12,6 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.decoding.batches.together import Together
 from outrider.drafters.parts.networks.feature_rows import FeatureRows
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Known, Sees, State, States
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
@@ -155,7 +154,7 @@ class FeatureDrafting:
 Network = TypeVar("Network", bound=FeatureNetwork)
 
 
-class FeatureDrafter(TrainedDrafter[Network], Together):
+class FeatureDrafter(TrainedDrafter[Network]):
     """Drafts token by token, or level by level of a tree, on the target's states.
 
     Chains for several texts come from one pass for each token.
