@@ -111,7 +111,7 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
     lap: the time that they took; in a batch, this text's share of it.
 
     Raises:
-        PluginError: the rule returned what is no verdict on the draft.
+        PluginError: the rule failed, or returned no verdict on the draft.
         TargetError: the logits hold NaN or infinity, or a constraint forbids every token.
         DrafterError: the drafter failed in `answer` or `observe`.
     """

@@ -11,7 +11,7 @@ from outrider import Chance, Draft, DrafterError, Pen, Sampling
 from outrider.contract.composition import ask, continued, faster, redraw, written
 
 
-def test_questions_are_a_tree_of_their_own() -> None:
+def test_probes_are_a_tree_of_their_own() -> None:
     pen = new_pen(sampling=Sampling(), vocab_size=6, gamma=2)
     pen.write(3)
     assert [ask(pen, 1), ask(pen, 2), ask(pen, 4, after=0), ask(pen, 5, after=-1)] == [0, 1, 2, 3]

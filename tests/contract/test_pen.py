@@ -169,13 +169,6 @@ def test_probabilities_in_place_of_logits_are_warned_of() -> None:
         new_pen().draw(torch.arange(4.0).softmax(-1))
 
 
-def test_a_thread_that_outlives_its_draft_writes_nothing() -> None:
-    ink = new_pen()
-    ink.sheet.finish()
-    with pytest.raises(DrafterError, match=r"^wrote after propose\(\) had returned"):
-        ink.write(1)
-
-
 @pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40), ("vocab_size", 9)])
 def test_the_bounds_of_a_draft_are_read_only(name: str, value: int) -> None:
     ink = new_pen()

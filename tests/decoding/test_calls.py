@@ -222,7 +222,7 @@ class Skewed(Chance):
         ("chance", Skewed(), r"raised KeyError: 'mine' \(.*test_calls\.py:\d+\)$"),
     ],
 )
-def test_what_is_wrong_with_a_part_is_one_line(role: str, part: Any, line: str) -> None:
+def test_a_part_with_a_fault_is_named_with_its_place(role: str, part: Any, line: str) -> None:
     with pytest.raises(OutriderError, match=f"^{role} {type(part).__name__} {line}"):
         run_with(role, part, alone)
 

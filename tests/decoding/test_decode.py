@@ -180,13 +180,6 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
     assert [policy.resets for policy in policies] == [1, 1]
 
 
-@pytest.mark.parametrize("field", ["gamma", "budget", "max_new_tokens"])
-@pytest.mark.parametrize("value", [0, -1, "x", True, 2.5])
-def test_numbers_that_make_no_sense_are_refused_at_the_call(field: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=f"^{field}={value!r}: expected a whole number of at"):
-        decode(TARGET, NoDraft(), Token(), PROMPT, **{field: value})
-
-
 @pytest.mark.parametrize("field", ["target", "drafter", "verifier", "policy", "constraint"])
 def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
     parts: dict[str, Any] = {"target": TARGET, "drafter": NoDraft(), "verifier": Token()}

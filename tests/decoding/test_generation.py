@@ -142,12 +142,6 @@ def test_numbers_of_numpy_are_taken() -> None:
         assert drawn(np.int64, np.float64, stops) == expected
 
 
-@pytest.mark.parametrize("number", [-1, 1.5, True])
-def test_a_number_that_is_none_is_refused(number: Any) -> None:
-    with pytest.raises(ConfigError, match=f"number={number}: expected a whole number of at least"):
-        outrider.generate(TARGET, [0], "none", number=number)
-
-
 def test_texts_written_together_survive_a_fault() -> None:
     with pytest.raises(DrafterError) as caught:
         outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))

@@ -167,11 +167,3 @@ def test_without_the_pens_record_siblings_are_not_independent() -> None:
     probs = A.softmax(-1)
     draft = Draft((0, 1), (ROOT, ROOT), (probs, probs))
     assert violation(draft, "iid") == "tokens 0 and 1 come from separate calls of the pen"
-
-
-def test_the_record_names_the_first_node_of_each_call() -> None:
-    pen = new_pen(budget=9)
-    pen.branch(A, 2)
-    pen.draw(B)
-    pen.write(0, after=0)
-    assert pen.sheet.finish().calls == (0, 0, 2, 3)

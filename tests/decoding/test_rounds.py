@@ -67,7 +67,7 @@ def scored(run: Run, text: ActiveText) -> tuple[Proposal, torch.Tensor]:
     return proposal, text.session.score(proposal.to_score)
 
 
-def test_questions_are_scored_behind_the_draft_and_answered() -> None:
+def test_probes_are_scored_behind_the_draft_and_answered() -> None:
     drafter = Asks()
     run, text = begun(drafter)
     proposal, logits = scored(run, text)
@@ -93,7 +93,7 @@ class AsksBehind(Asks):
         ask(pen, 1, node=0)
 
 
-def test_a_question_may_continue_the_draft() -> None:
+def test_a_probe_may_continue_the_draft() -> None:
     drafter = AsksBehind()
     run, text = begun(drafter, budget=2)
     proposal, logits = scored(run, text)

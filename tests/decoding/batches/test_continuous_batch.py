@@ -172,11 +172,6 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
         assert texts[number] == tokens_of(alone)
 
 
-def test_a_batch_has_at_least_one_text() -> None:
-    with pytest.raises(ConfigError, match="batch_size=0: expected a whole number of at least 1"):
-        decode_together(TabularTarget(), NoDraft(), Token(), [[1]], batch_size=0)
-
-
 def test_texts_outgrow_the_initial_room(target: Any) -> None:
     prompts = [[3, 4, 5], [5, 6, 7] * 80]
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
@@ -246,3 +241,11 @@ def test_states_are_those_of_the_text(target: Any) -> None:
                 states = together[number][length][name]
                 assert len(states) == length - 1
                 torch.testing.assert_close(states, rows, rtol=1e-4, atol=1e-5)
+
+
+def test_paths_are_scored_as_texts_where_a_target_serves_no_batches() -> None:
+    target = TabularTarget(6)
+    paths = [(1, 2), (1, 3), (), (4,)]
+    logits = batched(target).path_scorer([0, 5])(paths)
+    for path, row in zip(paths, logits, strict=True):
+        torch.testing.assert_close(row, target.logits([0, 5, *path]))
