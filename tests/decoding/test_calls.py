@@ -291,7 +291,7 @@ def test_a_part_that_exits_ends_no_command_silently(
     [(Hasty, r"verifier Hasty raised TypeError: .*\); --traceback shows where$"),
      (Writes, r"drafter Writes wrote id 6: .*test_calls\.py:\d+\)$")],
 )  # fmt: skip
-def test_a_command_says_what_is_wrong_in_one_line(run: Any, part: Any, line: str) -> None:
+def test_a_fault_is_one_line_of_a_command(run: Any, part: Any, line: str) -> None:
     role = "verifier" if issubclass(part, Verifier) else "drafter"
     words = (f"target.vocab_size={SIZE}", f"{role}._target_={__name__}.{part.__name__}")
     status, _, err = run("generate", "target=tabular", "prompt=[0]", "drafter=none", *words)

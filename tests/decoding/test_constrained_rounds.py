@@ -102,7 +102,7 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         lambda _: lambda *_: None,
         "drafts what it forbids",
     ),
-    "a constraint ends no text": ("checked_ends", lambda _: lambda *_: False, "stop"),
+    "a constraint ends no text": ("ends", lambda _: lambda *_: False, "stop"),
     "counts are off": (
         "_counts",
         lambda right: lambda *given: (right(*given)[0], *right(*given)[:2]),
