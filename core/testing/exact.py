@@ -209,6 +209,8 @@ def verdict_of(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance)
     try:
         return calls.verdict_of(verifier, draft, scores, chance)
     except PluginError as error:
+        if error.part is None:  # the rule was refused something that it asked for
+            raise
         raise AssertionError(str(error)) from error
 
 

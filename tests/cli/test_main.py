@@ -257,7 +257,7 @@ def test_the_text_survives_when_a_drafter_fails(
 @pytest.mark.usefixtures("with_fails")
 def test_a_part_that_exits_while_being_made_is_a_fault(run: Any) -> None:
     err = run.refused("generate", *TABULAR, "drafter=fails", "drafter.way=exit at once")
-    assert "drafter: Fails raised SystemExit: 0 (" in err
+    assert "drafter Fails raised SystemExit: 0 (" in err
 
 
 @pytest.mark.usefixtures("with_fails")
