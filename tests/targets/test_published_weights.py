@@ -69,68 +69,61 @@ def adapter(folder: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_an_adapter_is_added_to_its_model(
-    adapter: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Stands in for PEFT, and notes how many tokens a model has when an adapter is added.
+
+    The adapter's changes turn the head's weights round; one with a tokenizer changes no weights.
+    """
+    seen = list[int]()
+
     def added(model: Any, path: str) -> Any:
-        assert path == str(adapter)
+        seen.append(model.get_input_embeddings().num_embeddings)
         with torch.no_grad():
             model.lm_head.weight.neg_()
-        return SimpleNamespace(merge_and_unload=lambda: model)
+        changes_none = (Path(path) / "tokenizer_config.json").exists()
+        return SimpleNamespace(**{} if changes_none else {"merge_and_unload": lambda: model})
 
     fake: Any = ModuleType("peft")
     fake.PeftModel = SimpleNamespace(from_pretrained=added)
     fake.__spec__ = ModuleSpec("peft", None)
     monkeypatch.setitem(sys.modules, "peft", fake)
+    return seen
+
+
+def test_an_adapter_is_added_to_its_model(
+    adapter: Path, folder: Path, sizes: list[int], words: Any, capsys: Any
+) -> None:
     assert text(str(adapter)) != text(str(folder))
     assert f"is an adapter, added to {folder}" in capsys.readouterr().err.replace("\n", "")
-
-
-def test_an_adapter_that_is_not_of_weights_is_one_line(
-    adapter: Path, folder: Path, words: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = list[int]()
-
-    def kept(model: Any, path: str) -> Any:
-        sizes.append(model.get_input_embeddings().num_embeddings)
-        return SimpleNamespace()
-
-    fake: Any = ModuleType("peft")
-    fake.PeftModel = SimpleNamespace(from_pretrained=kept)
-    fake.__spec__ = ModuleSpec("peft", None)
-    monkeypatch.setitem(sys.modules, "peft", fake)
-    with pytest.raises(TargetError, match="an adapter without changes of weights"):
-        TransformersTarget(str(adapter))
     more = copy.deepcopy(words)
     more.add_tokens(["<one more>"])
     more.save_pretrained(adapter)
     with pytest.raises(TargetError, match="an adapter without changes of weights"):
         TransformersTarget(str(adapter))
     assert sizes == [len(words), len(words) + 1]
-    for settings, line in (
-        ({"base_model_name_or_path": "/gone"}, "there is no /gone, which adapter_config"),
-        ({"base_model_name_or_path": str(adapter)}, "there is no /"),
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ('{"base_model_name_or_path": "/gone"}', "there is no /gone, which adapter_config"),
+        ('{"base_model_name_or_path": "ITSELF"}', "there is no /"),
         (
-            {"base_model_name_or_path": str(folder), "layer_replication": [[0, 2], [1, 2]]},
+            '{"base_model_name_or_path": "a/b", "layer_replication": [[0, 2], [1, 2]]}',
             r"adapter_config\.json replicates layers: expected none",
         ),
-    ):
-        (adapter / "adapter_config.json").write_text(json.dumps(settings))
-        with pytest.raises(TargetError, match=line):
-            TransformersTarget(str(adapter))
-
-
-def test_an_adapter_without_peft_is_one_line(
-    adapter: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+        ("{}", "expected base_model_name_or_path"),
+        ("{", r"adapter_config\.json is no JSON"),
+        ('{"base_model_name_or_path": "a/b"}', "an adapter of a/b: it needs: pip install peft"),
+    ],
+)
+def test_an_adapter_that_can_not_be_added_is_one_line(
+    adapter: Path, monkeypatch: pytest.MonkeyPatch, settings: str, line: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
-    with pytest.raises(ConfigError, match=f"an adapter of {folder}: it needs: pip install peft"):
-        TransformersTarget(str(adapter))
-    (adapter / "adapter_config.json").write_text("{}")
-    with pytest.raises(TargetError, match="expected base_model_name_or_path"):
-        TransformersTarget(str(adapter))
-    (adapter / "adapter_config.json").write_text("{")
-    with pytest.raises(TargetError, match=r"adapter_config\.json is no JSON"):
+    (adapter / "adapter_config.json").write_text(settings.replace("ITSELF", str(adapter)))
+    with pytest.raises((ConfigError, TargetError), match=line):
         TransformersTarget(str(adapter))
 
 

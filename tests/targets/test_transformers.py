@@ -94,17 +94,6 @@ def _windowed() -> Any:
         return MistralForCausalLM(config).eval()
 
 
-def test_sessions_do_not_disturb_each_other(llama: Any) -> None:
-    target = TransformersTarget(llama().double())
-    one, two = target.open([1, 2]), target.open([3])
-    first = one.score(Draft())
-    two.score(Draft())
-    one.commit(Verdict((), 5))
-    two.commit(Verdict((), 6))
-    torch.testing.assert_close(one.score(Draft()), target.open([1, 2, 5]).score(Draft()))
-    assert not torch.equal(first, one.score(Draft()))
-
-
 @pytest.mark.parametrize("gamma", [1, 5])
 def test_greedy_text_is_that_of_transformers(llama: Any, scripted: Any, gamma: int) -> None:
     model = llama()

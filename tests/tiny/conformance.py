@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from outrider.plugins.registry import make
+from outrider.testing import checks_of
 from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
 from outrider.testing.drafters import (
     check_depends_only_on_context,
@@ -37,6 +38,6 @@ def makers(texts: Sequence[str]) -> list[Callable[[], Any]]:
 
 def parametrize_with_shapes(makes: Sequence[Callable[[], Any]]) -> Any:
     """Returns a decorator that makes one test of each drafter and each of these checks."""
-    pairs = [(make, check) for make in makes for check in SHAPED]
+    pairs = [(make, check) for make in makes for check in checks_of(make) if check in SHAPED]
     names = [check.__name__ for _, check in pairs]
     return pytest.mark.parametrize(("make", "check"), pairs, ids=names)

@@ -21,7 +21,6 @@ from outrider.decoding.batches.batched import batched
 from outrider.drafters.ngram import NGram
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import CachedModel
-from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.verifiers.token import Token
@@ -185,23 +184,30 @@ def test_an_encoder_decoders_offers_and_fingerprint(t5: Any, words: Any) -> None
     assert TransformersTarget(other).fingerprint() != target.fingerprint()
 
 
-def test_a_model_of_the_other_kind_is_refused_in_one_line(t5: Any, llama: Any) -> None:
-    with pytest.raises(
-        TargetError, match="T5ForConditionalGeneration has an encoder, but the targ"
-    ):
-        CachedModel(t5())
-    with pytest.raises(
-        TargetError, match="LlamaForCausalLM has no encoder for the target's source"
-    ):
-        CachedModel(llama(), (), SOURCE)
-
-
-def test_a_model_without_a_start_token_or_that_reads_no_text_is_refused(t5: Any) -> None:
-    model = t5()
+def without_start(model: Any) -> None:
     model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
-    with pytest.raises(TargetError, match="expected decoder_start_token_id in its configuration"):
-        decoder_start(model)
-    model = t5()
+
+
+def of_sounds(model: Any) -> None:
     model.main_input_name = "input_features"
-    with pytest.raises(TargetError, match="reads input_features: expected one that reads text"):
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (without_start, "expected decoder_start_token_id in its configuration"),
+        (of_sounds, "reads input_features: expected one that reads text"),
+    ],
+)
+def test_an_encoder_decoder_of_another_kind_is_refused(t5: Any, change: Any, line: str) -> None:
+    model = t5()
+    change(model)
+    with pytest.raises(TargetError, match=line):
         TransformersTarget(model)
+
+
+def test_a_source_and_an_encoder_go_together(t5: Any, llama: Any) -> None:
+    with pytest.raises(TargetError, match="T5ForConditionalGeneration has an encoder, but"):
+        CachedModel(t5())
+    with pytest.raises(TargetError, match="LlamaForCausalLM has no encoder for the target's"):
+        CachedModel(llama(), (), SOURCE)
