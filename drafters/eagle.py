@@ -11,6 +11,7 @@ from torch.nn.functional import embedding
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.entries import Entry, Table
 from outrider.drafters.parts.networks.features import FeatureDrafter, FeatureNetwork
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -25,6 +26,9 @@ from outrider.drafters.parts.networks.layer import (
 )
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
+
+TABLE: Table = {"bias": Entry("bias", bool, True)}
+"""The entry of published configs for the fusion's bias."""
 
 
 @final
@@ -72,7 +76,7 @@ class EagleNetwork(FeatureNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config, sizes = speculators.read_layer(folder, target, family=cls.family, own={"bias"})
+        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         words = weights.own_embedding(tensors, file, target)
         return cls.with_tensors(
@@ -82,7 +86,7 @@ class EagleNetwork(FeatureNetwork):
             vocabulary,
             config=sizes,
             words=words,
-            bias=bool(config.get("bias", True)),
+            **options,
         )
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:

@@ -8,16 +8,20 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
-from outrider.base.errors import ConfigError
+from outrider.base.bounds import Count
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
-EXPECTED = {"hydra_head_arch": "mlp", "grounded_heads": True, "hidden_state_offset": 0}
-"""Entries of published configs, and the values that `HydraNetwork` implements."""
+TABLE: Table = {
+    "hydra_num_heads": Entry("heads", Count),
+    "hydra_num_layers": Entry("blocks", Count),
+    **only(hydra_head_arch="mlp", grounded_heads=True, hidden_state_offset=0),
+}
+"""The entries of published configs."""
 
 
 @final
@@ -98,17 +102,10 @@ class HydraNetwork(StagedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        entries = {"hydra_num_heads", "hydra_num_layers"}
-        require_entries(folder, config, family="hydra", own=entries, expected=EXPECTED)
-        heads, blocks = (int(config.get(f"hydra_num_{name}", 0)) for name in ("heads", "layers"))
-        if heads < 1 or blocks < 1:
-            raise ConfigError(
-                f"{folder}: expected hydra_num_heads and hydra_num_layers of at least 1"
-            )
+        options = read_entries(folder, config, cls.family, TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         own = "hydra_lm_head.0.weight" in tensors
-        options: dict[str, Any] = {"heads": heads, "blocks": blocks, "own": own}
-        return cls.with_tensors(tensors, file, target, vocabulary, **options)
+        return cls.with_tensors(tensors, file, target, vocabulary, own=own, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the heads with the published names, in half precision."""

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
-from outrider.base.errors import ConfigError
+from outrider.base.bounds import Count, OneOf
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -52,6 +52,13 @@ class Hidden(nn.Module):
 
 
 BLOCKS: dict[str, type[nn.Module]] = {"residual": Residual, "hidden": Hidden}
+
+TABLE: Table = {
+    "medusa_num_heads": Entry("heads", Count),
+    "medusa_num_layers": Entry("blocks", Count),
+    "block": Entry("kind", Annotated[str, OneOf(tuple(BLOCKS))], "residual"),
+}
+"""The entries of published configs."""
 
 
 @final
@@ -110,22 +117,11 @@ class MedusaNetwork(TrainedNetwork):
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        entries = {"medusa_num_heads", "medusa_num_layers", "block"}
-        require_entries(folder, config, family="medusa", own=entries)
+        options = read_entries(folder, config, cls.family, TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        heads = int(config.get("medusa_num_heads", 0))
-        blocks = int(config.get("medusa_num_layers", 0))
-        if heads < 1 or blocks < 1:
-            raise ConfigError(
-                f"{folder}: expected medusa_num_heads and medusa_num_layers of at least 1"
-            )
-        kind = str(config.get("block", "residual"))
-        if kind not in BLOCKS:
-            raise ConfigError(f"{folder}: block={kind!r}: expected {' or '.join(BLOCKS)}")
-        own = f"0.{blocks}.weight" in tensors
+        own = f"0.{options['blocks']}.weight" in tensors
         tensors = {f"heads.{name}": tensor for name, tensor in tensors.items()}
-        options = {"heads": heads, "blocks": blocks, "kind": kind, "own": own}
-        return cls.with_tensors(tensors, file, target, vocabulary, **options)
+        return cls.with_tensors(tensors, file, target, vocabulary, own=own, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the heads as FasterDecoding names them, in half precision."""

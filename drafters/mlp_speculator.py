@@ -8,18 +8,22 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, gelu
 
+from outrider.base.bounds import Count
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import ANY, Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
-ENTRIES = (
-    *("emb_dim", "inner_dim", "n_predict", "scale_input", "tie_weights"),
-    *("n_candidates", "top_k_tokens_per_head"),  # of the trees that IBM drafts
-)
+TABLE: Table = {
+    "n_predict": Entry("stages", Count),
+    "inner_dim": Entry("inner", Count),
+    "scale_input": Entry("scale_input", bool, False),
+    # The tensors say the first two, the others are of the trees that IBM drafts.
+    **dict.fromkeys(("emb_dim", "tie_weights", "n_candidates", "top_k_tokens_per_head"), ANY),
+}
 """The entries of IBM's configs."""
 
 
@@ -124,19 +128,11 @@ class MLPSpeculatorNetwork(StagedNetwork):
         sizes = {**config, "hidden_size": config.get("emb_dim", config.get("hidden_size"))}
         sizes = {name: size for name, size in sizes.items() if size is not None}
         weights.require_fit(folder, sizes, target)
-        require_entries(folder, config, family="mlp_speculator", own=ENTRIES)
+        options = read_entries(folder, config, cls.family, TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors = checkpoint.replace_prefixes(tensors, {"speculator.": ""})
-        return cls.with_tensors(
-            tensors,
-            file,
-            target,
-            vocabulary,
-            stages=int(config["n_predict"]),
-            inner=int(config["inner_dim"]),
-            borrowed="head.0.weight" not in tensors,
-            scale_input=bool(config.get("scale_input", False)),
-        )
+        borrowed = "head.0.weight" not in tensors
+        return cls.with_tensors(tensors, file, target, vocabulary, borrowed=borrowed, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the stages as IBM's checkpoints name them, in half precision."""

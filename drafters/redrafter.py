@@ -8,16 +8,21 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, silu
 
-from outrider.base.bounds import check
+from outrider.base.bounds import Count
 from outrider.contract.target import Target
 from outrider.drafters.medusa import Residual
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
-BLOCKS = "num_draft_layers"
+TABLE: Table = {
+    "num_draft_layers": Entry("blocks", Count),
+    "exit_dim": Entry("inner", Count),
+    "rnn": Entry("recurrent", bool, False),
+}
+"""The entries of Apple's configs."""
 
 
 @final
@@ -53,17 +58,17 @@ class ReDrafterNetwork(StagedNetwork):
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head
         rows, self._width = self._shared_head.matrix.shape
-        self._inner = inner = self._width if inner is None or not own else inner
-        if inner != 2 * self._width:
-            self.input_proj: nn.Linear = nn.Linear(2 * self._width, inner)
+        self._inner = inner = inner if inner and own else self._width
+        is_wide = inner == 2 * self._width
+        self.input_proj: nn.Module = nn.Identity() if is_wide else nn.Linear(2 * self._width, inner)
         stack: list[nn.Module] = [Residual(inner) for _ in range(blocks)]
         self.lm_head: nn.Sequential = nn.Sequential(
             *stack, *([nn.Linear(inner, rows, bias=False)] if own else [])
         )
+        self.rnn: bool = recurrent
         if recurrent:
             self.rnn_u: nn.Linear = nn.Linear(self._width, self._width)
             self.rnn_w: nn.Linear = nn.Linear(self._width, self._width, bias=False)
-        self._recurrent = recurrent
 
     def start(self, state: State) -> State:
         """Returns the target's state, followed by a recurrent state of zeros."""
@@ -72,39 +77,26 @@ class ReDrafterNetwork(StagedNetwork):
     def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
         target_state, recurrent = torch.split(state, self._width, dim=-1)
         word = embedding(tokens, self._embedding)
-        if self._recurrent:
-            recurrent = silu(self.rnn_w(word) + self.rnn_u(recurrent))
-        else:
-            recurrent = word + recurrent
-        return torch.cat([target_state, recurrent], dim=-1)
+        mixed = self.rnn_w(word) + self.rnn_u(recurrent) if self.rnn else word + recurrent
+        return torch.cat([target_state, silu(mixed) if self.rnn else mixed], dim=-1)
 
     def logits(self, stage: int, state: State) -> Known:
-        hidden = self.input_proj(state) if self._inner != 2 * self._width else state
-        logits: Tensor = self.lm_head(hidden)
+        logits: Tensor = self.lm_head(self.input_proj(state))
         return logits if self.borrowed_head is None else self.borrowed_head(logits)
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         config = weights.read_config(folder, target)
-        own = {BLOCKS, "exit_dim", "rnn"}
-        require_entries(folder, config, family="redrafter", own=own)
-        sizes = {f"{folder}: {name}": config.get(name) for name in (BLOCKS, "exit_dim")}
-        check(dict.fromkeys(sizes, int), sizes)
+        options = read_entries(folder, config, cls.family, TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        blocks: int = config[BLOCKS]
-        options: dict[str, Any] = {
-            "blocks": blocks,
-            "recurrent": bool(config.get("rnn", False)),
-            "own": f"lm_head.{blocks}.weight" in tensors,
-            "inner": config["exit_dim"],
-        }
-        return cls.with_tensors(tensors, file, target, vocabulary, **options)
+        own = f"lm_head.{options['blocks']}.weight" in tensors
+        return cls.with_tensors(tensors, file, target, vocabulary, own=own, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the head as Apple names it, in half precision."""
-        sizes = {BLOCKS: self._blocks, "exit_dim": self._inner, "rnn": self._recurrent}
+        sizes = {"num_draft_layers": self._blocks, "exit_dim": self._inner}
         kind = "recurrent_drafting_drafter"
-        self._write(folder, target, self.state_dict(), **sizes, model_type=kind)
+        self._write(folder, target, self.state_dict(), **sizes, rnn=self.rnn, model_type=kind)
 
 
 @final

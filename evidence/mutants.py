@@ -40,6 +40,7 @@ VERIFIERS = (
     *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
     *("fly", "truncation"),
 )
+RECURSIVE = ("multi_step", "without_replacement", "candidates")
 PENALTIES = {
     "repetition_penalty": 1.3,
     "presence_penalty": 0.4,
@@ -54,8 +55,11 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("policy", "policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
-    *(("verifier", f"verifiers/{name}.py", name, {}) for name in VERIFIERS[1:]),
-    ("verifier", "verifiers/multi_step.py", "multi_step", {"order": "random"}),
+    *(
+        ("verifier", f"verifiers/{'recursive' if name in RECURSIVE else name}.py", name, {})
+        for name in VERIFIERS[1:]
+    ),
+    ("verifier", "verifiers/recursive.py", "multi_step", {"order": "random"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"residual": "scaled"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"lenience": 1.0}),
     ("verifier", "verifiers/scaled_uniform.py", "scaled_uniform", {"b": 0.7}),

@@ -4,8 +4,8 @@ A rule implements `outrider.contract.verifier.Verifier`: `verify` maps a draft a
 scores to an accepted path and the next token. It says `lossless = True`, or states its bound with
 `ceiling`, and may state a `budget`. `token` is the default, and `block` accepts the most on chains.
 
-Five modules are not rules: `recursive` is the descent that rules for trees share (`multi_step`,
-`without_replacement`, `candidates`), `towards` the token rule with another distribution in place of
+`recursive` holds three rules with one descent: `multi_step`, `without_replacement`, `candidates`.
+Four modules are not rules: `towards` the token rule with another distribution in place of
 p (`cactus`, `cascade`), `selection` the linear program of `optimal_transport`, `distinct` the
 probabilities of siblings without replacement, and `ceiling` the best acceptance that any lossless
 rule can reach.

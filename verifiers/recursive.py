@@ -1,15 +1,18 @@
 """Recursive rejection: tests siblings in turn, each against the residual that the last one left."""
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal, final
 
 import torch
 
+from outrider.base.bounds import checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Probs, Scores, Verdict
+from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
 from outrider.verifiers.sample_match import matching
+from outrider.verifiers.token import token_rates
 
 Choose = Callable[[Sequence[int], Chance], int]
 """Maps the children still to be tested, and a chance, to the index of the one to test next."""
@@ -67,3 +70,83 @@ def residual(p: Probs, probs: Probs | None, token: int) -> Probs:
         rest = (p - wide(probs, p.device)).clamp(min=0)
     mass = rest.sum()
     return rest / mass if mass > 0 else p
+
+
+@final
+class MultiStep(Verifier):
+    """Multi-step speculative sampling (SpecInfer, 2305.09781, Algorithm 2).
+
+    The children of a node are drawn i.i.d. from q, duplicates included. Each is tested against the
+    residual that the children before it left. Lossless; the test of the first child is the token
+    rule.
+
+    order: test the children as "drawn", or in "random" order as the paper does. Both accept equally
+        often, since the children are exchangeable.
+
+    Raises `ConfigError` if the order is unknown.
+    """
+
+    lossless = True
+    takes: frozenset[str] = frozenset({"chain", "paths", "iid"})
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
+        VerifierExample(p=(0.25, 0.75), q=(0.75, 0.25), siblings=2, accepted=0.625),
+    )
+
+    @checked("verifier")
+    def __init__(self, order: Literal["drawn", "random"] = "drawn") -> None:
+        self.order = order
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        choose = first if self.order == "drawn" else _any
+        return descend(draft, scores, chance, choose)
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        return token_rates(q, scores, node)
+
+
+def _any(children: Sequence[int], chance: Chance) -> int:
+    return chance.categorical(torch.ones(len(children)))
+
+
+@final
+class WithoutReplacement(Verifier):
+    """Recursive rejection without replacement (RSD, 2402.14160, Algorithm 2; EAGLE-1; Sequoia).
+
+    Children are tested in the order in which they were drawn, each with the distribution that it
+    was drawn from: q without the children before it. Lossless; the test of the first child is the
+    token rule.
+    """
+
+    lossless = True
+    takes: frozenset[str] = frozenset({"chain", "distinct"})
+    examples: ClassVar[tuple[VerifierExample, ...]] = (
+        VerifierExample(
+            p=(0.5, 0.3, 0.2), q=(0.2, 0.3, 0.5), siblings=2, kind="distinct", accepted=0.82
+        ),
+    )
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return descend(draft, scores, chance)
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        return token_rates(q, scores, node)
+
+
+@final
+class Candidates(Verifier):
+    """Tests different candidates for a token, such as the k likeliest, as point masses.
+
+    Candidate x is accepted with probability p'(x), where p' is p without the candidates rejected so
+    far, normalised (EAGLE-2's code, 2406.16858; lookahead decoding, 2402.02057, Algorithm 4). This
+    amounts to drawing from p and asking whether the token is a candidate. It is lossless, and
+    optimal for candidates that do not depend on chance.
+    """
+
+    lossless = True
+    takes: frozenset[str] = frozenset({"chain", "deterministic"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        return descend(draft, scores, chance)
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        return token_rates(q, scores, node)

@@ -1,28 +1,29 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from math import tanh
 from pathlib import Path
-from typing import Any, final
+from typing import Annotated, Any, Literal, final
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from outrider.base.errors import is_int, is_number, require
+from outrider.base.bounds import AtLeast
+from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.published import (
     CONFIDENT,
     DFLASH2,
-    ENTRIES,
+    TABLES,
     algorithm,
     published_fields,
 )
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
-from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.targets.passes.tree_mask import causal, within
@@ -38,32 +39,22 @@ FULL = "full_attention"
 NESTED = "dflash_config"
 """The entry in which z-lab's configs have the network's own."""
 
-OWN = (
-    "aux_hidden_state_layer_ids",
-    "target_layer_ids",
-    "mask_token_id",
-    "block_size",
-    "calibration",
-    "causal_block",
-    "confident",
-    "convolved",
-    "corrector",
-    "num_anchors",  # of training
-    "input_embedding_scale",
-    "sample_from_anchor",
-    "sliding_window_non_causal",
-    "swa_window_size",
-)
-"""The entries that say what a network is made of."""
-
-EXPECTED: dict[str, Any] = {
-    "causal": False,
-    "is_causal": False,
-    "use_swa": False,
-    "attention_sink_bias": False,
-    "attention_value_scale": 1.0,
+TABLE: Table = {
+    "mask_token_id": Entry("mask", Annotated[int, AtLeast(0)]),
+    "block_size": Entry("block", Annotated[int, AtLeast(2)]),
+    "sample_from_anchor": Entry("from_anchor", bool, False),
+    "input_embedding_scale": Entry("scale", float, 1.0),
+    "causal_block": Entry("causal", bool, False),
+    "convolved": Entry("convolved", bool, False),
+    "confident": Entry("confident", Literal[CONFIDENT] | None),
+    "calibration": Entry("calibration", list[list[float]], []),
+    "corrector": Entry("corrector", Mapping | None),
+    **dict.fromkeys(("aux_hidden_state_layer_ids", "target_layer_ids", "swa_window_size"), ANY),
+    **dict.fromkeys(("sliding_window_non_causal", "num_anchors"), ANY),  # anchors of training
+    **only(causal=False, is_causal=False, use_swa=False),
+    **only(attention_sink_bias=False, attention_value_scale=1.0),
 }
-"""Entries that some published configs have, and the values that `DFlashNetwork` implements."""
+"""The entries of published configs, and of ours."""
 
 
 @final
@@ -138,35 +129,31 @@ class DFlashConfig:
         both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
         decoder = speculators.read_decoder(folder, stored)
         family = algorithm(folder, both)
-        own = (*OWN, *ENTRIES.get(family, ()))
-        require_known(
-            folder, stored, decoder, family=family, own=own, expected=EXPECTED, nested=NESTED
-        )
+        own = TABLES[family]
+        table = {**TABLE, **own}
+        fields = read_entries(folder, stored, family, table, decoder=decoder, nested=NESTED)
+        sizes = {entry.field: fields.pop(entry.field) for entry in own.values() if entry.field}
         layers = stored.get("aux_hidden_state_layer_ids")
         if layers is None:  # z-lab counts the layer that a state comes out of from 0
             layers = [layer + 1 for layer in both.get("target_layer_ids") or ()]
         require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
-        for name, least in (("mask_token_id", 0), ("block_size", 2)):
-            value: Any = both.get(name)
-            expected = f"a whole number of at least {least} in config.json"
-            require(is_int(value) and value >= least, f"{folder}: {name}", value, expected)
+        if fields["corrector"] is not None:
+            fields["corrector"] = CorrectorConfig(**{"kind": None, **fields["corrector"]})
         windows = _windows(folder, decoder, both)
+        fields |= published_fields(folder, family, both, sizes)
+        fields["calibration"] = tuple(map(tuple, fields["calibration"]))
         config = cls(
             speculators.layer_sizes(decoder),
-            mask=both["mask_token_id"],
             layers=tuple(layers),
-            block=both["block_size"],
             windows=windows,
             reach=_reach(both, family) if any(windows) else TOKEN,
-            from_anchor=bool(both.get("sample_from_anchor")),
-            scale=float(both.get("input_embedding_scale") or 1.0),
-            corrector=_corrector(folder, both),
-            causal=bool(both.get("causal_block")),
-            convolved=bool(both.get("convolved")),
-            confident=_confident(folder, both),
+            **fields,
         )
-        config = replace(config, **published_fields(folder, family, both))
-        return replace(config, calibration=_calibration(folder, both, config.drafted))
+        pairs = config.calibration
+        is_valid = len(pairs) in (0, config.drafted) and all(len(pair) == 2 for pair in pairs)
+        expected = f"{config.drafted} pairs of numbers"
+        require(is_valid, f"{folder}: calibration", [*pairs], expected)
+        return config
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
         """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
@@ -179,26 +166,22 @@ class DFlashConfig:
             kinds = [FULL if size is None else "sliding_attention" for size in self.windows]
             decoder |= {"layer_types": kinds, "sliding_window": sizes[0]}
             decoder["use_sliding_window"] = True
-        more: dict[str, Any] = {"causal_block": self.causal, "convolved": self.convolved}
-        more["confident"] = self.confident
-        more["calibration"] = [list(pair) for pair in self.calibration]
-        more["corrector"] = None if self.corrector is None else asdict(self.corrector)
-        more = {name: value for name, value in more.items() if value}
+        entries = {name: getattr(self, entry.field) for name, entry in TABLE.items() if entry.field}
+        entries["calibration"] = [list(pair) for pair in self.calibration]
+        entries["corrector"] = None if self.corrector is None else asdict(self.corrector)
+        for name in ("causal_block", "convolved", "confident", "calibration", "corrector"):
+            if not entries[name]:  # which other libraries do not know
+                del entries[name]
         if sizes and self.reach in (TOKEN, AROUND):  # which only z-lab's layout can say
-            own: dict[str, Any] = {"mask_token_id": self.mask, "input_embedding_scale": self.scale}
+            own = {name: entries.pop(name) for name in ("mask_token_id", "input_embedding_scale")}
             own["target_layer_ids"] = [layer - 1 for layer in self.layers]
-            more |= {"sample_from_anchor": True} if self.from_anchor else {}
-            more |= {"is_causal": False} if self.reach == AROUND else {}
-            return decoder | more | {"block_size": self.block, NESTED: own}
+            entries |= {"is_causal": False} if self.reach == AROUND else {}
+            return decoder | entries | {NESTED: own}
         config = speculators.config("dflash", target, decoder, vocabulary, tokens=self.drafted)
         return {
             **config,
-            **more,
+            **entries,
             "aux_hidden_state_layer_ids": list(self.layers),
-            "block_size": self.block,
-            "mask_token_id": self.mask,
-            "input_embedding_scale": self.scale,
-            "sample_from_anchor": self.from_anchor,
             # vLLM takes False for causal masks everywhere.
             "sliding_window_non_causal": not sizes or self.reach == BOTH_WAYS,
         }
@@ -250,38 +233,6 @@ def _windows(folder: Path, decoder: Any, both: Mapping[str, Any]) -> tuple[int |
     size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
     require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
     return tuple(None if kind == FULL else size for kind in types)
-
-
-def _corrector(folder: Path, stored: Mapping[str, Any]) -> CorrectorConfig | None:
-    """Returns which corrector a network has; raises `ConfigError` if the entry makes no sense."""
-    entry = stored.get("corrector")
-    if entry is None:
-        return None
-    known = [field.name for field in fields(CorrectorConfig)]
-    is_valid = isinstance(entry, Mapping) and "kind" in entry and set(entry) <= set(known)
-    require(is_valid, f"{folder}: corrector", entry, f"a mapping of {', '.join(known)}")
-    return CorrectorConfig(**entry)
-
-
-def _confident(folder: Path, stored: Mapping[str, Any]) -> str | None:
-    """Returns what the confidence head reads; raises `ConfigError` if there is no such head."""
-    entry: str | None = stored.get("confident")
-    is_valid = entry in (None, *CONFIDENT)
-    require(is_valid, f"{folder}: confident", entry, f"{', '.join(CONFIDENT)} or no such entry")
-    return entry
-
-
-def _calibration(
-    folder: Path, stored: Mapping[str, Any], places: int
-) -> tuple[tuple[float, float], ...]:
-    """Returns the calibration of a network; raises `ConfigError` if the entry makes no sense."""
-    entry = stored.get("calibration", [])
-    is_valid = isinstance(entry, list) and len(entry) in (0, places)
-    for pair in entry if is_valid else ():
-        is_pair = isinstance(pair, list) and len(pair) == 2
-        is_valid = is_valid and is_pair and all(map(is_number, pair))
-    require(is_valid, f"{folder}: calibration", entry, f"{places} pairs of numbers")
-    return tuple((float(factor), float(added)) for factor, added in entry)
 
 
 def _reach(both: Mapping[str, Any], family: str) -> str:

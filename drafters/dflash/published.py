@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from outrider.base.errors import is_int, require
+from outrider.base.bounds import AtLeast, Count
+from outrider.base.errors import require
 from outrider.drafters.dflash.corrector import CorrectorConfig
+from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only
 
 DFLASH, DSPARK, DFLASH2, DOMINO = "dflash", "dspark", "dflash2", "domino"
 XPRESS = "xpress"
@@ -13,26 +15,44 @@ XPRESS = "xpress"
 PROJECTOR = "projector_type"
 """The entry by which SpecForge and NVIDIA name the algorithm."""
 
-ENTRIES: Mapping[str, tuple[str, ...]] = {
-    DSPARK: (
-        *("markov_rank", "markov_head_type", "attention_mode", "shift_label", PROJECTOR),
-        *("enable_confidence_head", "use_confidence_head", "confidence_head_with_markov"),
-        "confidence_head_alpha",  # of training
-    ),
-    DFLASH2: ("selector_rank", "selector_top_k", "conv_kernel_size", "conv_group_size", PROJECTOR),
-    DOMINO: ("emb_dim", "gru_hidden_dim", "pure_draft_prefix_len", "shift_label", PROJECTOR),
-    XPRESS: ("xpress_rank", "xpress_mlp_ratio", "num_jacobi_passes"),
+Whole = Annotated[int, AtLeast(0)]
+
+TABLES: Mapping[str, Table] = {
+    DFLASH: {},
+    DSPARK: {
+        "markov_rank": Entry("rank", Whole, 256),
+        "markov_head_type": Entry("kind", Literal["vanilla", "rnn"], "vanilla"),
+        **dict.fromkeys(("attention_mode", "shift_label", PROJECTOR), ANY),
+        **dict.fromkeys(("enable_confidence_head", "use_confidence_head"), ANY),
+        **dict.fromkeys(("confidence_head_with_markov", "confidence_head_alpha"), ANY),
+    },
+    DFLASH2: {
+        "selector_rank": Entry("rank", Count, 256),
+        "selector_top_k": Entry("candidates", Count, 16),
+        **only(conv_kernel_size=2, conv_group_size=16),
+        PROJECTOR: ANY,
+    },
+    DOMINO: {
+        "emb_dim": Entry("rank", Count),
+        "gru_hidden_dim": Entry("memory", Count),
+        "pure_draft_prefix_len": Entry("first", Whole, 0),
+        **dict.fromkeys(("shift_label", PROJECTOR), ANY),
+    },
+    XPRESS: {
+        "xpress_rank": Entry("rank", Count, 256),
+        **only(xpress_mlp_ratio=2),
+        "num_jacobi_passes": ANY,
+    },
 }
-"""The entries of a config that DFlash has not, by algorithm."""
+"""The entries of a config that DFlash has not, by algorithm, as fields of `CorrectorConfig`.
+
+Missing ones have the defaults of the speculators library."""
 
 CONFIDENT = ("embedding", "markov", "state")
 """What a confidence head reads: a state, and beside it the target's embedding of the token before,
 or the Markov head's row of that token, or nothing."""
 
 EMBEDDING, MARKOV, STATE = CONFIDENT
-
-HEADS = {"vanilla": "markov", "rnn": "rnn"}
-"""Our names of DSpark's heads."""
 
 DIRECT = ("markov_w1", "markov_w2", "joint_proj", "prefix_gru", "embed_proj")
 """The parts of correctors that stand by themselves in NVIDIA's and SpecForge's networks."""
@@ -71,7 +91,7 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
         ConfigError: the architecture or projector is that of another one.
     """
     if kind := both.get("speculators_model_type"):
-        return str(kind) if kind in ENTRIES else DFLASH
+        return str(kind) if kind in TABLES else DFLASH
     names, projector = both.get("architectures") or ("DFlashDraftModel",), both.get(PROJECTOR)
     is_valid = set(names) <= set(ARCHITECTURES)
     require(is_valid, f"{folder}: architectures", list(names), " or ".join(ARCHITECTURES))
@@ -82,47 +102,38 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
     return str(projector or found)
 
 
-def published_fields(folder: Path, kind: str, stored: Mapping[str, Any]) -> dict[str, Any]:
+def published_fields(
+    folder: Path, kind: str, stored: Mapping[str, Any], sizes: dict[str, Any]
+) -> dict[str, Any]:
     """Returns fields of `DFlashConfig` for an algorithm; none for DFlash itself.
 
-    Missing entries have the defaults of the speculators library.
+    sizes: the fields that its table gives.
 
     Raises:
-        ConfigError: an entry stands for a corrector that is not known here.
+        ConfigError: the entries contradict each other.
     """
-    shifted = stored.get("shift_label")
     if kind == DSPARK:
-        rank, head = stored.get("markov_rank", 256), stored.get("markov_head_type", "vanilla")
-        require(head in HEADS, f"{folder}: markov_head_type", head, " or ".join(HEADS))
-        corrector = CorrectorConfig.of(HEADS[head], rank) if rank else None
-        from_anchor = bool(stored.get("sample_from_anchor", shifted in (None, True)))
-        # Without it, the library's memory has read the text's last token twice.
-        is_valid = from_anchor or head != "rnn"
-        require(is_valid, f"{folder}: sample_from_anchor", False, "true with markov_head_type rnn")
-        confident = None
-        if stored.get("enable_confidence_head", stored.get("use_confidence_head", True)):
-            confident = MARKOV if stored.get("confidence_head_with_markov", True) else STATE
-        is_valid = confident != MARKOV or corrector is not None
-        require(
-            is_valid, f"{folder}: markov_rank", rank, "above 0 with confidence_head_with_markov"
-        )
-        return {"corrector": corrector, "from_anchor": from_anchor, "confident": confident}
+        return _dspark(folder, stored, **sizes)
     if kind == DFLASH2:
-        for name, size in (("conv_kernel_size", 2), ("conv_group_size", 16)):
-            value = stored.get(name, size)
-            require(value == size, f"{folder}: {name}", value, f"{size} in config.json")
-        rank, count = stored.get("selector_rank", 256), stored.get("selector_top_k", 16)
-        return {"corrector": CorrectorConfig.of("selector", rank, count), "convolved": True}
+        return {"corrector": CorrectorConfig("selector", **sizes), "convolved": True}
     if kind == DOMINO:
-        sizes: list[Any] = [stored.get(name) for name in ENTRIES[DOMINO][:3]]
-        rank, memory, first = sizes
-        for name, width in (("emb_dim", rank), ("gru_hidden_dim", memory)):
-            is_valid = is_int(width) and width > 0
-            require(is_valid, f"{folder}: {name}", width, "a whole number above 0 in config.json")
-        corrector = CorrectorConfig(DOMINO, rank, memory=memory, first=first or 0)
-        return {"corrector": corrector, "from_anchor": bool(shifted)}
-    if kind == XPRESS:
-        ratio = stored.get("xpress_mlp_ratio", 2)
-        require(ratio == 2, f"{folder}: xpress_mlp_ratio", ratio, "2 in config.json")
-        return {"corrector": CorrectorConfig.of("xpress", stored.get("xpress_rank", 256))}
-    return {}
+        corrector = CorrectorConfig(DOMINO, **sizes)
+        return {"corrector": corrector, "from_anchor": bool(stored.get("shift_label"))}
+    return {"corrector": CorrectorConfig(XPRESS, **sizes)} if kind == XPRESS else {}
+
+
+def _dspark(folder: Path, stored: Mapping[str, Any], rank: int, kind: str) -> dict[str, Any]:
+    """Returns the fields for DSpark."""
+    default = stored.get("shift_label") in (None, True)
+    from_anchor = bool(stored.get("sample_from_anchor", default))
+    # Without it, the library's memory has read the text's last token twice.
+    is_valid = from_anchor or kind != "rnn"
+    require(is_valid, f"{folder}: sample_from_anchor", False, "true with markov_head_type rnn")
+    confident = None
+    if stored.get("enable_confidence_head", stored.get("use_confidence_head", True)):
+        confident = MARKOV if stored.get("confidence_head_with_markov", True) else STATE
+    is_valid = confident != MARKOV or rank > 0
+    require(is_valid, f"{folder}: markov_rank", rank, "above 0 with confidence_head_with_markov")
+    head = "markov" if kind == "vanilla" else kind
+    corrector = CorrectorConfig(head, rank) if rank else None
+    return {"corrector": corrector, "from_anchor": from_anchor, "confident": confident}

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 from outrider.base.errors import require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
-from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST, default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.speculators import (
@@ -18,24 +18,32 @@ from outrider.drafters.parts.networks.speculators import (
     OUTPUTS_KEY,
 )
 
-EXPECTED: dict[str, Any] = {
-    "use_sliding_window": False,
-    "use_aux_hidden_state": True,
-    "use_input_layernorm_in_first_layer": True,
-    "use_last_layernorm": True,
-    "use_mtp_layernorm": False,
-    "next_layer_regular": True,
-    "has_lm_head": True,
-    "parallel_draft_step": 1,
-    "parallel_draft_heads_num_layers": 1,
+NORMS: Table = {
+    "norm_output": Entry("output", bool, False),
+    "norm_before_fc": Entry("together", bool, False),
+    "fc_norm": Entry("apart", bool, False),
 }
-"""Entries that some published configs have, and the values that `Eagle3Network` implements."""
+"""The entries of EAGLE-3.1 and of gpt-oss' drafters."""
 
 TRAINING = ("embed_requires_grad", "draft_num_hidden_layers", "step_loss_decay", "ttt_length")
 """Entries that say how a network was trained."""
 
-NORMS = ("norm_output", "norm_before_fc", "fc_norm")
-"""The entries of EAGLE-3.1 and of gpt-oss' drafters."""
+TABLE: Table = {
+    **NORMS,
+    **dict.fromkeys((NORM_FIRST, LAYERS_KEY, OUTPUTS_KEY, *TRAINING), ANY),
+    **only(
+        use_sliding_window=False,
+        use_aux_hidden_state=True,
+        use_input_layernorm_in_first_layer=True,
+        use_last_layernorm=True,
+        use_mtp_layernorm=False,
+        next_layer_regular=True,
+        has_lm_head=True,
+        parallel_draft_step=1,
+        parallel_draft_heads_num_layers=1,
+    ),
+}
+"""The entries of published configs."""
 
 
 @final
@@ -59,7 +67,7 @@ class Eagle3Norms:
 
     def stored(self) -> dict[str, bool]:
         """Returns the entries of a config of the speculators library."""
-        flags = dict(zip(NORMS, (self.output, self.together, self.apart), strict=True))
+        flags = {name: getattr(self, entry.field) for name, entry in NORMS.items()}
         return {NORM_FIRST: self.first, **flags}
 
 
@@ -85,28 +93,16 @@ class Eagle3Config:
                 target's.
         """
         stored = checkpoint.read_config(folder)
-        weights.require_fit(folder, stored.get("transformer_layer_config") or stored, target)
+        sizes = stored.get("transformer_layer_config") or stored
+        weights.require_fit(folder, sizes, target)
         decoder = speculators.read_decoder(folder, stored, "llama")
-        require_known(
-            folder,
-            stored,
-            decoder,
-            family="eagle3",
-            own={*NORMS, *TRAINING, NORM_FIRST, LAYERS_KEY, OUTPUTS_KEY},
-            expected=EXPECTED,
-            nested=NESTED,
-        )
+        fields = read_entries(folder, stored, "eagle3", TABLE, decoder=decoder, nested=NESTED)
         speculators.check_full_attention(folder, decoder)
-        count = (stored.get("transformer_layer_config") or stored).get("num_hidden_layers")
+        count = sizes.get("num_hidden_layers")
         require(count in (None, 1), f"{folder}: num_hidden_layers", count, "1 in config.json")
-        inner = stored.get(NESTED) or {}
-        output, together, apart = (bool(inner.get(name, stored.get(name))) for name in NORMS)
-        require(not (together and apart), f"{folder}: fc_norm", apart, "False with norm_before_fc")
-        norms = Eagle3Norms(
-            first=speculators.norm_first(folder, {**stored, **inner}),
-            output=output,
-            together=together,
-            apart=apart,
-        )
+        is_valid = not (fields["together"] and fields["apart"])
+        require(is_valid, f"{folder}: fc_norm", True, "False with norm_before_fc")
+        first = speculators.norm_first(folder, {**stored, **(stored.get(NESTED) or {})})
         layers = speculators.layers_read(folder, stored) or default_layers(target)
+        norms = Eagle3Norms(first=first, **fields)
         return cls(speculators.layer_sizes(decoder, inputs=2), layers, norms)

@@ -1,16 +1,17 @@
 """FalconNetwork: a layer and an LSTM that predict the states of a whole block of positions."""
 
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Self, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from outrider.base.errors import ConfigError, is_int
+from outrider.base.bounds import Count
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.entries import Entry, Table
 from outrider.drafters.parts.networks.layer import (
     Attention,
     FeedForward,
@@ -24,6 +25,9 @@ from outrider.drafters.parts.networks.layer import (
 )
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+
+TABLE: Table = {"block": Entry("block", Count)}
+"""The entry of a config for the number of tokens in a block."""
 
 LSTMState = tuple[Tensor, Tensor]
 """The state of the LSTM: two tensors [layers, batch, width]."""
@@ -92,12 +96,9 @@ class FalconNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config, sizes = speculators.read_layer(folder, target, family=cls.family, own={"block"})
+        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        block: Any = config.get("block")
-        if not is_int(block):
-            raise ConfigError(f"{folder}: block={block!r} in config.json: expected a whole number")
-        return cls.with_tensors(tensors, file, target, vocabulary, block=block, config=sizes)
+        return cls.with_tensors(tensors, file, target, vocabulary, config=sizes, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         self._write(folder, target, self.state_dict(), block=self.block)

@@ -14,7 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafters.mtp.tensors import deepseek, published, read, target_folder
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import ANY, read_entries
 from outrider.drafters.parts.networks.features import FeatureNetwork
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
@@ -92,7 +92,7 @@ class MtpNetwork(FeatureNetwork):
                 whole = target.model.config
                 own = whole.to_dict() | whole.get_text_config().to_dict()
                 entries = checkpoint.read_config(folder)
-                require_entries(folder, entries, family=cls.family, own=own)
+                read_entries(folder, entries, cls.family, dict.fromkeys(own, ANY))
             return super().load(path, target, **untrained)
         return cls.read_checkpoint(target_folder(target), target)
 

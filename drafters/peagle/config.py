@@ -9,7 +9,7 @@ from outrider.base.errors import is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators
-from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.entries import ANY, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.speculators import LAYERS_KEY
@@ -17,15 +17,18 @@ from outrider.drafters.parts.networks.speculators import LAYERS_KEY
 MASKS = ("mask_token_id", "pard_token", "ptd_token_id")
 """The entries of a config that may hold the id of the mask token."""
 
-EXPECTED: dict[str, Any] = {
-    "norm_output": False,
-    "norm_before_fc": False,
-    "fc_norm": False,
-    "use_sliding_window": False,
-    "use_aux_hidden_state": True,
-    "use_last_layernorm": True,
+TABLE: Table = {
+    **dict.fromkeys((*MASKS, "embed_requires_grad", speculators.NORM_FIRST, LAYERS_KEY), ANY),
+    **only(
+        norm_output=False,
+        norm_before_fc=False,
+        fc_norm=False,
+        use_sliding_window=False,
+        use_aux_hidden_state=True,
+        use_last_layernorm=True,
+    ),
 }
-"""Entries that some published configs have, and the values that `PEagleNetwork` implements."""
+"""The entries of published configs."""
 
 
 @final
@@ -76,15 +79,7 @@ class PEagleConfig:
         """
         stored = checkpoint.read_config(folder)
         decoder = speculators.read_decoder(folder, stored)
-        require_known(
-            folder,
-            stored,
-            decoder,
-            family="peagle",
-            own={"embed_requires_grad", speculators.NORM_FIRST, LAYERS_KEY, *MASKS},
-            expected=EXPECTED,
-            nested=speculators.NESTED,
-        )
+        read_entries(folder, stored, "peagle", TABLE, decoder=decoder, nested=speculators.NESTED)
         speculators.check_full_attention(folder, decoder)
         masks = [stored[name] for name in MASKS if stored.get(name) is not None]
         is_valid = len(masks) > 0 and is_int(masks[0])

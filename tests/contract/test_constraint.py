@@ -14,7 +14,7 @@ from outrider import Constraint, Sampling, TargetError, decode, decode_together
 from outrider.contract.constraint import AllOf, Guide
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
-from outrider.verifiers.multi_step import MultiStep
+from outrider.verifiers.recursive import MultiStep
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(3, order=1, seed=2)

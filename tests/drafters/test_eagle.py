@@ -1,19 +1,28 @@
-"""EAGLE: conformance, the published layer, SafeAILab's files, and files that do not fit."""
+"""EAGLE: SafeAILab's files, the vocabulary of a network, and what it reads of a text."""
 
-import json
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from tiny.checkpoints import change
 from tiny.drafters import bound
 from tiny.parts import held
+from tiny.published import (
+    PublishedNetwork,
+    Refused,
+    causal_mask,
+    fed_back,
+    hidden,
+    part_of,
+    sizes_of,
+)
+from torch.nn.functional import linear
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Sampling, decode
 from outrider.drafters.eagle import Eagle, EagleNetwork
-from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
@@ -23,89 +32,73 @@ from outrider.verifiers.token import Token
 SAMPLED: dict[str, Any] = {"gamma": 3}
 
 
-@pytest.fixture
-def published(llama: Any, tmp_path: Path) -> Any:
-    """A checkpoint in SafeAILab's layout, and the layer that it holds."""
-    model = llama(head_dim=8)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        layer = LlamaDecoderLayer(model.config, 0)
-        layer.input_layernorm = torch.nn.Identity()
-        fc = torch.nn.Linear(32, 16)
-    tensors = {f"layers.0.{name}": tensor for name, tensor in layer.state_dict().items()}
-    tensors |= {f"fc.{name}": tensor for name, tensor in fc.state_dict().items()}
-    tensors["embed_tokens.weight"] = model.model.embed_tokens.weight.detach().clone()
-    folder = tmp_path / "EAGLE-tiny"
-    folder.mkdir()
-    keys = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
-    config = {name: getattr(model.config, name) for name in keys} | {"vocab_size": 31}
-    (folder / "config.json").write_text(json.dumps(config))
-    torch.save(tensors, folder / "pytorch_model.bin")
-    return TransformersTarget(model), folder, layer, fc, tensors
-
-
-def test_the_layer_is_that_of_the_published_weights(published: Any) -> None:
-    target, folder, layer, fc, _ = published
-    network = EagleNetwork.read_checkpoint(folder, target)
-    states, tokens = torch.randn(2, 6, 16), torch.randint(0, 31, (2, 6))
-    positions = torch.arange(6).expand(2, -1)
-    words = target.model.get_input_embeddings()(tokens)
-    x = fc(torch.cat([words, states], dim=-1))
-    turn = LlamaRotaryEmbedding(target.model.config)(x, positions)
-    mask = torch.full((6, 6), float("-inf")).triu(1)[None, None]
-    right = layer(x, attention_mask=mask, position_embeddings=turn)
-    after = network(states, tokens, positions, None, KeysAndValues())
-    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(network.logits(after), target.model.lm_head(after))
-
-
-def test_an_eagle_drafts_with_read_weights(published: Any) -> None:
-    target, folder, *_ = published
-    rounds = list(
-        decode(target, Eagle(str(folder)), Token(), [3, 4, 5], gamma=3, max_new_tokens=12)
-    )
-    assert rounds[0].drafted == 0  # the target has yet to read the prompt
-    assert all(round.draft for round in rounds[1:-1])
-
-
-def test_a_fusion_without_bias(published: Any) -> None:
-    target, folder, *_ = published
-    change(folder, {"bias": False}, {"fc.bias": None})
-    assert EagleNetwork.read_checkpoint(folder, target).fc.bias is None
-
-
-def test_positions_are_the_targets_only_in_a_config_without_sizes(
-    llama: Any, published: Any
-) -> None:
-    _, folder, *_ = published
-    target = TransformersTarget(llama(head_dim=8, rope_theta=500.0))
-    file = folder / "config.json"
-    assert EagleNetwork.read_checkpoint(folder, target).self_attn.config.rope_theta == 10_000.0
-    file.write_text(json.dumps({"hidden_size": 16, "vocab_size": 31}))
-    assert EagleNetwork.read_checkpoint(folder, target).self_attn.config.rope_theta == 500.0
-
-
 UP = "mlp.up_proj.weight"
 
 
-@pytest.mark.parametrize(
-    ("entries", "tensors", "line"),
-    [
-        ({"hidden_size": 8}, {}, "its hidden_size is 8, the target's"),
-        ({"vocab_size": 8}, {}, "its vocab_size is 8, the target's"),
-        ({"biass": False}, {}, r"biass=False: expected no such entry .*mean 'bias'"),
-        ({"hidden_act": "gelu"}, {}, "hidden_act='gelu': expected 'silu'"),
-        ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, {}, "rope_type='dynamic'"),
-        ({}, {"fc.bias": None}, r"tensor fc\.bias is missing"),
-        ({}, {f"layers.0.{UP}": torch.zeros(3, 3)}, rf"{UP} is \[3, 3\]: expected \[32, 16\]"),
-        ({}, {f"layers.1.{UP}": torch.zeros(1)}, rf"layers\.1\.{UP} has no"),
-    ],
-)
-def test_other_networks_are_refused(entries: Any, tensors: Any, line: str, published: Any) -> None:
-    target, folder, *_ = published
-    change(folder, entries, tensors)
-    with pytest.raises(ConfigError, match=line):
-        Eagle(str(folder)).bind(target)
+class TestPublished(PublishedNetwork):
+    """SafeAILab's layer, with and without a bias of the fusion."""
+
+    drafter, network, file = Eagle, EagleNetwork, "pytorch_model.bin"
+    variants, sizes = (True, False), MappingProxyType({"head_dim": 8})
+    refused: ClassVar[Refused] = {
+        "its hidden_size is 8, the target's": ({"hidden_size": 8}, {}),
+        "its vocab_size is 8, the target's": ({"vocab_size": 8}, {}),
+        "hidden_act='gelu': expected 'silu'": ({"hidden_act": "gelu"}, {}),
+        "rope_type='dynamic'": ({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, {}),
+        r"tensor fc\.bias is missing": ({}, {"fc.bias": None}),
+        rf"{UP} is \[3, 3\]: expected \[32, 16\]": ({}, {f"layers.0.{UP}": torch.zeros(3, 3)}),
+        rf"layers\.1\.{UP} has no": ({}, {f"layers.1.{UP}": torch.zeros(1)}),
+    }
+
+    def layer(self, model: Any) -> LlamaDecoderLayer:
+        layer = LlamaDecoderLayer(model.config, 0)
+        layer.input_layernorm = torch.nn.Identity()
+        return layer
+
+    def layout(self, model: Any, variant: Any) -> Any:
+        fc = torch.nn.Linear(32, 16, bias=variant)
+        parts = {"layers.0": self.layer(model), "fc": fc}
+        tensors = {
+            f"{k}.{n}": rows for k, part in parts.items() for n, rows in part.state_dict().items()
+        }
+        tensors["embed_tokens.weight"] = model.model.embed_tokens.weight
+        return sizes_of(model) | ({} if variant else {"bias": False}), tensors
+
+    def saved(self, tensors: Any) -> Any:
+        return {name: rows for name, rows in tensors.items() if name != "embed_tokens.weight"}
+
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
+        layer = self.layer(model)
+        layer.load_state_dict(part_of(w, "layers.0."))
+
+        def step(states: Any, tokens: Any) -> Any:
+            both = torch.cat([model.get_input_embeddings()(tokens), states], dim=-1)
+            x = linear(both, w["fc.weight"], w.get("fc.bias"))
+            count = tokens.shape[1]
+            turn = LlamaRotaryEmbedding(model.config)(x, torch.arange(count)[None])
+            after = layer(x, attention_mask=causal_mask(count), position_embeddings=turn)
+            return after, model.lm_head(after)
+
+        return fed_back(hidden(model, text), text, drafted, step)
+
+    def test_positions_are_the_targets_only_in_a_config_without_sizes(
+        self, llama: Any, tmp_path: Path
+    ) -> None:
+        target = TransformersTarget(llama(head_dim=8, rope_theta=500.0))
+        self.folder(tmp_path, target, True)
+        read = EagleNetwork.read_checkpoint
+        assert read(tmp_path, target).self_attn.config.rope_theta == 10_000.0
+        (tmp_path / "config.json").write_text('{"hidden_size": 16, "vocab_size": 31}')
+        assert read(tmp_path, target).self_attn.config.rope_theta == 500.0
+
+    def test_entries_that_nothing_reads_are_named(
+        self, llama: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        target = self.target(llama)
+        self.folder(tmp_path, target, True)
+        change(tmp_path, {"biass": False, "model_type": "llama", "temperature": 1.0})
+        EagleNetwork.read_checkpoint(tmp_path, target)
+        assert capsys.readouterr().err.endswith("eagle does not read biass in config.json\n")
 
 
 def test_a_missing_folder_is_refused(llama: Any) -> None:

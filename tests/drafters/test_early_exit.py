@@ -22,8 +22,8 @@ from outrider.drafters.small_lm import SmallLM
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after, draft_after, write_draft, write_drafts
+from outrider.verifiers.recursive import WithoutReplacement
 from outrider.verifiers.token import Token
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 9, 4, 3, 9, 5, 8]
@@ -194,9 +194,8 @@ def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entries", "settings", "line"),
     [
-        ({"exit_layer": None}, {}, r"exit_layer=None: expected how many of the target's layers"),
+        ({"exit_layer": None}, {}, "exit_layer=None: expected a whole number"),
         ({}, {"layers": 1}, r"drafter\.layers=1: expected 2, as below the adapter"),
-        ({"hidden_size": 8}, {}, "its hidden_size is 8, the target's 16"),
         ({"exit_layer": 5}, {}, r"needs hidden_states\.5"),
         ({"num_key_value_heads": 2}, {}, r"tensor self_attn\.k_proj\.weight is \[8, 16\]"),
     ],

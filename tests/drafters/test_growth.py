@@ -18,7 +18,7 @@ from outrider.drafters.suffix import Past, Suffix
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import write_draft
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(12)

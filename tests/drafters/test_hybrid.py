@@ -28,7 +28,7 @@ from outrider.plugins.registry import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.traversal import Traversal
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}

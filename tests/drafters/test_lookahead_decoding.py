@@ -15,7 +15,7 @@ from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup
 from outrider.testing.tiny_targets import draft_after, write_draft
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.traversal import Traversal
 

@@ -1,105 +1,80 @@
-"""ReDrafter: conformance, Apple's files, and a beam search as a tree."""
+"""ReDrafter: Apple's files, and a beam search as a tree."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import pytest
 import torch
-from tiny.checkpoints import change, write
 from tiny.drafters import bound
-from tiny.parts import held
+from tiny.published import TEXT, PublishedNetwork, Refused, hidden
 from torch.nn.functional import linear, silu
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.drafters.redrafter import ReDrafter, ReDrafterNetwork
-from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, write_draft
-
-TEXT = [3, 9, 4]
+from outrider.testing.tiny_targets import draft_after
 
 
-@pytest.fixture(params=[(True, 12), (False, 12), (True, 32)], ids=["rnn", "sum", "wide"])
-def published(request: pytest.FixtureRequest, llama: Any, tmp_path: Path) -> Any:
-    """A head in Apple's layout, with and without recurrent matrices and a projection."""
-    recurrent, inner = request.param
-    generator = torch.Generator().manual_seed(2)
+class TestPublished(PublishedNetwork):
+    """A head with and without recurrent matrices and a projection: whether, and how wide it is."""
 
-    def noise(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator) / 3
-
-    tensors = {
-        "lm_head.0.linear.weight": noise(inner, inner),
-        "lm_head.0.linear.bias": noise(inner),
+    drafter, network = ReDrafter, ReDrafterNetwork
+    variants = ((True, 12), (False, 12), (True, 32))
+    refused: ClassVar[Refused] = {
+        f"{name}=None: expected a whole number": ({name: None}, {})
+        for name in ("num_draft_layers", "exit_dim")
     }
-    tensors["lm_head.1.weight"] = noise(31, inner)
-    if inner != 32:
-        tensors |= {"input_proj.weight": noise(inner, 32), "input_proj.bias": noise(inner)}
-    if recurrent:
-        tensors |= {"rnn_u.weight": noise(16, 16), "rnn_u.bias": noise(16)}
-        tensors["rnn_w.weight"] = noise(16, 16)
-    config = {"hidden_size": 16, "vocab_size": 31, "exit_dim": inner, "num_draft_layers": 1}
-    write(tmp_path, config | {"rnn": recurrent}, tensors)
-    return TransformersTarget(llama()), tmp_path, tensors
 
+    def layout(self, model: Any, variant: Any) -> Any:
+        recurrent, inner = variant
+        shapes: dict[str, tuple[int, ...]] = {
+            "lm_head.0.linear.weight": (inner, inner),
+            "lm_head.0.linear.bias": (inner,),
+            "lm_head.1.weight": (31, inner),
+        }
+        if inner != 32:
+            shapes |= {"input_proj.weight": (inner, 32), "input_proj.bias": (inner,)}
+        if recurrent:
+            shapes |= {"rnn_u.weight": (16, 16), "rnn_u.bias": (16,), "rnn_w.weight": (16, 16)}
+        config = {"hidden_size": 16, "vocab_size": 31, "exit_dim": inner, "num_draft_layers": 1}
+        tensors = {name: torch.randn(shape) / 3 for name, shape in shapes.items()}
+        return config | {"rnn": recurrent}, tensors
 
-def log_probs(
-    tensors: dict[str, torch.Tensor], words: Any, state: torch.Tensor, tokens: list[int]
-) -> torch.Tensor:
-    """Returns log q after the target's state and the tokens that follow it."""
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
+        return [
+            self.probs(model, w, text, [text[-1], *drafted[:depth]])
+            for depth in range(len(drafted))
+        ]
 
-    def part(name: str, x: torch.Tensor) -> torch.Tensor:
-        return linear(x, tensors[f"{name}.weight"], tensors.get(f"{name}.bias"))
+    def probs(self, model: Any, w: Any, text: list[int], tokens: list[int]) -> torch.Tensor:
+        """Returns the distribution after a text that ends with the first of some tokens."""
 
-    memory = torch.zeros(16)
-    for token in tokens:
-        if "rnn_w.weight" in tensors:
-            memory = silu(part("rnn_w", words[token]) + part("rnn_u", memory))
-        else:
-            memory = memory + words[token]
-    x = torch.cat([state, memory])
-    x = part("input_proj", x) if "input_proj.weight" in tensors else x
-    x = x + silu(part("lm_head.0.linear", x))
-    return part("lm_head.1", x).double().log_softmax(-1).detach()
+        def part(name: str, x: torch.Tensor) -> torch.Tensor:
+            return linear(x, w[f"{name}.weight"], w.get(f"{name}.bias"))
 
+        words, memory = model.get_input_embeddings().weight, torch.zeros(16)
+        for token in tokens:
+            if "rnn_w.weight" in w:
+                memory = silu(part("rnn_w", words[token]) + part("rnn_u", memory))
+            else:
+                memory = memory + words[token]
+        x = torch.cat([hidden(model, text)[0, -1], memory])
+        x = part("input_proj", x) if "input_proj.weight" in w else x
+        x = x + silu(part("lm_head.0.linear", x))
+        return part("lm_head.1", x).softmax(-1)
 
-def test_the_head_is_that_of_the_published_weights(published: Any) -> None:
-    target, folder, tensors = published
-    drafter = bound(ReDrafter(str(folder)), target)
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=6, sampling=Sampling(temperature=1.0))
-    assert len(draft) == 6
-    words, state = target.model.get_input_embeddings().weight, context.features["hidden_states"][1]
-    for node, probs in enumerate(draft.probs):
-        right = log_probs(tensors, words, state, [4, *draft.tokens[:node]]).exp()
-        torch.testing.assert_close(probs, right, rtol=1e-4, atol=1e-5)
-    again = folder / "again"
-    held(drafter, ReDrafterNetwork).save_checkpoint(again, target)
-    saved = ReDrafterNetwork.read_checkpoint(again, target).state_dict()
-    for name, tensor in tensors.items():
-        torch.testing.assert_close(saved[name], tensor.half().float())
-
-
-def test_the_dynamic_tree_holds_the_beams_of_a_beam_search(published: Any) -> None:
-    target, folder, tensors = published
-    drafter, width = ReDrafter(str(folder), tree="dynamic:3"), 3
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=6, sampling=Sampling())
-    words, state = target.model.get_input_embeddings().weight, context.features["hidden_states"][1]
-    beams: list[tuple[float, list[int]]] = [(0.0, [])]
-    paths = [[draft.tokens[step] for step in draft.path(node)] for node in range(len(draft))]
-    for _ in range(3):
-        grown = []
-        for value, beam in beams:
-            scores = log_probs(tensors, words, state, [4, *beam]).tolist()
-            grown += [(value + score, [*beam, token]) for token, score in enumerate(scores)]
-        beams = sorted(grown, reverse=True)[:width]
-        assert all(beam in paths for _, beam in beams)
-
-
-@pytest.mark.parametrize("name", ["num_draft_layers", "exit_dim"])
-def test_a_config_without_a_size_is_refused(name: str, published: Any) -> None:
-    target, folder, _ = published
-    change(folder, {name: None})
-    with pytest.raises(ConfigError, match=f"{name}=None: expected a whole number"):
-        ReDrafter(str(folder)).bind(target)
+    @torch.no_grad()
+    def test_the_dynamic_tree_holds_the_beams_of_a_beam_search(
+        self, variant: Any, llama: Any, tmp_path: Path
+    ) -> None:
+        target = self.target(llama)
+        w = self.folder(tmp_path, target, variant)
+        drafter = bound(ReDrafter(str(tmp_path), tree="dynamic:3"), target)
+        draft = draft_after(drafter, target, TEXT, 6, sampling=Sampling())
+        beams: list[tuple[float, list[int]]] = [(0.0, [])]
+        paths = [[draft.tokens[step] for step in draft.path(node)] for node in range(len(draft))]
+        for _ in range(3):
+            grown = []
+            for value, beam in beams:
+                scores = self.probs(target.model, w, TEXT, [TEXT[-1], *beam]).log().tolist()
+                grown += [(value + score, [*beam, token]) for token, score in enumerate(scores)]
+            beams = sorted(grown, reverse=True)[:3]
+            assert all(beam in paths for _, beam in beams)

@@ -12,7 +12,7 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 
 SAMPLED = Sampling(temperature=1.0)
 

@@ -14,7 +14,7 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after, write_draft
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}

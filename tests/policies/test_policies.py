@@ -34,8 +34,8 @@ from outrider.policies.optimal import Optimal
 from outrider.policies.utility import Utility, best
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import parametrize_with_checks
+from outrider.verifiers.recursive import WithoutReplacement
 from outrider.verifiers.token import Token
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 
 @parametrize_with_checks(

@@ -44,7 +44,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 VOCABULARY = 40

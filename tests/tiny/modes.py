@@ -29,7 +29,7 @@ from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 from tiny.drafters import InTurn, ScriptedChain, ScriptedTree
 from tiny.logits import differences

@@ -12,7 +12,7 @@ from outrider.verifiers import optimal_transport, selection
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq
 from outrider.verifiers.optimal_transport import OptimalTransport
-from outrider.verifiers.without_replacement import WithoutReplacement
+from outrider.verifiers.recursive import WithoutReplacement
 
 SAMPLED = Sampling(temperature=1.0)
 

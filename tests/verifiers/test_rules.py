@@ -21,20 +21,18 @@ from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.cactus import Cactus
-from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.cascade import Cascade
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.k_seq import KSeq, smallest_rho
 from outrider.verifiers.multi_path_block import MultiPathBlock
-from outrider.verifiers.multi_step import MultiStep
 from outrider.verifiers.optimal_transport import OptimalTransport
+from outrider.verifiers.recursive import Candidates, MultiStep, WithoutReplacement
 from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.typical import Typical
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 SAMPLED = Sampling(temperature=1.0)
 TREE_RULES: dict[str, list[Callable[[], Verifier]]] = {

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from outrider.base.errors import ConfigError
+from outrider.base.bounds import Count
 from outrider.base.pretrained import Model
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
+from outrider.drafters.parts.networks.entries import Entry, Table, read_fields
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -31,7 +32,7 @@ from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.first_layers import last_norm
 from outrider.targets.passes.tree_mask import TreeMask
 
-LAYERS_KEY = "exit_layer"
+TABLE: Table = {"exit_layer": Entry("layers", Count)}
 """The entry of a config that says how many of the target's layers lie below the adapter."""
 
 
@@ -89,7 +90,7 @@ class Adapter(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        _, sizes = speculators.read_layer(folder, target, family=cls.family, own={LAYERS_KEY})
+        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
         return cls.with_tensors(
@@ -97,8 +98,8 @@ class Adapter(TrainedNetwork):
             file,
             target,
             vocabulary,
-            layers=exit_layer(folder),
             config=sizes,
+            **options,
         )
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
@@ -107,7 +108,7 @@ class Adapter(TrainedNetwork):
             name if name.startswith("norm.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        self._write(folder, target, tensors, **{LAYERS_KEY: self.layers})
+        self._write(folder, target, tensors, exit_layer=self.layers)
 
 
 def exit_layer(folder: Path) -> int:
@@ -116,13 +117,8 @@ def exit_layer(folder: Path) -> int:
     Raises:
         ConfigError: its config has no such entry.
     """
-    layers = checkpoint.read_config(folder).get(LAYERS_KEY)
-    if isinstance(layers, int) and layers >= 1:
-        return layers
-    raise ConfigError(
-        f"{folder / checkpoint.CONFIG}: {LAYERS_KEY}={layers}: expected how many of the target's"
-        " layers lie below the adapter, such as 2"
-    )
+    fields = read_fields(folder, checkpoint.read_config(folder), TABLE)
+    return int(fields["layers"])
 
 
 @final

@@ -1,6 +1,6 @@
 """The layout of the speculators library, which vLLM loads: configs, vocabularies, mask tokens."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from outrider.base.errors import ConfigError, message_of, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_known
+from outrider.drafters.parts.networks.entries import Table, only, read_entries
 from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -142,15 +142,15 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
 
 
 def read_layer(
-    folder: Path, target: Target, *, family: str, own: Collection[str]
+    folder: Path, target: Target, *, family: str, table: Table
 ) -> tuple[dict[str, Any], LayerConfig]:
-    """Returns the contents of a folder's `config.json`, and the sizes of the layer that it is for.
+    """Returns the fields that entries of a folder's config become, and the sizes of its layer.
 
     They are the target's own if the config has none, as those of EAGLE-1 from here. What a config
     with sizes lacks has the defaults of its type of model, as in every other reader: EAGLE's own
     networks have rotary positions of base 10,000, whatever the target's.
 
-    family, own: as for `require_known`.
+    family, table: as for `read_entries`.
 
     Raises:
         ConfigError: it can't be read, does not fit the target, or is for a network of another kind.
@@ -160,9 +160,9 @@ def read_layer(
     sizes = asdict(LayerConfig.like(target.model.config.get_text_config()))
     del sizes["input_size"], sizes["scaling"]  # which are no entries of a config
     decoder = read_decoder(folder, sizes | stored if is_bare else stored, "llama")
-    expected = {"use_sliding_window": False}
-    require_known(folder, stored, decoder, family=family, own=own, expected=expected)
-    return stored, layer_sizes(decoder)
+    table = {**table, **only(use_sliding_window=False)}
+    fields = read_entries(folder, stored, family, table, decoder=decoder)
+    return fields, layer_sizes(decoder)
 
 
 def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:

@@ -12,7 +12,7 @@ from outrider.base.pretrained import Model
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.config_entries import require_entries
+from outrider.drafters.parts.networks.entries import ANY, read_entries
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import AUTO, engine_of, use_engine
 
@@ -77,7 +77,7 @@ def read_student(
 
     entries = weights.read_config(folder, target)
     own = {*target.model.config.to_dict(), MARK, MASK_ID}
-    require_entries(folder, entries, family="small_lm", own=own)
+    read_entries(folder, entries, "small_lm", dict.fromkeys(own, ANY))
     auto: Any = AutoModelForCausalLM
     config = AutoConfig.from_pretrained(folder)
     file, tensors = checkpoint.find_tensors(folder)

@@ -25,9 +25,8 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates, WithoutReplacement
 from outrider.verifiers.token import Token
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 PROMPTS = [[3, 4, 5, 3, 4], [9], [7, 8] * 9]
 DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {

@@ -27,7 +27,7 @@ from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.recurrent import new_cache
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}

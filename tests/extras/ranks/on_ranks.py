@@ -27,9 +27,8 @@ from outrider.lab.measuring.compare import fit, measure
 from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.policies.goodput import Goodput
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates, WithoutReplacement
 from outrider.verifiers.token import Token
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 folder, other, result = sys.argv[1:]
 PROMPT = [4, 5, 6, 4, 5]

@@ -22,7 +22,7 @@ from outrider.lab.measuring.variants import Settings, Variant
 from outrider.plugins.registry import installed
 from outrider.policies.entropy import Entropy
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 PROMPTS = [

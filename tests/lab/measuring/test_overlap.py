@@ -33,20 +33,18 @@ from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
-from outrider.verifiers.candidates import Candidates
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.multi_path_block import MultiPathBlock
-from outrider.verifiers.multi_step import MultiStep
 from outrider.verifiers.optimal_transport import OptimalTransport
+from outrider.verifiers.recursive import Candidates, MultiStep, WithoutReplacement
 from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.typical import Typical
-from outrider.verifiers.without_replacement import WithoutReplacement
 
 TARGET = TabularTarget(6, seed=2)
 PROMPT, TEXT = [0, 1], [3, 2, 5, 5, 0, 1]

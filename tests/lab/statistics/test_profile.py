@@ -10,7 +10,7 @@ from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.statistics.profile import by_rank, expected_tokens
 from outrider.lab.statistics.rates import RATES
 from outrider.targets.tabular import TabularTarget
-from outrider.verifiers.without_replacement import WithoutReplacement
+from outrider.verifiers.recursive import WithoutReplacement
 
 
 def step(accepted: int, drafted: int, *, rejected: bool, stop: str | None = None) -> Step:

@@ -19,7 +19,7 @@ from outrider.drafters.swift import Swift
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.verifiers.candidates import Candidates
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(12, seed=1)
