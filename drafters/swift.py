@@ -30,6 +30,9 @@ from outrider.targets.self_test import self_test
 Layers = tuple[int, ...]
 """The numbers of some layers, ascending."""
 
+TRIALS = 4
+"""How many changes are tried after each text; each takes a pass over its last tokens."""
+
 
 @final
 class Swift(RememberingDrafter["Past"]):
@@ -41,7 +44,6 @@ class Swift(RememberingDrafter["Past"]):
     such a text. Whole layers are skipped; the paper skips attention and feed-forward separately.
 
     skipped: how many layers to skip; the first and the last one stay. Defaults to two fifths.
-    trials: how many changes to try after each text; each takes a pass over its last tokens.
     window: how many of its last tokens to predict.
     remember: whether to learn from texts at all. Otherwise it skips evenly spaced layers.
     memory: a file that keeps the choice from run to run.
@@ -57,14 +59,13 @@ class Swift(RememberingDrafter["Past"]):
     def __init__(
         self,
         skipped: Count | None = None,
-        trials: Count = 4,
         window: Count = 64,
         remember: bool = True,
         *,
         memory: str | None = None,
         tree: Any = None,
     ) -> None:
-        self._setting, self._trials, self._window = skipped, trials, window
+        self._setting, self._window = skipped, window
         super().__init__(Past, remember, memory)
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind
@@ -146,12 +147,12 @@ class Swift(RememberingDrafter["Past"]):
         past, text = self._past, context.tokens[-self._window - 1 :]
         best = past.skipped or self._initial
         most = self._predicted(text, best)
-        for number in range(past.tried, past.tried + self._trials):
+        for number in range(past.tried, past.tried + TRIALS):
             changed = exchanged(best, self._depth, number)
             count = self._predicted(text, changed)
             if count > most:
                 best, most = changed, count
-        self.learn([past.tried + self._trials, *best])
+        self.learn([past.tried + TRIALS, *best])
 
     def _predicted(self, text: Sequence[int], skipped: Layers) -> int:
         """Returns how many tokens of a text the target predicts without some layers."""

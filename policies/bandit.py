@@ -8,6 +8,9 @@ from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.saved_state import SavedState
 
+EXPLORE: float = 2**0.5
+"""The factor of the bonus in UCB1."""
+
 
 @final
 class Bandit(Policy):
@@ -17,14 +20,13 @@ class Bandit(Policy):
     Each depth counts its own pulls: with a common count all depths would get the same bonus, and
     the choice would be greedy.
 
-    explore: the factor of the bonus, sqrt(2) in UCB1.
     c: a fixed cost ratio. With it the cost of a round is 1 + c * drafted and not its seconds, so
         that the depths do not depend on the clock.
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` if `explore` or `c` is below 0.
+    Raises `ConfigError` if `c` is below 0.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (
@@ -37,10 +39,7 @@ class Bandit(Policy):
     )
 
     @checked("policy")
-    def __init__(
-        self, explore: NonNegative = 2**0.5, c: NonNegative | None = None, state: str | None = None
-    ) -> None:
-        self._explore = explore
+    def __init__(self, c: NonNegative | None = None, state: str | None = None) -> None:
         self._c = c
         self._pulls: dict[int, int] = {}  # by arm, the rounds
         self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
@@ -63,7 +62,7 @@ class Bandit(Policy):
         total, pulls = sum(self._pulls.values()), self._pulls[arm]
         best = max(self._gains[other] / self._pulls[other] for other in self._pulls)
         mean = self._gains[arm] / pulls / best if best > 0 else 0.0
-        return mean + self._explore * math.sqrt(math.log(total) / pulls)
+        return mean + EXPLORE * math.sqrt(math.log(total) / pulls)
 
     def observe(self, round: Round) -> None:
         if self._first and self._c is None:

@@ -4,16 +4,14 @@ from typing import Annotated, ClassVar, final
 
 import numpy as np
 
-from outrider.base.bounds import Above, Count, Share, checked
+from outrider.base.bounds import Above, Share, checked
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.confidence import own_probability
+from outrider.policies.goodput import PROBE, WINDOW
 from outrider.policies.nodes import NodeValues, tested_nodes
 from outrider.policies.saved_state import SavedState
-
-WINDOW = 256
-"""The number of latest rounds whose times count."""
 
 Costs = list[tuple[list[float], float]]
 """Of each call, what its time is proportional to, and its seconds."""
@@ -36,14 +34,11 @@ class CostModel(Policy):
 
     alpha: the acceptance at every depth to start from.
     weight: how many tested tokens that counts for.
-    probe: while drafting does not pay, draft one token every `probe` rounds, to notice when that
-        changes.
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` if `alpha` is outside [0, 1], `weight` is not above 0, or `probe` is below
-    1.
+    Raises `ConfigError` if `alpha` is outside [0, 1], or `weight` is not above 0.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (
@@ -57,7 +52,6 @@ class CostModel(Policy):
         self,
         alpha: Share = 0.7,
         weight: Annotated[float, Above(0)] = 10.0,
-        probe: Count = 16,
         state: str | None = None,
     ) -> None:
         self._memory = SavedState(self, state)
@@ -67,7 +61,7 @@ class CostModel(Policy):
         self._drafts: Costs = learned["_drafts"]
         self._counts: list[list[int]] = learned["_counts"]  # accepted and tested, by depth
         self._hits: list[float] = learned["_hits"]  # accepted tokens, and how many were expected
-        self._alpha, self._weight, self._probe = alpha, weight, probe
+        self._alpha, self._weight = alpha, weight
         self._length, self._together, self._idle = 1, 1, 0
         self._first = True
         self._least = 0.0  # the acceptance from which on a token is worth its cost
@@ -96,7 +90,7 @@ class CostModel(Policy):
                 best, rate = depth, tokens / max(base + token * depth, 1e-9)
         self._least = token * rate
         self._idle = self._idle + 1 if best == 0 else 0
-        return 1 if best == 0 and self._idle % self._probe == 0 else best
+        return 1 if best == 0 and self._idle % PROBE == 0 else best
 
     def more(self, draft: Draft) -> bool:
         given, scale = self._given.of(draft), self._hits[0] / self._hits[1]

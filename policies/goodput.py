@@ -5,13 +5,19 @@ from typing import final
 import numpy as np
 
 from outrider import theory
-from outrider.base.bounds import Count, Share, checked
+from outrider.base.bounds import Share, checked
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
 from outrider.policies.saved_state import SavedState
 
 WINDOW = 256
 """The number of latest rounds whose times count."""
+
+UPDATE = 0.15
+"""The weight of the newest round in the running acceptance."""
+
+PROBE = 16
+"""While drafting does not pay, a token is drafted once in so many rounds: that may change."""
 
 
 @final
@@ -23,27 +29,20 @@ class Goodput(Policy):
     earlier calls. So the depths depend on the clock, but the distribution of the text does not.
 
     alpha: the running acceptance to start from.
-    update: the weight of the newest round in it.
-    probe: while drafting does not pay, draft one token every `probe` rounds, to notice when that
-        changes.
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
 
-    Raises `ConfigError` if `alpha` or `update` is outside [0, 1], or `probe` is below 1.
+    Raises `ConfigError` if `alpha` is outside [0, 1].
     """
 
     @checked("policy")
-    def __init__(
-        self, alpha: Share = 0.7, update: Share = 0.15, probe: Count = 16, state: str | None = None
-    ) -> None:
+    def __init__(self, alpha: Share = 0.7, state: str | None = None) -> None:
         self._memory = SavedState(self, state)
         learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
         self.alpha: float = learned["alpha"]
         self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds
         self._drafts: list[tuple[int, float]] = learned["_drafts"]  # tokens drafted, seconds
-        self._update = update
-        self._probe = probe
         self._idle = 0
         self._first = True
 
@@ -64,7 +63,7 @@ class Goodput(Policy):
 
         best = max(range(gamma + 1), key=rate)
         self._idle = self._idle + 1 if best == 0 else 0
-        return 1 if best == 0 and self._idle % self._probe == 0 else best
+        return 1 if best == 0 and self._idle % PROBE == 0 else best
 
     def observe(self, round: Round) -> None:
         if not self._first:
@@ -74,7 +73,7 @@ class Goodput(Policy):
         self._first = False
         if round.tested:
             rate = round.accepted / round.tested
-            self.alpha += self._update * (rate - self.alpha)
+            self.alpha += UPDATE * (rate - self.alpha)
         if round.stop is not None:
             self._memory.save({"alpha": self.alpha, "_calls": self._calls, "_drafts": self._drafts})
 

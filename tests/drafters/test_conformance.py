@@ -20,7 +20,7 @@ WHOLE = (
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained, tree: 3x2}]",
     "hybrid, chain: [random, suffix], steps: 1",
     "hybrid, merge: [suffix, token_recycling]",
-    *("swift, trials: 1, window: 8", "self_sparse, sink: 1, window: 2"),
+    *("swift, window: 8", "self_sparse, sink: 1, window: 2"),
     "self_sparse, sink: 0, window: 2, picked: 1, observed: 2",
     *("early_exit, path: untrained", "mtp, path: untrained", "pard, model: untrained"),
     *("eagle, path: untrained", "eagle, path: untrained, tree: dynamic:3"),

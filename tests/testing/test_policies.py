@@ -140,8 +140,9 @@ def test_a_policy_that_learned_from_a_seed_does_not_bias_the_next_text(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
+    monkeypatch.setattr("outrider.policies.bandit.EXPLORE", 0.1)
     policies.check_the_second_text_of_a_seed(KnowsItsSeed)
-    policies.check_the_second_text_of_a_seed(partial(Bandit, explore=0.1, c=0.1))
+    policies.check_the_second_text_of_a_seed(partial(Bandit, c=0.1))
 
 
 def test_a_loop_that_forgets_earlier_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

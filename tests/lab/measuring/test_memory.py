@@ -32,7 +32,7 @@ PROMPTS = [
 ]
 MAKERS: dict[str, Callable[[], Variant]] = {
     "suffix": lambda: Variant(Suffix(), Token()),
-    "swift": lambda: Variant(Swift(trials=2, window=8), Token()),
+    "swift": lambda: Variant(Swift(window=8), Token()),
     "token_recycling": lambda: Variant(TokenRecycling(), Candidates()),
     "online": lambda: Variant(Online(), Token()),
     "hybrid": lambda: Variant(Hybrid(["suffix", "bigram"]), Token()),

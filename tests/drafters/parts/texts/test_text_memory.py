@@ -61,9 +61,9 @@ def test_a_memory_is_kept_from_run_to_run(name: str, tmp_path: Path) -> None:
 
 def test_the_layers_that_swift_skips_go_from_run_to_run(llama: Any, tmp_path: Path) -> None:
     target, path = TransformersTarget(llama(num_hidden_layers=6)), tmp_path / "memory"
-    one = Swift(trials=2)
+    one = Swift()
     for prompt in PROMPTS:
-        other = Swift(trials=2, memory=str(path))
+        other = Swift(memory=str(path))
         assert written(other, prompt, target) == written(one, prompt, target)
     path.write_text(path.read_text().replace(", 1", ", 5"))
     with pytest.raises(ConfigError, match=r"drafter\.memory=.*: expected 2 of the layers 1 to 4"):
