@@ -95,7 +95,8 @@ class EagleNetwork(FeatureNetwork):
             name if name.startswith("fc.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        self._write(folder, target, tensors)
+        own = {} if self.fc.bias is not None else {"bias": False}
+        self._write(folder, target, tensors, **own)
 
 
 @final

@@ -27,7 +27,7 @@ from outrider.testing import (
     verifiers,
 )
 from outrider.verifiers.gumbel import Gumbel
-from outrider.verifiers.multi_step import MultiStep
+from outrider.verifiers.recursive import MultiStep
 from outrider.verifiers.token import Token
 
 SOURCE = drafter_distributions.check_the_source_is_part_of_the_context
