@@ -95,7 +95,7 @@ class EagleNetwork(FeatureNetwork):
             name if name.startswith("fc.") else f"layers.0.{name}": tensor
             for name, tensor in self.state_dict().items()
         }
-        own = {} if self.fc.bias is not None else {"bias": False}
+        own: dict[str, Any] = {} if self.fc.bias is not None else {"bias": False}
         self._write(folder, target, tensors, **own)
 
 
