@@ -29,6 +29,7 @@ from outrider.lab.tables.differences import pairs_table, settings_table
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows
 from outrider.lab.tables.rates import speed_table, starred_rates_table
+from outrider.lab.tables.table import Table
 
 CAPTIONS = {
     "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
@@ -113,7 +114,8 @@ def runs_page(
     from markupsafe import Markup
 
     detailed = details(summaries)
-    rows = by_rate(labelled_rows(summaries), "speedup")
+    rows = labelled_rows(summaries)
+    fastest_first = by_rate(rows, "speedup")
     runs = {label: summary.run for label, summary in summaries.items()}
     families = _families(summaries)
     title = _title(summaries)
@@ -127,9 +129,9 @@ def runs_page(
         finding=_finding(summaries, [pair for pairs in families for pair in pairs]),
         leaders=leaders_table(summaries),
         rates=speed_table(rows),
-        tasks=task_tables(rows),
-        predictions=predictions_table(rows),
-        families=[pairs_table(pairs) for pairs in families],
+        tasks=task_tables(fastest_first),
+        predictions=predictions_table(fastest_first),
+        families=[_family_table(pairs) for pairs in families],
         details=detail_tables(detailed),
         figures=[
             (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
@@ -169,6 +171,13 @@ def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
     if len(summaries) <= MOST_RUNS:
         families.append(pairs_across(summaries))
     return [pairs for pairs in families if pairs]
+
+
+def _family_table(pairs: Sequence[Pair]) -> Table:
+    """Returns the table of some differences, whose title says of which."""
+    table, first = pairs_table(pairs), f"{pairs[0].one} less {pairs[0].other}"
+    more = ", \u2026" * (len(pairs) > 1)
+    return replace(table, title=f"{len(pairs)} {table.title}: {first}{more}")
 
 
 def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[str]:

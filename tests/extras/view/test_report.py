@@ -357,6 +357,7 @@ def test_predictions_stand_beside_measurements(report_at: Callable[..., Page]) -
     rows = page.locator("#predictions tbody tr")
     assert rows.count() == 2
     heads = page.locator("#predictions thead th").all_inner_texts()
+    heads = [head.strip(" \u2195\u2193\u2191\xa0") for head in heads]
     for number in range(2):
         cells = rows.nth(number).locator("th, td").all_inner_texts()
         product = float(cells[heads.index("predicted")])
