@@ -20,7 +20,7 @@ from outrider.lab.runs.conclusion import history
 from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.gathering import gather, pooled
 from outrider.lab.runs.labels import config_differences, labels
-from outrider.lab.runs.report import Report
+from outrider.lab.runs.report import Reports
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair, check_reference
@@ -32,6 +32,7 @@ from outrider.lab.tables.layouts import LAYOUTS
 from outrider.lab.tables.rates import rates_table, starred_rates_table
 from outrider.lab.tables.table import Table
 from outrider.lab.tables.terminal import shown
+from outrider.plugins.registry import installed
 
 
 def report(arguments: Sequence[str]) -> None:
@@ -114,7 +115,7 @@ def _options(arguments: Sequence[str], layouts: Sequence[str]) -> Namespace:
     return parser.parse_args(arguments)
 
 
-def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Report) -> list[Table]:
+def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Reports) -> list[Table]:
     """Returns the tables of a layout; a figure has none, and its file is written and printed.
 
     Raises:
@@ -126,7 +127,10 @@ def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Repor
     if name in LAYOUTS:
         return [LAYOUTS[name](measured)]
     path = folder / f"{name}.png"
-    write_whole(path, reports.layouts[name](measured))
+    try:
+        write_whole(path, reports.layouts[name](measured))
+    except ModuleNotFoundError as error:
+        raise installed().of("report")[reports.drawn_by[name]].explained(error) from error
     remarks(stderr=False).print(plain(path), soft_wrap=True)
     return []
 

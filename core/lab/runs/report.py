@@ -56,6 +56,7 @@ class Report:
 class Reports(Report):
     """Several reports, by name. One that fails is told nothing more, and the run goes on.
 
+    drawn_by: by layout, the name of the report that draws it.
     failed: called with the name of a report that failed, and its error.
     """
 
@@ -64,6 +65,7 @@ class Reports(Report):
     ) -> None:
         self._reports, self._failed = dict(reports), failed
 
+        self.drawn_by = {key: name for name, report in reports.items() for key in report.layouts}
         self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
 
     def begin(self, run: Run) -> None:
