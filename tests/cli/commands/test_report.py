@@ -51,15 +51,6 @@ def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_pa
     assert "did you mean 'bigram'" in complaint
 
 
-def test_a_damaged_run_is_named(compared: Any, run: Any, tmp_path: Path) -> None:
-    compared("protocol=overlap")
-    lines = tmp_path / "out" / "measurements.jsonl"
-    lines.write_text("{\n" + lines.read_text())
-    complaint = run.refused("report", str(tmp_path / "out"))
-    assert "measurements.jsonl, line 1: damaged" in complaint
-    assert len(complaint.strip().splitlines()) == 1
-
-
 def test_a_report_takes_a_layout(compared: Any, run: Any, tmp_path: Path) -> None:
     compared("protocol=overlap")
     folder = str(tmp_path / "out")

@@ -1,8 +1,5 @@
 """The target's texts are written once, and then read from the cache."""
 
-import hashlib
-import json
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -51,13 +48,6 @@ def test_a_text_is_written_once(
     assert counted.batches == [2, 1]
     assert again[:2] == first
     assert len(seen) == 5
-    # Another seed, length or model is another text.
-    written(target, PROMPTS, Sampling(1.0, seed=1), 8, batch=16, folder=tmp_path)
-    written(target, PROMPTS, SAMPLED, 9, batch=16, folder=tmp_path)
-    assert counted.batches[2:] == [3, 3]
-    other = TransformersTarget(llama(seed=3))
-    written(other, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path)
-    assert counted.batches[4:] == [3]
 
 
 def test_batches_are_of_like_length_and_leave_texts_unchanged(
@@ -111,11 +101,6 @@ def test_prompts_have_seeds_of_their_own() -> None:
     assert seeded(SAMPLED, PROMPTS[0]) == seeded(SAMPLED, PROMPTS[0])
 
 
-def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert texts.cache_folder() == tmp_path / "outrider" / "texts"
-
-
 def other_eos(target: Any) -> Any:
     target.eos = frozenset({5})
     return target
@@ -163,22 +148,3 @@ def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.M
     monkeypatch.undo()
     monkeypatch.setattr(texts, "FORMAT", texts.FORMAT + 1)
     assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
-
-
-def test_a_text_is_not_read_under_another_end_token(llama: Any, tmp_path: Path) -> None:
-    target = TransformersTarget(llama())
-    target.eos = frozenset()
-    (whole,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
-    target.eos = frozenset({whole[2]})
-    (short,) = written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path)
-    assert short == whole[: whole.index(whole[2]) + 1]
-
-
-def test_texts_of_the_first_format_are_not_read(llama: Any, tmp_path: Path) -> None:
-    target = TransformersTarget(llama())
-    parts = [target.fingerprint(), PROMPTS[0], asdict(SAMPLED), 8]
-    name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    path = tmp_path / name[:2] / f"{name[2:]}.json"
-    path.parent.mkdir()
-    path.write_text("[3, 4]")
-    assert written(target, PROMPTS[:1], SAMPLED, 8, batch=1, folder=tmp_path) != [[3, 4]]

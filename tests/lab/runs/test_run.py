@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from outrider import ConfigError
-from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.files import FACTS, LINES
 from outrider.lab.runs.run import load
 from outrider.lab.runs.store import RunFolder
@@ -68,10 +67,3 @@ def test_damage_is_named_by_file_and_line(run_in: Go, tmp_path: Path) -> None:
     (tmp_path / FACTS).write_text("[]")
     with pytest.raises(ConfigError, match=r"run\.json: damaged"):
         load(tmp_path)
-
-
-def test_a_measurement_comes_back_from_json(run_in: Go, tmp_path: Path) -> None:
-    for measurement in run_in(tmp_path, temperature=1.0).measurements:
-        assert Measurement.read(json.loads(json.dumps(measurement.plain()))) == measurement
-        assert measurement.protocol == ("overlap" if measurement.overlap else "decode")
-        assert Measurement.read(replace(measurement, category="x").plain()).category == "x"
