@@ -20,7 +20,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.drafters.ngram import fitted_table, table_file
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
-from outrider.drafters.parts.texts.soft_counts import NGram, Row, Rows, SoftCounts
+from outrider.drafters.parts.texts.soft_counts import NGram, Row, SoftCounts, rows_of
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
@@ -159,7 +159,7 @@ class Past(TextMemory):
 
     @staticmethod
     def entry(vocab_size: int) -> Any:
-        return Annotated[list[Any], Rows(vocab_size)]
+        return Annotated[list[Any], rows_of(vocab_size)]
 
     def learn(self, entry: Iterable[Row]) -> None:
         self.counts.add_rows(entry)

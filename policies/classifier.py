@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, final
+from typing import final
 
 import torch
 from jaxtyping import Float
@@ -41,7 +41,7 @@ class Classifier(Policy):
     """
 
     @checked("policy")
-    def __init__(self, path: Annotated[str, ExistingFile()], threshold: Share = 0.4) -> None:
+    def __init__(self, path: ExistingFile, threshold: Share = 0.4) -> None:
         self._weights = load_weights(path)
         self._threshold = threshold
         self._foreseen = NodeValues(self._foresee)

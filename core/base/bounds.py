@@ -1,82 +1,54 @@
-"""The values that a setting may have, declared in its annotation and checked in one place.
+"""Settings: what their annotations allow, judged by pydantic and refused in one line.
 
 `Annotated[int, AtLeast(1)]` says that a value is a whole number of at least 1; `Literal` lists
-names. `checked` has the values looked at wherever such a function is called, be it from Python or
-from a config.
+names. `checked` has the values judged wherever such a function is called, be it from Python or from
+a config. Text becomes the number that it spells, a number text, and a mapping a dataclass.
 """
 
 import inspect
-import math
 import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from functools import cache, lru_cache, wraps
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, wraps
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
 
+from annotated_types import Ge, Gt, Interval, MinLen, Predicate
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter
+
 from outrider.base.annotations import hints_of
-from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
+from outrider.base.errors import ConfigError, is_int, nearest, shown, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Test = Callable[[Any], bool]
+
+AtLeast, Above = Ge, Gt
+"""The least number, or the least length of a list; and a number below all that are allowed."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Within:
+def Within(interval: str) -> Interval:
     """An interval as mathematics writes it: `Within("(0, 1]")` leaves out 0 and includes 1."""
-
-    interval: str
-
-    def __contains__(self, value: float) -> bool:
-        low, high = _limits(self.interval)
-        above = value >= low if self.interval[0] == "[" else value > low
-        return above and (value <= high if self.interval[-1] == "]" else value < high)
-
-    def __str__(self) -> str:
-        return f"in {self.interval}"
-
-
-@lru_cache
-def _limits(interval: str) -> tuple[int | Fraction, int | Fraction]:
-    """Returns them exactly: floats can't tell 2**64 from 2**64 - 1."""
-    low, high = map(Fraction, interval[1:-1].split(","))
-    return (
-        low.numerator if low.denominator == 1 else low,  # whole numbers compare faster
-        high.numerator if high.denominator == 1 else high,
-    )
+    low, high = map(int, interval[1:-1].split(","))
+    above = Interval(ge=low) if interval[0] == "[" else Interval(gt=low)
+    return replace(above, le=high) if interval[-1] == "]" else replace(above, lt=high)
 
 
 @final
 @dataclass(frozen=True, slots=True)
-class AtLeast:
-    """A number, or a list of so many items, or more."""
+class Passes(Predicate):
+    """A test of a value, and what passes it, in words."""
 
-    least: float
-
-    def __contains__(self, value: Any) -> bool:
-        return bool((len(value) if isinstance(value, Sequence) else value) >= self.least)
+    words: str
 
     def __str__(self) -> str:
-        return f"of at least {self.least:g}"
+        return self.words
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Above:
-    """Larger than a number."""
-
-    limit: float
-
-    def __contains__(self, value: float) -> bool:
-        return value > self.limit
-
-    def __str__(self) -> str:
-        return f"above {self.limit:g}"
+def Like(pattern: str, words: str) -> Passes:
+    """Text that matches a regular expression as a whole, and what such text is in words."""
+    return Passes(lambda value: re.fullmatch(pattern, value, re.DOTALL) is not None, words)
 
 
 @final
@@ -95,38 +67,8 @@ class OneOf:
         names = resolve_name(self.listed) if isinstance(self.listed, str) else self.listed
         return tuple(names() if callable(names) else names)
 
-    def __contains__(self, value: object) -> bool:
-        return value in self.names
-
     def __str__(self) -> str:
         return f"one of {', '.join(self.names)}"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Like:
-    """Text that matches a regular expression as a whole, and what such text is in words."""
-
-    pattern: str
-    words: str
-
-    def __contains__(self, value: str) -> bool:
-        return re.fullmatch(self.pattern, value, re.DOTALL) is not None
-
-    def __str__(self) -> str:
-        return self.words
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class ExistingFile:
-    """A path to a file; `~` is the user's home."""
-
-    def __contains__(self, value: str) -> bool:
-        return Path(value).expanduser().is_file()
-
-    def __str__(self) -> str:
-        return "a file that exists"
 
 
 Count = Annotated[int, AtLeast(1)]
@@ -141,21 +83,25 @@ Seconds = Annotated[float, Above(0)]
 NonNegative = Annotated[float, AtLeast(0)]
 """A number that is 0 or more."""
 
-NULL = "null"
+ExistingFile = Annotated[
+    str, Passes(lambda path: Path(path).expanduser().is_file(), "a file that exists")
+]
+"""A path to a file; `~` is the user's home."""
 
-KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
-    int: (is_int, "a whole number"),
-    float: (lambda value: is_number(value) and math.isfinite(value), "a number"),
-    bool: (lambda value: isinstance(value, bool), "true or false"),
-    str: (lambda value: isinstance(value, str), "text"),
-    type(None): (lambda value: value is None, NULL),
-    dict: (lambda value: isinstance(value, Mapping), "a mapping"),
-    Mapping: (lambda value: isinstance(value, Mapping), "a mapping"),
-}
-"""By type, whether a value is of it, and how it is called. Other types are not checked."""
+WORDS = {
+    int: "a whole number", float: "a number", bool: "true or false", str: "text",
+    type(None): "null", dict: "a mapping", Mapping: "a mapping", list: "a list", Sequence: "a list",
+}  # fmt: skip
+"""What values of a type are called. Values of other types are not judged."""
 
-LISTS = (list, Sequence)
-PLACED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+LIMITS = {"ge": "of at least {}", "min_length": "of at least {}", "gt": "above {}"}
+
+PLAIN = (str, int, float)
+"""Values that are converted; whatever else is handed over stays the object that it is."""
+
+CONFIG = ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True)
+
+SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def checked(prefix: str = "") -> Callable[[Function], Function]:
@@ -169,50 +115,60 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
             made.__init__ = decorate(made.__init__)  # type: ignore[method-assign]
             return made
         parameters = inspect.signature(made).parameters.values()
-        several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        is_closed = inspect.Parameter.VAR_KEYWORD not in {p.kind for p in parameters}
-        single = {p.name for p in parameters if p.kind not in several}
-        places = [p.name for p in parameters if p.kind in PLACED]
-
-        @cache
-        def tests() -> Mapping[str, Test]:
-            return {name: _test(h) for name, h in hints_of(made).items() if name in single}
+        places = [it.name for it in parameters if it.kind not in SEVERAL]
 
         @wraps(made)
         def call(*arguments: Any, **named: Any) -> Any:
-            if is_closed and (unknown := next((n for n in named if n not in single), None)):
-                known = nearest(unknown, single - {"self"})
-                raise ConfigError(f"{prefix and f'{prefix}.'}{unknown}: {known}")
-            of_name = tests()
-            for name, value in (*zip(places, arguments, strict=False), *named.items()):
-                if name in of_name and not _fits(of_name[name], value):
-                    raise _refusal(prefix, name, hints_of(made)[name], value)
-            return made(*arguments, **named)
+            placed = dict(zip(places, arguments, strict=False))  # without those of `*args`
+            judged = arguments_of(made, placed, prefix).values()
+            return made(*judged, *arguments[len(placed) :], **arguments_of(made, named, prefix))
 
+        call.is_checked = True  # type: ignore[attr-defined]
         return cast("Function", call)
 
     return decorate
 
 
-def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
-    """Raises `ConfigError` for the first value that its annotation does not allow."""
-    for name, value in values.items():
-        hint = hints.get(name, Any)
-        if not _fits(_test(hint), value):
-            raise _refusal(prefix, name, hint, value)
+def arguments_of(
+    function: Callable[..., Any], given: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+    """Returns arguments of a function or class, by name, as its annotations have them.
+
+    Raises `ConfigError` for one that it does not take, or whose value is out of bounds.
+    """
+    parameters = inspect.signature(function).parameters.values()
+    known = [it.name for it in parameters if it.kind not in SEVERAL]
+    unknown = [name for name in given if name not in known]
+    if unknown and all(it.kind is not it.VAR_KEYWORD for it in parameters):
+        hint = nearest(unknown[0], (name for name in known if name != "self"))
+        raise ConfigError(f"{prefix and f'{prefix}.'}{unknown[0]}: {hint}")
+    hints = hints_of(function)
+    return check({name: hint for name, hint in hints.items() if name in known}, given, prefix)
 
 
-def _fits(test: Test, value: Any) -> bool:
-    """Returns whether a value passes a test; one that can't be compared or listed does not."""
+def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Returns values as their annotations have them.
+
+    Raises `ConfigError` for the first one that its annotation does not allow.
+    """
+    fields = {name: f"{prefix}.{name}" if prefix else name for name in values}
+    return {
+        name: _value_of(hints[name], value, fields[name]) if name in hints else value
+        for name, value in values.items()
+    }
+
+
+def _value_of(hint: Any, value: Any, field: str) -> Any:
+    options = [kind for kind, _ in _options(hint)]
+    if isinstance(value, Mapping) and (made := next(filter(is_dataclass, options), None)):
+        return made(**arguments_of(made, value, field))
+    judge, is_plain = _judge(hint), isinstance(value, PLAIN) and not isinstance(value, bool)
     try:
-        return test(value)
+        judged = judge.validate_python(value, strict=not is_plain)
     except Exception:  # noqa: BLE001  whatever an object's own methods raise
-        return False
-
-
-def _refusal(prefix: str, name: str, hint: Any, value: Any) -> ConfigError:
-    field = f"{prefix}.{name}" if prefix else name
-    return ConfigError(f"{field}={shown(value)}: expected {expected(hint, value)}")
+        line = f"{field}={shown(value)}: expected {expected(hint, value)}"
+        raise ConfigError(line) from None
+    return judged if is_plain else value
 
 
 def expected(hint: Any, value: object = None) -> str:
@@ -224,13 +180,30 @@ def expected(hint: Any, value: object = None) -> str:
     "one of plain, scaled; did you mean 'scaled'?"
     """
     options = list(_options(hint))
-    words = [_words(kind, bounds) for kind, bounds in options if kind is not Literal]
     names = [str(name) for kind, bounds in options if kind is Literal for name in bounds]
-    choices = [bound for _, bounds in options for bound in bounds if isinstance(bound, OneOf)]
-    known = [*names, *(name for choice in choices for name in choice.names)]
-    listed = [f"one of {', '.join(names)}"] if names[1:] else names
-    is_list = [words[0], *listed, *words[1:]] if words and words[0] != NULL else [*listed, *words]
-    return ", or ".join(is_list) + similar(value if isinstance(value, str) else "", known)
+    words = [_words(kind, bounds) for kind, bounds in options if kind is not Literal]
+    place = 1 if words and words[0] != WORDS[type(None)] else 0
+    words[place:place] = [f"one of {', '.join(names)}"] if names[1:] else names
+    for bound in (bound for _, bounds in options for bound in bounds if isinstance(bound, OneOf)):
+        names += bound.names
+    return ", or ".join(words) + similar(value if isinstance(value, str) else "", names)
+
+
+def _words(kind: Any, bounds: Sequence[Any]) -> str:
+    """Returns in words what is allowed of one type."""
+    said = [_bound_words(bound) for bound in bounds]
+    name = WORDS.get(get_origin(kind) or kind) or getattr(kind, "__name__", str(kind))
+    line = " ".join(said if kind is str and said else [name, *said])
+    items = get_args(kind) if get_origin(kind) in (list, Sequence) else (Any,)
+    return line if items[0] is Any else f"{line}, each {expected(items[0])}"
+
+
+def _bound_words(bound: Any) -> str:
+    if isinstance(bound, Interval):
+        start = f"({bound.gt}" if bound.ge is None else f"[{bound.ge}"
+        return f"in {start}, {bound.lt})" if bound.le is None else f"in {start}, {bound.le}]"
+    limits = ((words, getattr(bound, name, None)) for name, words in LIMITS.items())
+    return next((words.format(it) for words, it in limits if it is not None), str(bound))
 
 
 def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -247,43 +220,33 @@ def _options(hint: Any, bounds: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tup
         yield hint, () if hint in (type(None), bool) else bounds
 
 
-def _test(hint: Any) -> Test:
-    """Returns the function that says whether an annotation allows a value."""
-    tests = [_test_of(kind, bounds) for kind, bounds in _options(hint)]
-    return tests[0] if len(tests) == 1 else lambda value: any(test(value) for test in tests)
+@cache
+def _judge(hint: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(_pydantic_type(hint), config=CONFIG)
 
 
-def _list_of(hint: Any) -> Test:
-    is_item = _test(hint)
-
-    def is_list(value: Any) -> bool:
-        return (
-            isinstance(value, Sequence)
-            and not isinstance(value, str)
-            and all(is_item(item) for item in value)
-        )
-
-    return is_list
+def _pydantic_type(hint: Any) -> Any:
+    """Returns an annotation for pydantic: any value is of a type that `WORDS` does not list."""
+    options = (_pydantic_option(kind, bounds) for kind, bounds in _options(hint))
+    return typing.Union[tuple(options)]  # noqa: UP007  made at run time
 
 
-def _test_of(kind: Any, bounds: tuple[Any, ...]) -> Test:
-    """Returns the function that says whether a value is of a type and within its bounds."""
+def _pydantic_option(kind: Any, bounds: tuple[Any, ...]) -> Any:
+    origin, judged = get_origin(kind) or kind, kind if kind in WORDS else Any
     if kind is Literal:
-        return lambda value: isinstance(value, str | bool | int) and value in bounds
-    origin = get_origin(kind)
-    if origin in LISTS:
-        is_kind = _list_of(get_args(kind)[0])
-    else:
-        is_kind, _ = KINDS.get(origin or kind, (lambda _: True, ""))
-    return lambda value: is_kind(value) and all(value in bound for bound in bounds)
+        return Literal[bounds]
+    if kind in (int, float):
+        judged = Annotated[kind, BeforeValidator(_number)]
+    elif origin in (dict, Mapping):
+        judged = Annotated[Any, Predicate(lambda value: isinstance(value, Mapping))]
+    elif origin in (list, Sequence):
+        item = _pydantic_type(*get_args(kind) or (Any,))
+        judged = Annotated[Sequence[item], Predicate(lambda value: not isinstance(value, str))]
+        bounds = tuple(MinLen(it.ge) if isinstance(it, Ge) else it for it in bounds)
+    listed = (Predicate(it.names.__contains__) if isinstance(it, OneOf) else it for it in bounds)
+    return Annotated[(judged, *listed)] if bounds else judged
 
 
-def _words(kind: Any, bounds: tuple[Any, ...]) -> str:
-    if get_origin(kind) in LISTS:
-        item = get_args(kind)[0]
-        name = " ".join(["a list", *map(str, bounds)])
-        return name if item is Any else f"{name}, each {expected(item)}"
-    name = KINDS.get(get_origin(kind) or kind, (None, getattr(kind, "__name__", str(kind))))[1]
-    if kind is str and bounds:
-        return " ".join(map(str, bounds))
-    return " ".join([name, *map(str, bounds)])
+def _number(value: Any) -> Any:
+    """Returns a whole number of numpy as one of Python."""
+    return int(value) if is_int(value) else value

@@ -6,7 +6,7 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, OneOf, Seconds, Within
+from outrider.base.bounds import AtLeast, Count, OneOf, Passes, Seconds, Within
 from outrider.plugins.roles import Listed
 
 Part = Any
@@ -23,17 +23,13 @@ Rate = Annotated[str, OneOf("outrider.cli.comparison:figure_names")]
 """A figure of a comparison."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A part of the prompts: "2/8" is every eighth from the second on."""
+def is_shard(value: str) -> bool:
+    """Returns whether a text names a part of the prompts: "2/8" is every eighth from the second."""
+    number, _, count = value.partition("/")
+    return number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
 
-    def __contains__(self, value: str) -> bool:
-        number, _, count = value.partition("/")
-        return number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)
 
-    def __str__(self) -> str:
-        return 'a part of the prompts such as "2/8"'
+Shard = Annotated[str, Passes(is_shard, 'a part of the prompts such as "2/8"')]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +54,7 @@ class Compare(Decoding):
     verifiers: Annotated[Any, Listed("verifier")]
     policies: Annotated[Any, Listed("policy")]
     protocol: Literal["overlap", "decode", "both"]
-    shard: Annotated[str, Shard()] | None
+    shard: Shard | None
     workers: Count | None
     cluster: Part = None
     turns: Count | None

@@ -15,7 +15,7 @@ from outrider.data.reading import collect, spaced, text_of
 
 @checked("data")
 def csv(
-    path: Annotated[str, ExistingFile()],
+    path: ExistingFile,
     limit: int | None = None,
     column: str | None = None,
     skip: bool = False,
@@ -63,7 +63,7 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
 
 
 @checked("data")
-def lines(path: Annotated[str, ExistingFile()], limit: int | None = None) -> list[Prompt]:
+def lines(path: ExistingFile, limit: int | None = None) -> list[Prompt]:
     """Returns the lines of a text file, each a prompt; empty ones are left out.
 
     path: the file.
@@ -83,9 +83,7 @@ def lines(path: Annotated[str, ExistingFile()], limit: int | None = None) -> lis
 
 
 @checked("data")
-def text(
-    path: Annotated[str, ExistingFile()], words: Count = 200, limit: Count | None = None
-) -> list[Prompt]:
+def text(path: ExistingFile, words: Count = 200, limit: Count | None = None) -> list[Prompt]:
     """Returns chunks of a text file, for the target to continue.
 
     path: the file. Use `chat=false` with it.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from outrider.base.bounds import ExistingFile, checked
 from outrider.base.errors import ConfigError
@@ -31,7 +31,7 @@ def own() -> list[Prompt]:
 
 @checked("data")
 def jsonl(
-    path: Annotated[str, ExistingFile()],
+    path: ExistingFile,
     limit: int | None = None,
     column: str | None = None,
     skip: bool = False,

@@ -1,7 +1,6 @@
 """Prompts from parquet files and from the Hugging Face hub."""
 
 from pathlib import Path
-from typing import Annotated
 
 from outrider.base.bounds import ExistingFile, checked
 from outrider.base.errors import ConfigError, message_of
@@ -11,7 +10,7 @@ from outrider.data.reading import collect, numbered, spaced
 
 @checked("data")
 def parquet(
-    path: Annotated[str, ExistingFile()],
+    path: ExistingFile,
     limit: int | None = None,
     column: str | None = None,
     skip: bool = False,

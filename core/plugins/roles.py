@@ -76,9 +76,6 @@ class Listed:
     own: Mapping[str, Any] = field(default_factory=dict)
     or_one: bool = False
 
-    def __contains__(self, value: object) -> bool:
-        return True  # what reads the list has checked it
-
 
 def plural(role: str) -> str:
     """Returns the plural of a role's name: `policies` for `policy`."""

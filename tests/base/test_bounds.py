@@ -6,6 +6,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 
 from outrider import ConfigError
@@ -28,9 +29,9 @@ KNOWN = {"kl": 1, "tv": 2}
 @pytest.mark.parametrize(
     ("hint", "right", "wrong", "words"),
     [
-        (int, (0, -3), (1.0, True, "1", None), "a whole number"),
+        (int, (0, np.int64(-3)), (1.5, True, "x", None), "a whole number"),
         (float, (0, 0.5), (True, "x", float("nan"), float("inf")), "a number"),
-        (bool, (True, False), (1, "no", None), "true or false"),
+        (bool, (True, False), (2, "x", None), "true or false"),
         (Count, (1, 9), (0, -1, 1.5), "a whole number of at least 1"),
         (Count | None, (1, None), (0, "few"), "a whole number of at least 1, or null"),
         (Annotated[float | None, Above(0)], (0.1, None), (0,), "a number above 0, or null"),
@@ -61,12 +62,41 @@ def test_an_annotation_decides_the_values_and_the_words(
 
 
 def test_a_file_has_to_exist(tmp_path: Path) -> None:
-    hints = {"path": Annotated[str, ExistingFile()]}
+    hints = {"path": ExistingFile}
     file = tmp_path / "here"
     file.touch()
     check(hints, {"path": str(file)})
     with pytest.raises(ConfigError, match="path='gone': expected a file that exists"):
         check(hints, {"path": "gone"})
+
+
+@dataclass(frozen=True)
+class Net:
+    """A nested setting."""
+
+    width: int = 8
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "made"),
+    [
+        (int, "3", 3),
+        (float | None, 1, 1.0),
+        (bool, "true", True),
+        (str, 2024, "2024"),
+        (int | str, "3", "3"),
+        (Net | None, {"width": "3"}, Net(3)),
+    ],
+)
+def test_plain_values_become_what_their_annotation_says(hint: Any, value: Any, made: Any) -> None:
+    (judged,) = check({"x": hint}, {"x": value}).values()
+    assert judged == made and type(judged) is type(made)
+
+
+@pytest.mark.parametrize("value", [{"widht": 3}, {"width": "few"}])
+def test_a_mapping_that_is_no_such_dataclass_is_one_line(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^x\.wid"):
+        check({"x": Net | None}, {"x": value})
 
 
 def test_names_like_the_wrong_one_are_suggested() -> None:

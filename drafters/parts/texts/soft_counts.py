@@ -1,13 +1,13 @@
 """Sums of the target's distributions after n-grams, of which the likeliest tokens are kept."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.bounds import Passes
 from outrider.base.errors import is_int, is_number
 
 NGram = tuple[int, ...]
@@ -82,30 +82,26 @@ class SoftCounts:
         return q
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """A bound that holds for `rows` of a vocabulary; see `outrider.base.bounds`."""
+def rows_of(vocab_size: int) -> Passes:
+    """Returns the bound that holds for `rows` of a vocabulary."""
 
-    vocab_size: int
+    def are_rows(value: list[Any]) -> bool:
+        return all(_is_row(row, vocab_size) for row in value)
 
-    def __contains__(self, value: object) -> bool:
-        return isinstance(value, Sequence) and all(map(self._is_row, value))
+    return Passes(are_rows, "of [n-gram, number, tokens, sums]")
 
-    def __str__(self) -> str:
-        return "of [n-gram, number, tokens, sums]"
 
-    def _is_row(self, row: object) -> bool:
-        if not (isinstance(row, Sequence) and len(row) == 4):
-            return False
-        context, added, tokens, sums = row
-        lists = all(isinstance(part, Sequence) for part in (context, tokens, sums))
-        return (
-            lists
-            and all(is_int(token) and 0 <= token < self.vocab_size for token in (*context, *tokens))
-            and is_int(added)
-            and added > 0
-            and len(tokens) == len(sums)
-            and all(is_number(p) and p >= 0 for p in sums)
-            and sum(sums) <= added * (1 + ROUNDING)
-        )
+def _is_row(row: object, vocab_size: int) -> bool:
+    if not (isinstance(row, Sequence) and len(row) == 4):
+        return False
+    context, added, tokens, sums = row
+    lists = all(isinstance(part, Sequence) for part in (context, tokens, sums))
+    return (
+        lists
+        and all(is_int(token) and 0 <= token < vocab_size for token in (*context, *tokens))
+        and is_int(added)
+        and added > 0
+        and len(tokens) == len(sums)
+        and all(is_number(p) and p >= 0 for p in sums)
+        and sum(sums) <= added * (1 + ROUNDING)
+    )
