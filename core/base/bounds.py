@@ -140,35 +140,46 @@ def arguments_of(
     known = [it.name for it in parameters if it.kind not in SEVERAL]
     unknown = [name for name in given if name not in known]
     if unknown and all(it.kind is not it.VAR_KEYWORD for it in parameters):
-        hint = nearest(unknown[0], (name for name in known if name != "self"))
+        hint = nearest(str(unknown[0]), (name for name in known if name != "self"))
         raise ConfigError(f"{prefix and f'{prefix}.'}{unknown[0]}: {hint}")
     hints = hints_of(function)
-    return check({name: hint for name, hint in hints.items() if name in known}, given, prefix)
+    return values_of({name: hint for name, hint in hints.items() if name in known}, given, prefix)
 
 
-def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Returns values as their annotations have them.
-
-    Raises `ConfigError` for the first one that its annotation does not allow.
-    """
-    fields = {name: f"{prefix}.{name}" if prefix else name for name in values}
+def values_of(
+    hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = ""
+) -> dict[str, Any]:
+    """Returns values as their annotations have them; raises `ConfigError` as `check` does."""
     return {
-        name: _value_of(hints[name], value, fields[name]) if name in hints else value
+        name: _value_of(hints[name], value, f"{prefix}.{name}" if prefix else name)
+        if name in hints
+        else value
         for name, value in values.items()
     }
+
+
+def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
+    """Raises `ConfigError` for the first value that its annotation does not allow as it is."""
+    for name, value in values.items():
+        _judged(hints[name], value, f"{prefix}.{name}" if prefix else name, strict=True)
 
 
 def _value_of(hint: Any, value: Any, field: str) -> Any:
     options = [kind for kind, _ in _options(hint)]
     if isinstance(value, Mapping) and (made := next(filter(is_dataclass, options), None)):
         return made(**arguments_of(made, value, field))
-    judge, is_plain = _judge(hint), isinstance(value, PLAIN) and not isinstance(value, bool)
+    is_plain = isinstance(value, PLAIN) and not isinstance(value, bool)
+    judged = _judged(hint, value, field, strict=not is_plain)
+    return judged if is_plain else value
+
+
+def _judged(hint: Any, value: Any, field: str, *, strict: bool) -> Any:
+    judge = _judge(hint)
     try:
-        judged = judge.validate_python(value, strict=not is_plain)
+        return judge.validate_python(value, strict=strict)
     except Exception:  # noqa: BLE001  whatever an object's own methods raise
         line = f"{field}={shown(value)}: expected {expected(hint, value)}"
         raise ConfigError(line) from None
-    return judged if is_plain else value
 
 
 def expected(hint: Any, value: object = None) -> str:

@@ -21,6 +21,7 @@ from outrider.base.bounds import (
     check,
     checked,
     expected,
+    values_of,
 )
 
 KNOWN = {"kl": 1, "tv": 2}
@@ -89,14 +90,14 @@ class Net:
     ],
 )
 def test_plain_values_become_what_their_annotation_says(hint: Any, value: Any, made: Any) -> None:
-    (judged,) = check({"x": hint}, {"x": value}).values()
+    (judged,) = values_of({"x": hint}, {"x": value}).values()
     assert judged == made and type(judged) is type(made)
 
 
 @pytest.mark.parametrize("value", [{"widht": 3}, {"width": "few"}])
 def test_a_mapping_that_is_no_such_dataclass_is_one_line(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"^x\.wid"):
-        check({"x": Net | None}, {"x": value})
+        values_of({"x": Net | None}, {"x": value})
 
 
 def test_names_like_the_wrong_one_are_suggested() -> None:
@@ -124,7 +125,7 @@ def test_functions_classes_and_dataclasses_are_checked_where_they_are_called() -
     assert Part(4, -1, k=-1).n == 4
     for call, line in (
         (lambda: function(0), "drafter.n=0: expected a whole number of at least 1"),
-        (lambda: function(n="2"), "drafter.n='2': expected a whole number of at least 1"),  # type: ignore[arg-type]
+        (lambda: function(n="few"), "drafter.n='few': expected a whole number of at least 1"),  # type: ignore[arg-type]
         (lambda: Values(share=2), "sampling.share=2: expected a number in"),
         (lambda: Part(0), "policy.n=0: expected a whole"),
     ):
