@@ -129,6 +129,12 @@ def checked(prefix: str = "") -> Callable[[Function], Function]:
     return decorate
 
 
+def is_checked(factory: Callable[..., Any]) -> bool:
+    """Returns whether a function or class judges its arguments itself."""
+    made: Any = factory.__init__ if inspect.isclass(factory) else factory
+    return getattr(made, "is_checked", False)
+
+
 def arguments_of(
     function: Callable[..., Any], given: Mapping[str, Any], prefix: str = ""
 ) -> dict[str, Any]:
@@ -165,8 +171,8 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
 
 
 def _value_of(hint: Any, value: Any, field: str) -> Any:
-    options = [kind for kind, _ in _options(hint)]
-    if isinstance(value, Mapping) and (made := next(filter(is_dataclass, options), None)):
+    made: Any = next((kind for kind, _ in _options(hint) if is_dataclass(kind)), None)
+    if made is not None and isinstance(value, Mapping):
         return made(**arguments_of(made, value, field))
     is_plain = isinstance(value, PLAIN) and not isinstance(value, bool)
     judged = _judged(hint, value, field, strict=not is_plain)
@@ -203,7 +209,7 @@ def expected(hint: Any, value: object = None) -> str:
 def _words(kind: Any, bounds: Sequence[Any]) -> str:
     """Returns in words what is allowed of one type."""
     said = [_bound_words(bound) for bound in bounds]
-    name = WORDS.get(get_origin(kind) or kind) or getattr(kind, "__name__", str(kind))
+    name = WORDS.get(get_origin(kind) or kind, str(getattr(kind, "__name__", kind)))
     line = " ".join(said if kind is str and said else [name, *said])
     items = get_args(kind) if get_origin(kind) in (list, Sequence) else (Any,)
     return line if items[0] is Any else f"{line}, each {expected(items[0])}"
@@ -252,8 +258,10 @@ def _pydantic_option(kind: Any, bounds: tuple[Any, ...]) -> Any:
         judged = Annotated[Any, Predicate(lambda value: isinstance(value, Mapping))]
     elif origin in (list, Sequence):
         item = _pydantic_type(*get_args(kind) or (Any,))
-        judged = Annotated[Sequence[item], Predicate(lambda value: not isinstance(value, str))]
-        bounds = tuple(MinLen(it.ge) if isinstance(it, Ge) else it for it in bounds)
+        is_list = Predicate(lambda value: not isinstance(value, str))
+        judged = Annotated[Sequence[item], is_list]  # type: ignore[valid-type]
+        lengths = ((it, getattr(it, "ge", None)) for it in bounds)
+        bounds = tuple(it if least is None else MinLen(least) for it, least in lengths)
     listed = (Predicate(it.names.__contains__) if isinstance(it, OneOf) else it for it in bounds)
     return Annotated[(judged, *listed)] if bounds else judged
 

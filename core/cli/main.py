@@ -146,13 +146,13 @@ def _run_hydra_command(
                 check_jobs(command, sys.argv[1:])
                 app(run)()
     except HYDRAS as error:
-        _fail(explain_error(error, command.name, arguments), error)
+        _fail(explain_error(error, command.name, sys.argv[1:]), error)
     except (OutriderError, ModuleNotFoundError, OSError):
         raise
     except Exception as error:
         if any(flag in SWEEP_FLAGS for flag in arguments):  # one of a job, which names its part
             raise
-        _fail(explain_error(error, command.name, arguments), error)
+        _fail(explain_error(error, command.name, sys.argv[1:]), error)
 
 
 def _complete(arguments: list[str]) -> None:

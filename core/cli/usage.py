@@ -152,7 +152,7 @@ def read_settings(command: str) -> Settings:
             groups |= {
                 name: None if "$" in str(option) else option for name, option in item.items()
             }
-        elif item != "_self_" and not item.endswith("_schema"):
+        elif item != "_self_":
             included = read_settings(item.strip("/").removesuffix("@_here_"))
             groups |= included.groups
             values |= included.values

@@ -21,9 +21,8 @@ class Command:
     plain: whether it takes arguments as other programs do, and has no config.
     json: whether `--json` makes it print its result as JSON; see `outrider.base.terminal`.
     distributed: whether it may run with a target that is spread over several processes.
-    settings: the dataclass of its settings, or `"module:name"`: their types and bounds, which a
-        line `- NAME_schema` among the file's defaults brings in. `run` is then given an instance
-        instead of the config. Its module should import little.
+    settings: the dataclass of its settings, or `"module:name"`: their types and bounds. `run` is
+        then given an instance instead of the config. Its module should import little.
     check: a function, or `"module:name"`, that raises `ConfigError` for settings that can't run. It
         is asked about all jobs of a sweep before the first one starts.
     extra: the group of the distribution's optional dependencies that it needs, if any.

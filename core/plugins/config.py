@@ -1,9 +1,7 @@
 """A command's config, composed of `conf`'s YAML files and the registered parts' options."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import is_dataclass
-from typing import Any, get_args
+from typing import Any
 
 from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
@@ -12,8 +10,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.annotations import hints_of, plain_type
-from outrider.base.bounds import check
+from outrider.base.bounds import arguments_of, check, is_checked
 from outrider.base.calling import error_of
 from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, require
 from outrider.plugins.entry import Entry
@@ -22,6 +19,12 @@ from outrider.plugins.options import CONF_MODULE, composed
 from outrider.plugins.presets import check_own_presets
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES
+
+TARGET = "_target_"
+"""The key of a config that names what makes the part."""
+
+HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
+"""The keys that are Hydra's, and no arguments."""
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -75,19 +78,14 @@ def build(node: Any) -> Any:
     """
     key = node._get_full_key(None) if isinstance(node, DictConfig) else ""
     try:
-        if isinstance(node, DictConfig) and isinstance(node.get("_target_"), str):
-            with suppress(ImportError):  # which is explained below
-                factory = factory_of(node)
-                _check_literals(node, hints_of(factory), key)
-                node = _with_dataclasses(node, factory)
-        return instantiate(node, _convert_="object")
+        return instantiate(node, _convert_="object", **_judged(node, key))
     except OmegaConfBaseException as error:
         raise ConfigError(explain_error(error, "", ())) from error
     except InstantiationException as error:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
             raise cause from error
-        if isinstance(cause, ModuleNotFoundError) and (entry := _entry_at(node["_target_"])):
+        if isinstance(cause, ModuleNotFoundError) and (entry := _entry_at(node[TARGET])):
             raise entry.explained(cause) from error
         if cause is not None:
             raise _named(node, key, cause) from error
@@ -99,10 +97,26 @@ def build(node: Any) -> Any:
         raise _named(node, key, error) from error
 
 
-def _check_literals(node: DictConfig, hints: Mapping[str, Any], key: str) -> None:
-    """Raises `ConfigError` for a name that is not among those listed; OmegaConf takes any."""
-    listed = {name for name, hint in hints.items() if "Literal[" in str(hint)}
-    check(hints, {name: node[name] for name in listed & node.keys()}, key)
+def _judged(node: Any, key: str) -> Mapping[str, Any]:
+    """Returns the arguments that have to be converted for a factory that is not `checked`.
+
+    Raises `ConfigError` for the first that it does not take, or whose value it does not allow.
+    """
+    if not (isinstance(node, DictConfig) and isinstance(node.get(TARGET), str)):
+        return {}
+    try:
+        factory = factory_of(node)
+    except ImportError:  # which `instantiate` raises, too
+        return {}
+    if is_checked(factory):
+        return {}
+    given: Any = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
+    parts = {name for name, value in given.items() if isinstance(value, dict) and TARGET in value}
+    plain = {name: given[name] for name in given.keys() - parts - HYDRAS}
+    if key.startswith("_"):  # of a list, where Hydra has no name for it
+        key = getattr(_entry_at(node[TARGET]), "role", "")
+    judged = arguments_of(factory, plain, key)
+    return {name: value for name, value in judged.items() if value is not plain[name]}
 
 
 def _entry_at(target: str) -> Entry | None:
@@ -116,23 +130,9 @@ def _named(node: Any, key: str, error: BaseException) -> BaseException:
     return error_of(key or "part", factory_of(node), error, ConfigError) or error
 
 
-def _with_dataclasses(node: DictConfig, factory: Any) -> DictConfig:
-    """Returns a part's config, with the mappings that its factory takes as dataclasses as such.
-
-    Raises `OmegaConfBaseException` if a mapping has a key or a value that its dataclass has not.
-    """
-    made = node.copy()
-    for name, hint in hints_of(factory).items():
-        kinds = [it for it in get_args(plain_type(hint)) if is_dataclass(it)]
-        given = OmegaConf.select(node, name) if kinds else None
-        if isinstance(given, DictConfig) and OmegaConf.get_type(given) is dict:
-            made[name] = OmegaConf.merge(OmegaConf.structured(kinds[0]), given)
-    return made
-
-
 def factory_of(node: Mapping[str, Any]) -> Any:
     """Returns the class or function that a part's config names.
 
     Compare it with an imported class to tell parts apart: names are not unique among plugins.
     """
-    return get_object(str(node["_target_"]))
+    return get_object(str(node[TARGET]))

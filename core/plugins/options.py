@@ -1,9 +1,8 @@
-"""What Hydra finds of registered parts and commands: signatures and settings are their configs."""
+"""What Hydra finds of registered parts: their signatures are their configs."""
 
 import inspect
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import field, make_dataclass
 from functools import cache
 from typing import Any
 
@@ -20,14 +19,11 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.annotations import hints_of
 from outrider.base.errors import PluginError, message_of
-from outrider.plugins.config_files import name_config_files
 from outrider.plugins.entry import Entry
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
-from outrider.plugins.schema import settings_schema, typed_field
 
 CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
@@ -35,7 +31,7 @@ CONF_MODULE = "outrider.conf"
 SCHEME = "outrider"
 
 LAUNCHERS = "hydra_plugins.outrider"
-"""Where Hydra looks for launchers, by name: in no package but its own, which parts are not in."""
+"""Where launchers are for Hydra, which takes its own and those of this package alone."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -48,7 +44,7 @@ class PluginConfigs(SearchPathPlugin):
 
 
 class Options(ConfigSource):
-    """The registered parts, and `COMMAND_schema` of the commands, each made when it is read."""
+    """The registered parts, each of whose configs is made when it is read."""
 
     @staticmethod
     def scheme() -> str:
@@ -70,20 +66,18 @@ class Options(ConfigSource):
         entry = _entry_of(config_path)
         assert entry is not None, "Hydra loads what `is_config` has found"
         check_place(entry)
-        schema = command_schema if entry.role == "command" else option_schema
         return ConfigResult(
             provider=entry.distribution,
             path=f"{SCHEME}://",
-            config=deepcopy(schema(entry)),
+            config=deepcopy(option_schema(entry)),
             header={"package": None},
         )
 
 
 def offer_options() -> None:
-    """Makes all parts and schemas known to Hydra; calling it again changes nothing."""
+    """Makes all parts known to Hydra; calling it again changes nothing."""
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
-    name_config_files()
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
@@ -109,53 +103,33 @@ def check_place(entry: Entry) -> None:
 
 
 @cache
-def command_schema(entry: Entry) -> DictConfig:
-    """Returns the types of a command's settings, which its YAML names among its defaults."""
-    return settings_schema(entry.source.settings_class)
-
-
-@cache
 def option_schema(entry: Entry) -> DictConfig:
-    """Returns the config of a part: its factory's parameters, with their types and defaults.
+    """Returns the config of a part: its factory's parameters with their defaults.
 
     Raises `PluginError` if a default is of a type that no config can hold.
     """
-    factory = entry.factory
-    hints = hints_of(factory)
-    fields: list[Any] = [("_target_", str, field(default=_target(entry)))]
-    for name, parameter in inspect.signature(factory).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        default = "???" if parameter.default is parameter.empty else parameter.default
-        fields.append(typed_field(name, hints.get(name, Any), default))
+    values = {"_target_": _target(entry.factory)}
+    for name, parameter in inspect.signature(entry.factory).parameters.items():
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            values[name] = "???" if parameter.default is parameter.empty else parameter.default
     try:
-        schema: DictConfig = OmegaConf.structured(make_dataclass(factory.__name__, fields))
+        return OmegaConf.create(values)
     except OmegaConfBaseException as error:
         raise PluginError(
             f"{entry.claim} has a default that no config can hold: {message_of(error)}"
         ) from error
-    return schema
 
 
-def _target(entry: Entry) -> str:
+def _target(factory: Any) -> str:
     """Returns the name that a config calls a part by."""
-    factory: Any = entry.factory
     if not (inspect.isclass(factory) and issubclass(factory, Launcher)):
         return f"{factory.__module__}.{factory.__qualname__}"
-    name = f"{LAUNCHERS}.{factory.__name__}"
-    Plugins.instance().class_name_to_class[name] = factory
-    return name
+    launcher = type(factory.__name__, (factory,), {"__module__": LAUNCHERS})
+    Plugins.instance().register(launcher)
+    return f"{LAUNCHERS}.{factory.__name__}"
 
 
 def _entry_of(path: str) -> Entry | None:
-    """Returns the part or the command whose config a path names, None if it names none.
-
-    "hydra/launcher/ray" is a part's for example, and "compare_schema" a command's.
-    """
+    """Returns the part whose config a path names, such as "drafter/bigram"; None for no part's."""
     role, _, name = path.strip("/").removesuffix(".yaml").rpartition("/")
-    if role in ROLES:
-        return installed().of(role).get(name)
-    if role or not name.endswith("_schema"):
-        return None
-    command = installed().of("command").get(name.removesuffix("_schema"))
-    return command if command is not None and command.source.settings is not None else None
+    return installed().of(role).get(name) if role in ROLES else None

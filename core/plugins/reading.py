@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -15,14 +15,13 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of
-from outrider.base.bounds import check
+from outrider.base.bounds import values_of
 from outrider.base.errors import ConfigError, nearest, similar
 from outrider.base.terminal import plain, remarks
-from outrider.plugins.explaining import one_line
+from outrider.plugins.explaining import ADDED, explain_error, one_line
 from outrider.plugins.options import CONF_MODULE
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES, Listed, plural
-from outrider.plugins.schema import ADDED
 
 GLOBAL = "# @package _global_"
 """The first line of a file whose settings are those of the command."""
@@ -43,14 +42,15 @@ def read_settings(settings: type[Settings], config: DictConfig, prefix: str = ""
     values: dict[str, Any] = {}
     if not prefix:
         _remark_on_other_keys(settings, config)
-    for name in (it.name for it in fields(settings)):  # type: ignore[arg-type]
-        value = config[name]
+    for it in fields(settings):  # type: ignore[arg-type]
+        name, has_value = it.name, it.default is MISSING or it.name in config.keys()  # noqa: SIM118
+        value: Any = config[name] if has_value else it.default
         if is_dataclass(hints[name]):
             value = read_settings(hints[name], value, f"{prefix}{name}.")
         elif OmegaConf.is_config(value) and "_target_" not in value:
             value = OmegaConf.to_container(value, resolve=True)
         values[name] = value
-    check(hints, values, prefix.rstrip("."))
+    values = values_of(hints, values, prefix.rstrip("."))
     for name, hint in hints.items():
         for kind in getattr(hint, "__metadata__", ()):
             if isinstance(kind, Listed) and (value := values[name]) is not None:
@@ -102,6 +102,8 @@ def option_configs(
             raise ConfigError(
                 f"{plural(role)}: {name!r}: {nearest(name, error.options or ())}"
             ) from error
+        except Exception as error:  # of a preset that can't be read
+            raise ConfigError(explain_error(error, plural(role), ())) from error
     configs: dict[str, Any] = {}
     for i, (name, (option, arguments, beside)) in enumerate(items.items()):
         config, prefix = composed[f"_{i}"], f"{plural(role)}: {name}"
@@ -111,7 +113,7 @@ def option_configs(
             example = f"{{{role}: {option}, {key.partition('.')[0]}: ...}}"
             raise ConfigError(f"{prefix}.{key}: expected a value, as in {example}")
         if own:
-            check(own, beside, prefix)
+            beside = values_of(own, beside, prefix)
             config = {role: config} | {key: _own(key, value) for key, value in beside.items()}
         configs[name] = config
     return configs

@@ -61,7 +61,7 @@ ROLES: dict[str, Role] = {
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Listed:
     """Annotates a setting that lists parts of a role, by names or as mappings with settings.
 

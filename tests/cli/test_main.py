@@ -155,9 +155,9 @@ def test_help_needs_no_hydra(run: Any) -> None:
         ),
         (
             ("compare", "target=tabular", "penalties.presence_penalty=1"),
-            "penalties.presence_penalty: only `outrider generate` takes it, compare uses",
+            "penalties.presence_penalty: no such setting; generate has it",
         ),
-        (("generate", *TABULAR, "draft_timeout=0"), "draft_timeout=0.0: expected a number above 0"),
+        (("generate", *TABULAR, "draft_timeout=0"), "draft_timeout=0: expected a number above 0"),
     ],
 )
 def test_a_fault_is_one_line(run: Any, arguments: tuple[str, ...], line: str) -> None:

@@ -49,7 +49,7 @@ def test_a_comparison_is_sorted_by_rates_and_scores() -> None:
     ("command", "override", "line"),
     [
         ("compare", "turns=0", "turns=0: expected a whole number of at least 1, or null"),
-        ("compare", "precision=2", "precision=2.0: expected a number in (0, 1), or null"),
+        ("compare", "precision=2", "precision=2: expected a number in (0, 1), or null"),
         ("compare", "protocol=bth", "; did you mean 'both'?"),
         ("bench", "batches=[1,0]", "batches=[1, 0]: expected a list, each a whole number of at"),
         ("theory", "alpha=[.5,2]", "alpha=[0.5, 2]: expected a number in [0, 1], or a list of at"),

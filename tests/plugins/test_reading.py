@@ -70,7 +70,6 @@ def test_an_optional_item_is_left_out_where_there_is_no_such_part() -> None:
         (["none", "none"], "drafters: two are named 'none'"),
         (["none", "dflash"], "dflash.path: expected a value, as in {drafter: dflash, path: ...}"),
         ([{"drafter": "prompt_lookup", "maxn": 1}], "prompt_lookup.maxn: did you mean 'max_n'"),
-        ([{"drafter": "prompt_lookup", "max_n": "x"}], "prompt_lookup.max_n='x': Value 'x'"),
     ],
 )
 def test_a_list_of_drafters_that_makes_no_sense(wanted: object, line: str) -> None:
