@@ -17,7 +17,7 @@ from tiny import forked
 from torch.distributed.run import parse_args
 
 import outrider
-from outrider.cli.quoting import quote_prompt
+from outrider.cli.arguments import quoted_override
 from outrider.contract.draft import KINDS
 from outrider.plugins import registry
 from outrider.plugins.config import build, compose
@@ -276,7 +276,7 @@ def test_a_paragraph_says_when_to_use_a_drafter_and_its_command_composes(name: s
     words = " ".join(SECTIONS[name].split())
     assert all(word in words for word in ("Use it", "Paper: ", "Needs: ")), name
     [line] = re.findall(r"^    outrider (.*)$", SECTIONS[name], re.MULTILINE)
-    command, *settings = map(quote_prompt, shlex.split(line))
+    command, *settings = map(quoted_override, shlex.split(line))
     config = compose(command, settings)
     if command == "compare":
         assert name in config.drafters

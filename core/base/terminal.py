@@ -3,8 +3,9 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -121,3 +122,28 @@ def remarks(*, stderr: bool = True) -> Console:
     if is_quiet():  # no terminal either, or a progress bar would redirect other output
         return Console(stderr=stderr, quiet=True, force_terminal=False)
     return Console(stderr=stderr, highlight=False)
+
+
+@contextmanager
+def flushed() -> Iterator[None]:
+    """Has all of standard output written when the block ends, or a help in it exits."""
+    try:
+        yield
+    except SystemExit as error:
+        if not error.code and sys.stdout is not None:
+            sys.stdout.flush()
+        raise
+    if sys.stdout is not None:  # it was closed by who started this process
+        sys.stdout.flush()
+
+
+def give_up_output() -> None:
+    """Drops what is left for standard output, if it can't be written."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # a stream that is no file
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, sys.stdout.fileno())  # Python flushes once more when it ends
+            os.close(null)

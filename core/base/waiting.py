@@ -1,9 +1,8 @@
-"""A bar on the terminal for what takes longer than a few seconds."""
+"""A bar on the terminal for what takes a while."""
 
 from collections.abc import Iterable, Iterator, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
-from threading import Timer
 from typing import TypeVar
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,15 +11,12 @@ from outrider.base.terminal import remarks, visible
 
 Item = TypeVar("Item")
 
-PATIENCE = 3.0
-"""Seconds that pass before a bar is shown."""
-
 shown_bar: ContextVar[Progress | None] = ContextVar("shown_bar", default=None)
 
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Shows a bar while the block runs, from its third second on; none in a pipe.
+    """Shows a bar while the block runs, and erases it; none in a pipe.
 
     Within another such block, the outer one's bar is shown.
 
@@ -33,17 +29,12 @@ def waiting(what: str) -> Iterator[None]:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True)
     bar.add_task(visible(what), total=None)
-    timer = Timer(PATIENCE, bar.start)
-    timer.daemon = True
     token = shown_bar.set(bar)
-    timer.start()
     try:
-        yield
+        with bar:
+            yield
     finally:
         shown_bar.reset(token)
-        timer.cancel()
-        timer.join()
-        bar.stop()
 
 
 def steps(items: Iterable[Item]) -> Iterator[Item]:

@@ -1,75 +1,79 @@
-"""What is typed after a command, checked and put into the order that Hydra wants."""
+"""What is typed after a command, put into the order and the grammar that Hydra wants."""
 
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
-from functools import cache, partial
 from typing import Any
 
-from outrider.base.errors import ConfigError, nearest
-from outrider.cli.quoting import quote_prompt
-from outrider.cli.usage import Settings, read_settings
+from outrider.base.errors import ConfigError, is_int, nearest
 from outrider.plugins.command import CONFIG_DIR, Command
 
-FLAGS_WITH_VALUE = (
-    "--config-dir", "-cd", "--cfg", "-c", "--package", "-p", "--experimental-rerun",
+SWEEP = ("--multirun", "-m")
+
+FLAGS = (
+    *SWEEP, "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--help", "--version",
+    "--shell-completion", "-sc",
 )  # fmt: skip
+
+FLAGS_WITH_VALUE = (*CONFIG_DIR, "--cfg", "-c", "--package", "-p", "--experimental-rerun")
 
 SHOWN = ("job", "hydra", "all")
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 CHOICES = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
 """The values of the flags that take one of several."""
 
-WORD = re.compile(r"\w[\w-]*")
-"""What may be such a value, and is no setting."""
-
-CONFIG_NAME = ("--config-name", "-cn", "--config-path", "-cp")
-"""Flags that would choose the config of another command."""
-
-FLAGS = (
-    "--multirun", "-m", "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--help",
-    "--version", "--shell-completion", "-sc",
-)  # fmt: skip
-
-SWEEPER_PARAMS = "hydra.sweeper.params"
-"""What Hydra takes from a file alone."""
-
-SWEEP = ("--multirun", "-m")
-
 HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")
 """A path in the user's home, which is an operator in Hydra's grammar."""
 
+QUOTATION = ("'", '"', "[")
+"""How a quotation or a list begins."""
+
 
 def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
-    """Returns the arguments as Hydra expects them: flags first, prompts and paths quoted.
+    """Returns the arguments as Hydra expects them: flags first, texts and paths quoted.
 
-    In a sweep prompts are not quoted: a comma there separates values.
+    In a sweep texts are not quoted: a comma there separates values.
 
-    Raises `ConfigError` if a word is neither a flag nor SETTING=VALUE.
+    Raises `ConfigError` for a flag that there is not, or that lacks its value.
     """
     flags: list[str] = []
     overrides: list[str] = []
     words = deque(arguments)
-    known = cache(partial(read_settings, command.name))
     while words:
         word = words.popleft()
-        name = word.partition("=")[0]
-        if not word.startswith("-"):
-            overrides += _override(command, word, known())
-        elif name in CONFIG_NAME:
-            raise ConfigError(f"{name}: the command names its config: outrider {command.name}")
-        elif name not in (*FLAGS, *FLAGS_WITH_VALUE):
-            raise ConfigError(_no_flag(command, name, known()))
-        else:
-            is_value = words and (
-                name in FLAGS_WITH_VALUE or (name in CHOICES and WORD.fullmatch(words[0]))
-            )
-            flags += _flag(word, words.popleft() if is_value and name == word else None)
-    if any(flag in SWEEP for flag in flags):
-        return [*flags, *map(quote_home, overrides)]
-    return [*flags, *(quote_home(quote_prompt(override)) for override in overrides)]
+        if word.startswith("-"):
+            flags += _flag(command, word, words)
+        elif not (word.endswith("=null") and _is_null(command, word.partition("=")[0])):
+            overrides.append(word)
+    is_sweep = any(flag in SWEEP for flag in flags)
+    return [*flags, *map(quote_home if is_sweep else quoted_override, overrides)]
+
+
+def _flag(command: Command, word: str, words: deque[str]) -> list[str]:
+    """Returns a flag as Hydra takes it, with its value, which may be the next of the words."""
+    name, equals, value = word.partition("=")
+    if name not in (*FLAGS, *FLAGS_WITH_VALUE):
+        hint = f"settings are written NAME=VALUE, and `outrider {command.name} --help` lists them"
+        raise ConfigError(f"{name}: no such flag; {hint}")
+    if not equals and (name in FLAGS_WITH_VALUE or (words and words[0] in CHOICES.get(name, ()))):
+        value = words.popleft() if words else ""
+        if not value:
+            raise ConfigError(f"{name}: expected a value: {name}=...")
+    if value and name in CHOICES and value not in CHOICES[name]:
+        raise ConfigError(f"{name}={value}: {nearest(value, CHOICES[name])}")
+    if name in CONFIG_DIR:
+        value = os.path.expanduser(value)
+    if equals:
+        return [f"{name}={value}"]
+    return [name, value] if value else [name]
+
+
+def _is_null(command: Command, group: str) -> bool:
+    """Returns whether a part is none by default, which Hydra does not take as a choice."""
+    kind: Any = command.settings_class
+    return kind is not None and any(it.name == group and it.default is None for it in fields(kind))
 
 
 def quote_home(override: str) -> str:
@@ -81,55 +85,46 @@ def quote_home(override: str) -> str:
     key, equals, value = override.partition("=")
     if not equals or value[:1] in ("'", '"'):
         return override
-    is_hydras = key.lstrip("+").startswith("hydra.")  # who would make a folder named ~
-    expanded: Callable[[str], str] = os.path.expanduser if is_hydras else str
+    is_hydras = key.lstrip("+").startswith("hydra.")  # which would make a folder named ~
+    expanded = os.path.expanduser if is_hydras else str
     quoted = HOME.sub(lambda found: f'"{expanded(found[1])}"', value)
     return f"{key}={quoted}"
 
 
-def _flag(word: str, following: str | None) -> list[str]:
-    """Returns a flag as Hydra takes it; raises `ConfigError` if its value is missing or unknown.
+def quoted_override(override: str) -> str:
+    """Returns an override, quoted if it is a prompt, a path in the home or no text for Hydra.
 
-    following: the next word, if it is the value.
+    In a prompt Hydra would read a comma as a sweep, a quotation as its content, and ${...} as a
+    reference. A prompt in quotation marks, or a list of prompts or ids in brackets, is taken as one
+    if all of it is; otherwise the marks and brackets are a part of the text.
     """
-    name, equals, value = word.partition("=")
-    given = value if equals else following
-    if given is None:
-        if name in FLAGS_WITH_VALUE:
-            raise ConfigError(f"{name}: expected a value: {name}=...")
-        return [word]
-    if name in CHOICES and given not in CHOICES[name]:
-        raise ConfigError(f"{name}={given}: {nearest(given, CHOICES[name])}")
-    if name in CONFIG_DIR:
-        given = os.path.expanduser(given)
-    return [f"{name}={given}"] if equals else [name, given]
+    from hydra.core.override_parser.overrides_parser import OverridesParser  # help needs none
+    from hydra.errors import HydraException
+
+    key, equals, text = override.partition("=")
+    if not equals or (key == "prompt" and text[:1] not in QUOTATION):
+        return f"{key}={_literal(text)}" if equals else override
+    override = quote_home(override)
+    try:
+        value: Any = OverridesParser.create().parse_override(override).value()
+    except HydraException:
+        return f"{key}={_literal(text)}" if key.strip("+~") else override
+    if key != "prompt":
+        return override
+    items = [value] if isinstance(value, str) else value
+    is_prompt = all(isinstance(item, str | list) or is_int(item) for item in items)
+    return f"prompt={_literal(value if is_prompt else text)}"
 
 
-def _override(command: Command, word: str, known: Settings) -> list[str]:
-    """Returns a setting as Hydra takes it; nothing for a part that is none anyway."""
-    name, equals, value = word.partition("=")
-    if name.lstrip("+") == SWEEPER_PARAMS:
-        raise ConfigError(f"{name}: expected in a file, or as SETTING=1,2 after --multirun")
-    if not (equals or word.startswith("~")) or not name.strip("+~"):
-        if name in {*known.groups, *known.values}:
-            raise ConfigError(f"{name}: expected a value: {name}=...")
-        has_prompt = "prompt" in known.values
-        hint = f'; a prompt is given as prompt="{word}"' if has_prompt else ""
-        raise ConfigError(f"{word!r}: expected SETTING=VALUE{hint}")
-    if value[:1] == "{" and name in known.groups:
-        raise ConfigError(f"{word}: expected a name, and its settings as {name}.SETTING=VALUE")
-    if value == "null" and name in known.groups:
-        kind: Any = command.settings_class
-        if kind is None or name not in {it.name for it in fields(kind) if it.default is None}:
-            chosen = known.groups[name]
-            example = f", such as {name}={chosen}" if chosen else ""
-            raise ConfigError(f"{name}=null: expected a name{example}")
-        return []
-    return [word]
+def _literal(value: Any) -> str:
+    """Returns a text, or a list of texts or ids, in Hydra's grammar."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_literal, value))}]"
+    if not isinstance(value, str):
+        return str(value)
 
+    # A backslash stands for itself, except before what is escaped, where it must be doubled.
+    def escape_mark(match: re.Match[str]) -> str:
+        return 2 * match[1] + (f"\\{match[2]}" if match[2] else "")
 
-def _no_flag(command: Command, flag: str, known: Settings) -> str:
-    name = flag.lstrip("-").replace("-", "_")
-    if name in {*known.groups, *known.values}:
-        return f"{flag}: settings are written without dashes: {name}=..."
-    return f"{flag}: no such flag; `outrider {command.name} --help` lists the settings"
+    return '"' + re.sub(r'(\\*)(\$\{|"|\Z)', escape_mark, value) + '"'

@@ -15,8 +15,17 @@ from rich.markup import escape
 
 from outrider.base.errors import ConfigError, OutriderError, described, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
-from outrider.base.output import give_up_output, named_output
-from outrider.base.terminal import JSON, QUIET, TRACEBACK, is_json, is_quiet, switched_on, visible
+from outrider.base.terminal import (
+    JSON,
+    QUIET,
+    TRACEBACK,
+    flushed,
+    give_up_output,
+    is_json,
+    is_quiet,
+    switched_on,
+    visible,
+)
 from outrider.cli.arguments import arranged
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
@@ -51,7 +60,7 @@ def main() -> None:
         as_json = JSON_FLAG in sys.argv
         logging.raiseExceptions = False  # a log that can't be written is no error of its own
         with (
-            named_output(),
+            flushed(),
             terminable(),
             switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
             switched_on(JSON, as_json),
@@ -74,8 +83,8 @@ def _line_of(error: BaseException) -> str:
     if isinstance(error, OutriderError):
         is_raised = error.part is not None and not isinstance(error.__cause__, OutriderError)
         return f"{error}{WHERE if is_raised else ''}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:  # of standard output, if it names no file
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return out_of_memory(error) or f"{described(error)}{WHERE}"
 
 
@@ -207,7 +216,8 @@ def _fail(line: str, error: BaseException | None = None) -> None:
 
     Nothing is printed if nobody reads standard output any more.
     """
-    if give_up_output(error):
+    give_up_output()
+    if isinstance(error, BrokenPipeError):
         sys.exit(1)
     if error is not None and os.environ.get(TRACEBACK):
         traceback.print_exception(error)

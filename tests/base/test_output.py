@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from outrider.base.output import named_output
-
 TEXT = ("target=tabular", "prompt=[0,1]", "max_new_tokens=4", "drafter=random", "hydra.run.dir=d")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "a text": ("generate", *TEXT),
@@ -65,7 +63,7 @@ def output(
 def test_a_full_disk_is_one_line(run: Any, output: Any, command: str) -> None:
     output(errno.ENOSPC)
     err = run.refused(*COMMANDS[command])
-    assert err.count("outrider: standard output: No space left on device\n") == 1
+    assert err.count("outrider: No space left on device\n") == 1
     assert "Traceback" not in err and "Errno" not in err
 
 
@@ -85,9 +83,3 @@ def test_a_text_that_can_not_be_shown_is_saved(
     words = [word for word in TEXT if not word.startswith(("target", "prompt"))]
     assert run("generate", *model, prompt, *words)[0] == 1
     assert json.loads((tmp_path / "d" / "generation.json").read_text())
-
-
-def test_an_output_that_is_closed_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdout", None)
-    with named_output():
-        assert sys.stdout is None

@@ -15,7 +15,6 @@ import torch
 
 from outrider import Context, Drafter, Pen, hookimpl
 from outrider.cli import main as main_module
-from outrider.cli.quoting import quote_prompt
 from outrider.cli.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
 from outrider.plugins.command import Command
@@ -305,13 +304,6 @@ def test_a_prompt_is_taken_literally(
         "max_new_tokens=2",
     )
     assert seen[0] == prompt
-
-
-def test_a_list_of_prompts_is_taken_literally() -> None:
-    assert quote_prompt("prompt=[0,1]") == "prompt=[0,1]"
-    assert quote_prompt("prompt=[a b,'c,d']") == 'prompt=["a b","c,d"]'
-    assert quote_prompt("prompt=[${oc.env:X}]") == 'prompt=["\\${oc.env:X}"]'
-    assert quote_prompt('prompt="in, marks"') == 'prompt="in, marks"'
 
 
 def test_control_characters_of_a_text_do_not_reach_the_terminal(
