@@ -1,11 +1,9 @@
 """The annotations of a function or class, as the types that they name."""
 
 import inspect
-import types
-import typing
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any
 
 
 def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
@@ -28,14 +26,3 @@ def _hints(function: Any) -> Mapping[str, Any]:
         except Exception:  # noqa: BLE001  whatever an expression of a plugin can raise
             found[name] = Any
     return found
-
-
-def plain_type(hint: Any) -> Any:
-    """Returns an annotation without its bounds."""
-    if get_origin(hint) is Annotated:
-        return plain_type(hint.__origin__)
-    if get_origin(hint) is Literal:
-        return type(get_args(hint)[0])
-    if get_origin(hint) in (typing.Union, types.UnionType):
-        return typing.Union[tuple(map(plain_type, get_args(hint)))]  # noqa: UP007  made at run time
-    return hint

@@ -136,18 +136,23 @@ def is_checked(factory: Callable[..., Any]) -> bool:
 
 
 def arguments_of(
-    function: Callable[..., Any], given: Mapping[str, Any], prefix: str = ""
+    function: Callable[..., Any], given: Mapping[str, Any], prefix: str = "", *, whole: bool = False
 ) -> dict[str, Any]:
     """Returns arguments of a function or class, by name, as its annotations have them.
 
-    Raises `ConfigError` for one that it does not take, or whose value is out of bounds.
+    whole: whether they are all that it is given.
+
+    Raises `ConfigError` for one that it does not take or lacks, or whose value is out of bounds.
     """
     parameters = inspect.signature(function).parameters.values()
+    for it in parameters if whole else ():
+        if it.default is it.empty and it.kind not in SEVERAL and it.name not in given:
+            raise ConfigError(f"{_field(prefix, it.name)}: expected a value")
     known = [it.name for it in parameters if it.kind not in SEVERAL]
     unknown = [name for name in given if name not in known]
     if unknown and all(it.kind is not it.VAR_KEYWORD for it in parameters):
         hint = nearest(str(unknown[0]), (name for name in known if name != "self"))
-        raise ConfigError(f"{prefix and f'{prefix}.'}{unknown[0]}: {hint}")
+        raise ConfigError(f"{_field(prefix, unknown[0])}: {hint}")
     hints = hints_of(function)
     return values_of({name: hint for name, hint in hints.items() if name in known}, given, prefix)
 
@@ -157,9 +162,7 @@ def values_of(
 ) -> dict[str, Any]:
     """Returns values as their annotations have them; raises `ConfigError` as `check` does."""
     return {
-        name: _value_of(hints[name], value, f"{prefix}.{name}" if prefix else name)
-        if name in hints
-        else value
+        name: _value_of(hints[name], value, _field(prefix, name)) if name in hints else value
         for name, value in values.items()
     }
 
@@ -167,13 +170,17 @@ def values_of(
 def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
     """Raises `ConfigError` for the first value that its annotation does not allow as it is."""
     for name, value in values.items():
-        _judged(hints[name], value, f"{prefix}.{name}" if prefix else name, strict=True)
+        _judged(hints[name], value, _field(prefix, name), strict=True)
+
+
+def _field(prefix: str, name: object) -> str:
+    return f"{prefix}.{name}" if prefix else str(name)
 
 
 def _value_of(hint: Any, value: Any, field: str) -> Any:
     made: Any = next((kind for kind, _ in _options(hint) if is_dataclass(kind)), None)
     if made is not None and isinstance(value, Mapping):
-        return made(**arguments_of(made, value, field))
+        return made(**arguments_of(made, value, field, whole=True))
     is_plain = isinstance(value, PLAIN) and not isinstance(value, bool)
     judged = _judged(hint, value, field, strict=not is_plain)
     return judged if is_plain else value

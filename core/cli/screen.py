@@ -10,9 +10,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from outrider.base.terminal import plain, remarks
-from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.round import Round
 from outrider.lab.measuring.variants import PLAIN_NAME, Question
+
+STYLES = {"accepted": "green", "recovered": "red", "bonus": "blue"}
+"""By who wrote a token (see `outrider.Round`), its colour."""
 
 LINES = 6
 """How many lines of a text are shown, its last ones."""
@@ -102,3 +104,8 @@ class LiveText:
         lines = self._text.wrap(console, width)[-LINES:]
         title = plain(f"{self.by}: {self._speeds()}")
         yield Panel(Text("\n").join(lines), title=title, subtitle=legend(), height=LINES + 2)
+
+
+def legend() -> Text:
+    """Returns the origins of tokens, each in its colour."""
+    return Text(" ").join(Text(origin, style=style) for origin, style in STYLES.items())

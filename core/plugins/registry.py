@@ -19,13 +19,11 @@ from outrider.base.errors import (
     ConfigError,
     PluginError,
     described,
-    nearest,
     shown,
 )
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
-from outrider.plugins.entry import Entry
-from outrider.plugins.registrar import Registrar, Registry
+from outrider.plugins.entry import Entry, Registrar, Registry
 from outrider.plugins.roles import ROLES
 
 GROUP = "outrider"
@@ -165,29 +163,17 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     is_path = "/" in part or part.endswith(".gguf")  # or a hub id, and no plugin's name
     if role == "target" and part not in registry.of(role) and is_path:
         return registry.find(role, "transformers").factory(part, **arguments)
+    from outrider.base.bounds import arguments_of  # pydantic, which a help need not import
+
     entry = registry.find(role, part)
-    _check_names(entry, arguments)
+    given = arguments_of(entry.factory, arguments, role, whole=True)
     try:
         with calling(role, entry.factory, ConfigError):
-            return entry.factory(**arguments)
+            return entry.factory(**given)
     except ConfigError as error:
         if isinstance(error.__cause__, ModuleNotFoundError):
             raise entry.explained(error.__cause__) from error
         raise
-
-
-def _check_names(entry: Entry, arguments: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` for a setting that a part does not have, or one that it lacks."""
-    known = inspect.signature(entry.factory).parameters
-    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    single = {name: it for name, it in known.items() if it.kind not in several}
-    takes_any = any(it.kind is it.VAR_KEYWORD for it in known.values())
-    for name in arguments:
-        if name not in single and not takes_any:
-            raise ConfigError(f"{entry.role} {entry.name}: {name}: {nearest(name, single)}")
-    for name, it in single.items():
-        if it.default is it.empty and name not in arguments:
-            raise ConfigError(f"{entry.role} {entry.name}: {name}: expected a value")
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:

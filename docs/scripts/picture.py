@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from outrider import decode
-from outrider.cli.token_styles import STYLES
+from outrider.cli.screen import STYLES
 from outrider.data.jsonl import demo
 from outrider.plugins.registry import make
 

@@ -194,7 +194,7 @@ class Silent(Drafter):
         ([], r"drafter\.drafters=\[\]: expected a list of at least 1"),
         ([Silent()], "expected none that asks the target"),
         (["eagel"], "did you mean 'eagle'"),
-        ([{**EAGLE, "pth": "x"}], r"drafter eagle: pth: did you mean 'path'"),
+        ([{**EAGLE, "pth": "x"}], r"drafter.pth: did you mean 'path'"),
         ([{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}], "one kind of trees, not"),
         ([7], "expected a name or an instance of Drafter"),
     ],

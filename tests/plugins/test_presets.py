@@ -7,8 +7,8 @@ import pytest
 
 import outrider
 from outrider import ConfigError, PluginError
+from outrider.plugins.entry import Registry
 from outrider.plugins.presets import check_presets, own_folders, plugin_folders
-from outrider.plugins.registrar import Registry
 
 BUILT_IN = ("drafter/bigram", "sampling/greedy", "hydra/job_logging/default", "generate")
 """Configs that are found before those of other folders: parts, and files of ours and of Hydra."""

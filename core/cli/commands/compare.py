@@ -1,6 +1,7 @@
 """`outrider compare`: drafters side by side over the same prompts."""
 
 import logging
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -8,13 +9,13 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
+from rich.console import Console
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
 from outrider.cli.reports import chosen_reports
-from outrider.cli.resume_hint import advice, say_what_is_unfinished
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work, work_of
@@ -43,13 +44,13 @@ def compare(settings: Compare) -> float | None:
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     if not settings.resume:
-        say_what_is_unfinished(remarks())
+        _say_what_is_unfinished(remarks())
     reports = chosen_reports(settings.reports)
     is_live = settings.live and settings.together == 1 and settings.workers is None
     with (
         work_of(settings) as work,
         _opened(settings, work.facts) as run_folder,
-        advising(lambda: advice(run_folder)),
+        advising(lambda: _advice(run_folder)),
         Screen(live=is_live) as screen,
     ):
         all_questions = _questions(settings, work, screen)
@@ -68,7 +69,7 @@ def compare(settings: Compare) -> float | None:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    with advising(lambda: advice(run_folder)):
+    with advising(lambda: _advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
         if failure is None or any(not row.control for row in summary.rows):
             print_comparison(summary, settings)
@@ -149,3 +150,34 @@ def _run_path(resume: bool) -> Path:
     require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
     assert path is not None
     return path
+
+
+def _advice(run_folder: RunFolder) -> str | None:
+    """Returns how to continue an interrupted run; None if it has measured nothing."""
+    count = sum(measurement.error is None for measurement in run_folder.measurements)
+    if not count:
+        return None
+    hydra, saved = HydraConfig.get(), f"{count} measurements are saved"
+    if hydra.mode == RunMode.MULTIRUN:
+        where = f"hydra.sweep.dir={hydra.sweep.dir}"
+        return f"{saved}: the same command with resume=true {where} continues"
+    replaced = ("resume", "hydra.run.dir", "hydra.mode")
+    kept = [
+        override
+        for override in (*hydra.overrides.task, *hydra.overrides.hydra)
+        if override.partition("=")[0] not in replaced
+    ]
+    words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
+    command = shlex.join(["outrider", str(hydra.job.config_name), *words])
+    return f"{saved}. To continue: {command}"
+
+
+def _say_what_is_unfinished(console: Console) -> None:
+    """Prints how to continue the newest run beside this one, if it is unfinished."""
+    output = Path(HydraConfig.get().runtime.output_dir)
+    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    path = None if is_sweep else unfinished(output.parent)
+    if path is not None:
+        settings = f"resume=true hydra.run.dir={path}"
+        line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
+        console.print(plain(line), soft_wrap=True)

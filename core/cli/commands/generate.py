@@ -14,8 +14,8 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.cli.screen import STYLES, legend
 from outrider.cli.settings import Generate
-from outrider.cli.token_styles import STYLES, legend
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.data.prompts import prompt_text
 from outrider.decoding.calls import encoded
