@@ -1,6 +1,7 @@
 """A command's config, composed of `conf`'s YAML files and the registered parts' options."""
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from hydra import initialize_config_module
@@ -106,7 +107,8 @@ def _judged(node: Any, key: str) -> Mapping[str, Any]:
         return {}
     try:
         factory = factory_of(node)
-    except ImportError:  # which `instantiate` raises, too
+        signature(factory)
+    except (ImportError, ValueError):  # `instantiate` raises the first, and C has no signatures
         return {}
     if is_checked(factory):
         return {}

@@ -59,7 +59,7 @@ GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
     [
         ("~gamma", "gamma: expected a value: gamma=..."),
         ("~drafter", "drafter: expected a value: drafter=..."),
-        ("sampling=null", "sampling=null: expected a name, such as sampling=greedy"),
+        ("sampling=null", "sampling=null: expected a name, as in GROUP=NAME"),
         ("gamma=${nope}", "gamma: Interpolation key 'nope' not found"),
         ("gamma=${oc.env:NOT_SET_ANYWHERE}", "gamma: "),
         ("hydra/launcher=nowhere", "hydra/launcher='nowhere': there are: basic, "),
