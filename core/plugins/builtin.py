@@ -22,10 +22,7 @@ def builtin_modules() -> tuple[str, ...]:
     folders = (extras.submodule_search_locations or ()) if extras else ()
     files = sorted(file for folder in folders for file in Path(folder).glob("*/plugin.py"))
     names = (f"outrider.extras.{file.parent.name}.plugin" for file in files)
-    roles = (
-        f"outrider.{role}.plugin" for role in ("drafters", "verifiers", "policies", "constraints")
-    )
-    return (__name__, *roles, *names)
+    return (__name__, *(f"outrider.{folder}.plugin" for folder in FOLDERS), *names)
 
 
 @hookimpl

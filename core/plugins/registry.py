@@ -3,8 +3,8 @@
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import redirect_stdout
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -74,35 +74,32 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
     owners |= dict.fromkeys(builtin_modules(), "outrider")
     registry = Registry()
 
-    @contextmanager
-    def guarded(plugin: str) -> Iterator[None]:
-        try:
-            yield
-        except PluginError as error:
-            if not tolerant:
-                raise
-            registry.entries = [entry for entry in registry.entries if entry.plugin != plugin]
-            registry.leave_out(f"{error} {_hint(plugin)}")
-
-    def call(hook: str, role: str) -> None:
+    def call(hook: str, use: Callable[[pluggy.HookImpl, str], None]) -> None:
         # One by one, not all through the hook, so that an error names its plugin.
         for impl in getattr(manager.hook, hook).get_hookimpls():
-            owner = owners.get(impl.plugin_name, impl.plugin_name)
-            with guarded(impl.plugin_name):
-                _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+            try:
+                use(impl, owners.get(impl.plugin_name, impl.plugin_name))
+            except PluginError as error:
+                if not tolerant:
+                    raise
+                registry.entries = [it for it in registry.entries if it.plugin != impl.plugin_name]
+                registry.leave_out(f"{error} {_hint(impl.plugin_name)}")
+
+    def register(role: str, impl: pluggy.HookImpl, owner: str) -> None:
+        _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+
+    def add_paths(impl: pluggy.HookImpl, owner: str) -> None:
+        paths, claim = _call(impl, owner), f"plugin {impl.plugin_name!r} of {owner}"
+        if not isinstance(paths, list | tuple):
+            line = f"{claim}: config_search_paths() returned {paths!r:.60}: expected a list"
+            raise PluginError(line)
+        registry.search_paths |= dict.fromkeys(map(str, paths), claim)
 
     for role, about in ROLES.items():
-        call(about.hook, role)
-    call("register_commands", "command")
-    for impl in manager.hook.config_search_paths.get_hookimpls():
-        with guarded(impl.plugin_name):
-            paths = _returned(impl, owners, (list, tuple), "a list")
-            owner = owners.get(impl.plugin_name, impl.plugin_name)
-            claim = f"plugin {impl.plugin_name!r} of {owner}"
-            registry.search_paths |= dict.fromkeys(map(str, paths), claim)
-    for impl in manager.hook.wrap_command.get_hookimpls():
-        owner = owners.get(impl.plugin_name, impl.plugin_name)
-        registry.wrappers.append(partial(_call, impl, owner))
+        call(about.hook, partial(register, role))
+    call("register_commands", partial(register, "command"))
+    call("config_search_paths", add_paths)
+    call("wrap_command", lambda *plugin: registry.wrappers.append(partial(_call, *plugin)))
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
@@ -215,13 +212,3 @@ def _call(impl: pluggy.HookImpl, owner: str, *arguments: Any) -> Any:
             f"plugin {impl.plugin_name!r} of {owner} failed in {impl.function.__name__}:"
             f" {described(error, impl.function.__module__)}"
         ) from error
-
-
-def _returned(impl: pluggy.HookImpl, owners: Mapping[str, str], kind: Any, expected: str) -> Any:
-    """Returns what a hook returns; raises `PluginError` if it is of another kind."""
-    owner, hook = owners.get(impl.plugin_name, impl.plugin_name), impl.function.__name__
-    value = _call(impl, owner)
-    if not isinstance(value, kind):
-        line = f"plugin {impl.plugin_name!r} of {owner}: {hook}() returned {value!r:.60}"
-        raise PluginError(f"{line}: expected {expected}")
-    return value
