@@ -117,7 +117,7 @@ def test_a_server_is_held_against_its_own_log_probabilities(audited: Any, chat: 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["level=2"], "level=2.0: expected a number in (0, 1)"),
+        (["level=2"], "level=2: expected a number in (0, 1)"),
         (["logprobs=0"], "logprobs=0: expected some, or a baseline or a target"),
         (["requests=3"], "requests=3: expected a whole number of at least 11"),
         (["url=http://127.0.0.1:1"], "http://127.0.0.1:1/v1/models"),
