@@ -90,7 +90,7 @@ def build(node: Any) -> Any:
             raise entry.explained(cause) from error
         if cause is not None:
             raise _named(node, key, cause) from error
-        reason = one_line(error).partition(" full_key:")[0]
+        reason = one_line(error)
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except ProcessEnded:
         raise

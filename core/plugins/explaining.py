@@ -17,7 +17,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from outrider.base.errors import message_of, nearest
+from outrider.base.errors import OutriderError, message_of, nearest
 from outrider.plugins.options import composed
 from outrider.plugins.presets import SEARCH_PATH
 from outrider.plugins.registry import command_entry, installed
@@ -32,12 +32,16 @@ GROUPS = (*ROLES, "sampling")
 ADDED = ("experiment", "paper")
 """Groups that commands have no default of."""
 
+SWEEP = ("-m", "--multirun")
+
 ADVICE = ", set env var HYDRA_FULL_ERROR=1 to see chained exception."
 """What Hydra adds to a line, and what is set already."""
 
 
 def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> str:
     """Returns an error of a config as one line, with the nearest valid name."""
+    if isinstance(error.__cause__, OutriderError):  # of a launcher's constructor
+        return str(error.__cause__)
     for explain in (
         partial(_of_error, error),
         partial(_of_overrides, command, overrides),
@@ -78,15 +82,17 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
     kind = command_entry(command).source.settings_class
     tops = {it.name for it in fields(kind)} if kind else set(composed(command))
     chosen = (*SEARCH_PATH, *(group for group in GROUPS if group in tops))
+    may_sweep = any(word in SWEEP for word in overrides)
     for override in parsed:
         if not override.key_or_group:
             return f"{override.input_line!r}: expected SETTING=VALUE"
-        if override.is_sweep_override():
+        if override.is_sweep_override() and not may_sweep:
             line = "expected a text with commas in quotes, or a list in brackets"
             return f"{override.input_line!r}: {line}"
         if override.key_or_group in chosen and not isinstance(override.value(), str | list):
             return f"{override.input_line}: expected a name, as in GROUP=NAME"
-    known = composed(command, [it.input_line or "" for it in parsed if it.key_or_group in chosen])
+    names = [it for it in parsed if it.key_or_group in chosen and not it.is_sweep_override()]
+    known = composed(command, [it.input_line or "" for it in names])
     lines = (_of_override(it, known, parsed) for it in parsed)
     return next(filter(None, lines), None)
 
@@ -146,5 +152,5 @@ def keys_of(node: DictConfig, prefix: str = "") -> list[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the message of an error in one line."""
-    return message_of(error).replace(ADVICE, "")
+    """Returns the message of an error in one line, without what Hydra and OmegaConf add to it."""
+    return message_of(error).replace(ADVICE, "").partition(" full_key:")[0]
