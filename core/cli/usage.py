@@ -51,9 +51,8 @@ JSON_HELP = "print only the result, as JSON"
 GROUPS = {
     **{name: role.help for name, role in ROLES.items()},
     "sampling": "how tokens are drawn, such as greedy or standard",
-    "paper": "a table or figure of Leviathan et al.: table1, figure2 to figure5",
 }
-"""The parts that are chosen by name, each with what it is."""
+"""The parts that are chosen by name, each with what it is; of others the config file says it."""
 
 ALL_SETTINGS = """\
 `outrider {command} --help-all` shows every setting, those of the chosen parts included.
@@ -99,9 +98,8 @@ def command_help(command: Command) -> str:
     """Returns the examples of a command with a config, and its settings with what they mean."""
     settings = read_settings(command.name)
     groups = {
-        name: (option or "NAME", GROUPS[name])
+        name: (option or "NAME", settings.comments.get(name) or GROUPS.get(name, ""))
         for name, option in settings.groups.items()
-        if name in GROUPS
     }
     values = {
         name: (_plain(value), settings.comments.get(name, ""))
@@ -150,7 +148,9 @@ def read_settings(command: str) -> Settings:
     for item in content.pop("defaults", ()):
         if isinstance(item, Mapping):
             groups |= {
-                name: None if "$" in str(option) else option for name, option in item.items()
+                name.removeprefix("optional "): None if "$" in str(option) else option
+                for name, option in item.items()
+                if not name.startswith("override ")
             }
         elif item != "_self_":
             included = read_settings(item.strip("/").removesuffix("@_here_"))
@@ -205,10 +205,10 @@ def _comments(text: str) -> dict[str, str]:
     above: list[str] = []
     parent = ""
     for line in text.splitlines():
-        match = re.match(r"( *)(\w+):[^#]*(?:# (.+))?$", line)
+        match = re.match(r"( *)(- (?:optional )?)?(\w+):[^#]*(?:# (.+))?$", line)
         if match:
-            indent, name, beside = match.groups()
-            full = f"{parent}.{name}" if indent else name
+            indent, item, name, beside = match.groups()
+            full = f"{parent}.{name}" if indent and not item else name
             parent = parent if indent else name
             if comment := beside or " ".join(above):
                 comments[full] = comment

@@ -57,18 +57,15 @@ def settings_page() -> str:
 def commands() -> Iterator[str]:
     """Yields a section for each command: the settings of its config file."""
     yield "## Commands"
-    meanings = {**GROUPS, "cluster": "where the workers run"}
     for command in (name for name, each in installed().commands.items() if not each.plain):
         settings = read_settings(command)
         yield f"### {command}"
         yield "```text\n" + "\n".join(settings.examples) + "\n```"
-        chosen = {name.removeprefix("optional "): it for name, it in settings.groups.items()}
-        groups = [
-            (name, option, f"{meanings[name]}; chosen by name")
-            for name, option in chosen.items()
-            if name in meanings
-        ]
         comments = settings.comments
+        groups = [
+            (name, option, f"{comments.get(name) or GROUPS.get(name, '')}; chosen by name")
+            for name, option in settings.groups.items()
+        ]
         values = [(name, value, comments.get(name, "")) for name, value in settings.values.items()]
         yield table([*groups, *values])
 

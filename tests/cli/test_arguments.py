@@ -25,7 +25,7 @@ GENERATE, CHECK = (command_entry(name).source for name in ("generate", "check"))
         (["constraint.pattern=[A-Z][a-z]+"], ['constraint.pattern="[A-Z][a-z]+"']),
         (["drafters=[none,{drafter: bigram}]"], ["drafters=[none,{drafter: bigram}]"]),
         (["~drafter", "drafter.path=~/x"], ["~drafter", 'drafter.path="~/x"']),
-        (["x=[{path: ~/a,n:1},~]", "y=a~b"], ['x=[{path: "~/a",n:1},"~"]', "y=a~b"]),
+        (["x=[{path: ~/a,n:1},~]", "y=a~b"], ['x=[{path: "~/a",n:1},"~"]', 'y="a~b"']),
         (["--config-dir=~/c"], ["--config-dir=/home/me/c"]),
         (["-cd", "~/c"], ["-cd", "/home/me/c"]),
         (["hydra.run.dir=~/runs/1"], ['hydra.run.dir="/home/me/runs/1"']),
