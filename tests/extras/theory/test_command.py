@@ -118,13 +118,7 @@ def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
     ("arguments", "line"),
     [
         (["alpha=1.5"], "alpha=1.5: expected a number in [0, 1]"),
-        (["alpha=high"], "alpha='high': expected a number in [0, 1], or a list of at least 1"),
-        (["alpha=[]"], "alpha=[]: expected a number in [0, 1], or a list of at least 1"),
-        (["gamma=2.5"], "gamma=2.5: expected a whole number of at least 0"),
-        (["c=-1"], "c=-1: expected a number of at least 0"),
-        (["c_hat=x"], "c_hat='x': expected a number of at least 0, or null"),
         (["layout=figure1"], "layout='figure1': expected table1, or the place of a figure"),
-        (["gama=3"], "gama: no such setting; did you mean 'gamma'"),
     ],
 )
 def test_a_number_out_of_range_is_one_line(run: Any, arguments: list[str], line: str) -> None:
