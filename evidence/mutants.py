@@ -14,16 +14,17 @@ import ast
 import importlib
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache, partial
+from multiprocessing import get_context
 from pathlib import Path
+from time import monotonic
 from typing import Any, ClassVar
 
 from faults import faults
@@ -33,14 +34,9 @@ NEEDED = ("torch", "transformers", "tokenizers", "scipy.optimize", "hydra", "ric
 """Modules that are imported once, before any process is forked."""
 SECONDS = {"kit": 180, "tests": 300}
 """The most processor time of a mutant; one that takes longer is killed, and so found."""
-NOT_JUDGED, NOT_BUILT = "not judged", "not built"
-VERIFIERS = (
-    *("token", "multi_step", "without_replacement", "traversal", "k_seq", "multi_path_block"),
-    *("block", "candidates", "sample_match", "rejection", "scaled_uniform"),
-    *("cactus", "cascade", "gumbel", "lenient", "typical", "optimal_transport"),
-    *("fly", "truncation"),
-)
-RECURSIVE = ("multi_step", "without_replacement", "candidates")
+MEMORY = 16 << 30
+"""The most bytes of address space of a mutant."""
+NOT_BUILT = "not built"
 PENALTIES = {
     "repetition_penalty": 1.3,
     "presence_penalty": 0.4,
@@ -48,6 +44,8 @@ PENALTIES = {
     "logit_bias": {2: -0.5, 3: 0.7},
     "bad_words": [[1, 1], [0, 2, 0], [3]],
 }
+RULES = dict(re.findall(r'"(\w+)": "(\w+):', (ROOT / "verifiers" / "plugin.py").read_text()))
+"""By the name of a rule, the name of its file."""
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
     ("verifier", "verifiers/prefix.py", "token", {}),
@@ -55,10 +53,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("policy", "policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
-    *(
-        ("verifier", f"verifiers/{'recursive' if name in RECURSIVE else name}.py", name, {})
-        for name in VERIFIERS[1:]
-    ),
+    *(("verifier", f"verifiers/{file}.py", name, {}) for name, file in RULES.items()),
     ("verifier", "verifiers/recursive.py", "multi_step", {"order": "random"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"residual": "scaled"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"lenience": 1.0}),
@@ -238,78 +233,56 @@ def tests(mutant: Judged | None) -> str:
     return Failures.names[0]
 
 
-def judged(stage: str, mutant: Judged | None) -> int:
-    """Starts a process that writes what finds a mutant into a file; returns its id."""
-    process = os.fork()
-    if process:
-        return process
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS[stage], SECONDS[stage] + 1))
-    output = os.open(_result(os.getpid()), os.O_CREAT | os.O_WRONLY)
+class TookTooLong(BaseException):
+    """Of the processor's time; no handler of the code in question catches it."""
+
+
+def limited(seconds: float) -> None:
+    """Has the processor's time of this process end with `TookTooLong`."""
+
+    def ring(*_: Any) -> None:
+        raise TookTooLong(f"after {seconds:g} seconds")
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def judged(mutant: Judged | None, stages: Sequence[str]) -> dict[str, str]:
+    """Returns which stage finds a mutant, and by what; runs in a process of its own."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a killed process has no result
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     if mutant:
         sys.meta_path.insert(0, Finder(mutant))
-    try:
-        says = kit(mutant) if stage == "kit" else tests(mutant)
-    except BaseException as error:  # noqa: BLE001  the table shows it: it is not judged
-        says = f"{NOT_JUDGED}: {type(error).__name__}: {error}"[:300]
-    os.write(output, json.dumps(says).encode())
-    os._exit(0)
-
-
-def _result(process: int) -> str:
-    return f"{tempfile.gettempdir()}/outrider-mutant-{process}.json"
-
-
-def says(process: int) -> str:
-    """Returns what a process wrote; that it died, if it wrote nothing."""
-    path = Path(_result(process))
-    text = path.read_text() if path.is_file() else ""
-    path.unlink(missing_ok=True)
-    return str(json.loads(text)) if text else "took too long, or died"
+    by = finding = ""
+    for stage in stages:
+        limited(SECONDS[stage])
+        try:
+            finding = kit(mutant) if stage == "kit" else tests(mutant)
+        except TookTooLong as error:
+            finding = f"took too long: {error}"
+        except BaseException as error:  # noqa: BLE001  the table shows it: it is not judged
+            finding, stage = f"{type(error).__name__}: {error}"[:300], "not run"
+        if finding:
+            by = NOT_BUILT if finding.startswith(NOT_BUILT) else stage
+            break
+    limited(0)
+    return {"mutant": mutant.key if mutant else "", "by": by, "says": finding}
 
 
 def judge(
-    every: Sequence[Judged], workers: int, results: Path, seconds: float, *, by_tests: bool
+    every: Sequence[Judged], workers: int, results: Path, seconds: float, stages: Sequence[str]
 ) -> None:
-    """Judges mutants, and appends a line for each to the file of results.
-
-    by_tests: whether the tests judge what the kit does not find.
-    """
-    from time import monotonic
-
+    """Judges mutants until the time is over, and appends a line for each to the results."""
     end = monotonic() + seconds
-    waiting, running = [("kit", mutant, "") for mutant in every], dict[int, Any]()
-    with results.open("a") as file, _ended(running):
-        while running or (waiting and monotonic() < end):
-            while waiting and len(running) < workers and monotonic() < end:
-                stage, mutant, _ = waiting.pop(0)
-                running[judged(stage, mutant)] = (stage, mutant)
-            process, _ = os.wait()
-            stage, mutant = running.pop(process)
-            finding = says(process)
-            if stage == "kit" and not finding and by_tests:
-                waiting.insert(0, ("tests", mutant, ""))
-                continue
-            by = "not run" if finding.startswith(NOT_JUDGED) else stage if finding else ""
-            by = NOT_BUILT if finding.startswith(NOT_BUILT) else by
-            line = {"mutant": mutant.key, "by": by, "says": finding}
+    with results.open("a") as file, get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
+        for line in pool.imap_unordered(partial(judged, stages=stages), every):
             file.write(json.dumps(line) + "\n")
             file.flush()
-            print(f"{line['by'] or 'SURVIVES':9}{mutant.key}: {finding}", flush=True)
-
-
-@contextmanager
-def _ended(running: dict[int, Any]) -> Iterator[None]:
-    """Ends the processes that still run when this one is interrupted or told to end."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    try:
-        yield
-    finally:
-        for process in running:
-            os.kill(process, signal.SIGKILL)
+            print(f"{line['by'] or 'SURVIVES':9}{line['mutant']}: {line['says']}", flush=True)
+            if monotonic() > end:
+                return
 
 
 def report(every: Sequence[Judged], lines: dict[str, dict[str, str]]) -> bool:
@@ -355,18 +328,17 @@ def main() -> None:
     parser.add_argument("--changed", help="only files that differ from this git reference")
     parser.add_argument("--kit", action="store_true", help="judge by the kit alone")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start none after them")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after them")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "mutants.jsonl")
     parser.add_argument("--again", action="store_true", help="judge those that survived once more")
     parser.add_argument("--original", action="store_true", help="only check the original parts")
     options = parser.parse_args()
     for name in NEEDED:
         importlib.import_module(name)
+    stages = ("kit",) if options.kit else ("kit", "tests")
     if options.original:
-        for stage in ("kit",) if options.kit else ("kit", "tests"):
-            process = judged(stage, None)
-            os.wait()
-            print(says(process) or f"{stage}: the original passes", flush=True)
+        with get_context("fork").Pool(1) as pool:
+            print(pool.apply(judged, (None, stages))["says"] or "the original passes")
         return
     every = wanted(options.only, options.every)
     if options.changed:
@@ -377,7 +349,7 @@ def main() -> None:
     again = ("not run", "") if options.again else ("not run",)
     judged_keys = {key for key, line in lines.items() if line["by"] not in again}
     waiting = [mutant for mutant in every if mutant.key not in judged_keys]
-    judge(waiting, options.workers, options.results, options.seconds, by_tests=not options.kit)
+    judge(waiting, options.workers, options.results, options.seconds, stages)
     if not report(every, _lines(options.results)):
         sys.exit(1)
 
