@@ -21,8 +21,8 @@ from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.bench.protocol import Answer, serve
-from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.plugins.config import build
+from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.cached_model import refuse_encoder
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache

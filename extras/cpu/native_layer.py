@@ -11,12 +11,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, Scaling, rotation
-from outrider.extras.cpu import byte_counter
 from outrider.extras.cpu.c_structures import Entry, Exit, NativePass
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_pass import LANES, ROWS
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
 from outrider.extras.cpu.threads import native_threads
+from outrider.targets.passes import byte_counter
 from outrider.targets.passes.tree_mask import additive_mask
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 
 from outrider.base.pretrained import Model
 from outrider.extras.cpu.attention import rotation_of
-from outrider.extras.cpu.byte_counter import stored_bytes
 from outrider.extras.cpu.c_structures import Entry, Exit, Layer
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
+from outrider.targets.passes.byte_counter import stored_bytes
 
 CHANGING = ("dynamic", "longrope")
 """Rotations whose frequencies depend on how long the text is."""

@@ -11,8 +11,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.extras.cpu.packed_linear import PackedLinear, merged, product
+from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

@@ -11,8 +11,8 @@ from torch import Tensor
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, layer_output
 from outrider.extras.cpu import native_layer
-from outrider.extras.cpu.byte_counter import ByteCounter
 from outrider.extras.cpu.engine import PackedWeights
+from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.tree_mask import tree_mask
 
 WIDTH = 32
