@@ -5,5 +5,5 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_engines(register: Register) -> None:
-    register("compile", "outrider.extras.graphs.compiled:CompiledPasses")
-    register("graphs", "outrider.extras.graphs.recorded:RecordedPasses")
+    register("compile", "outrider.extras.graphs.engines:CompiledPasses")
+    register("graphs", "outrider.extras.graphs.engines:RecordedPasses")

@@ -19,8 +19,7 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.self_sparse import SelfSparse
 from outrider.extras.graphs import static_cache
-from outrider.extras.graphs.compiled import CompiledPasses
-from outrider.extras.graphs.recorded import Recorded, RecordedPasses
+from outrider.extras.graphs.engines import CompiledPasses, Recorded, RecordedPasses
 from outrider.extras.graphs.static_cache import StaticCache
 from outrider.targets.passes.engine import note_engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
