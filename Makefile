@@ -73,7 +73,6 @@ evidence: install
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
 	$(BIN)/python evidence/memory.py
 	$(BIN)/python evidence/texts.py --count 12
-	$(BIN)/python evidence/distribution.py
 	$(BIN)/python evidence/texts.py --target gemma3 --past-window 300 --modes modes
 	$(BIN)/python evidence/texts.py --modes modes --dtypes bfloat16 float32 --every 2 --tokens 48
 	$(BIN)/python evidence/drafters.py

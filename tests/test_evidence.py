@@ -34,7 +34,6 @@ SHORT = ["--count", "1", "--tokens", "6", "--only"]
         ("texts.py", [*SHORT, *UNTRAINED], "0 texts of float32 differ", "few_layers"),
         # It reads the states of late layers.
         ("texts.py", [*SHORT, "eagle3 dynamic:8"], "0 texts of float32 differ", "shared_smollm2"),
-        ("distribution.py", ["--samples", "150", "--drafters", "bigram"], "liar", "shared_smollm2"),
     ],
 )
 def test_claims_about_texts_hold(  # noqa: PLR0917  a case of each script
