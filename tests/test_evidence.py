@@ -160,7 +160,8 @@ def test_loading_is_set_beside_reading(
 
 @pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
+    page = tmp_path / "evidence" / "page.md"
+    page.parent.mkdir()
     parts = ("lengths", "drafters", "precisions", "bench")
     (tmp_path / "results" / "bench").mkdir(parents=True)
     ratios = [["ours", "theirs", {"value": 2.0, "low": 1.5, "high": 2.5}]]
@@ -184,7 +185,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     assert names == {"drafter", "---", *few, "`small_lm tree`"}
     by_precision = [tuple(row[:2]) for row in rows if len(row) == 6][2:]
     assert by_precision == [(precision, name) for precision in ("float32", "int8") for name in few]
-    runs = {path.stem: json.loads(path.read_text()) for path in tmp_path.glob("runs/*")}
+    runs = {path.stem: json.loads(path.read_text()) for path in page.parent.glob("runs/*")}
     assert ["ours", "theirs", "8.0", "4.0", "2.00 [1.50, 2.50]"] in rows
     assert runs["page-bench"] == measured
     assert runs["page-T1"]["temperature"] == 1
