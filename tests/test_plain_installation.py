@@ -1,8 +1,11 @@
 """`pip install .` alone, without any extra, decodes, compares and proves."""
 
+import json
 import re
+import shutil
 import sys
 import zipfile
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 
@@ -65,31 +68,12 @@ def test_a_plain_installation_has_no_library_of_an_extra(plain_site: Path, tmp_p
 
 
 SCRIPT = """
+import json
 import sys
 from outrider.cli import main as cli
 
-folder = sys.argv[1]
 sys.stderr = sys.stdout
-compared = [
-    "target=transformers", f"target.model={folder}", "data.limit=1", "max_new_tokens=2",
-    "drafters=[none,bigram]", "cache=false",
-]
-for words in (
-    ["generate", "target=tabular", "prompt=[0,1]", "drafter=bigram", "max_new_tokens=4"],
-    ["check", "drafter=prompt_lookup"],
-    ["theory"],
-    ["compare", *compared],
-    ["demo", *compared],
-    ["new-plugin", "mine"],
-    ["report", "outputs"],
-    ["doctor"],
-    ["plugins"],
-    ["theory", "paper=figure2"],
-    ["view", folder],
-    ["train"],
-    ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "--multirun"],
-    ["compare", *compared, "data=parquet", f"data.path={folder}/config.json"],
-):
+for words in json.loads(sys.argv[1]):
     sys.argv = ["outrider", *words]
     status = 0
     try:
@@ -100,31 +84,60 @@ for words in (
 """
 """Runs commands in one process; form feeds are around the name of each and how it ended."""
 
-WORKING = (
-    *("generate", "check", "theory", "compare", "demo", "new-plugin", "report"),
-    *("doctor", "plugins"),
-)
-LACKING = {
-    "theory": "view", "view": "view", "train": "training",
-    "generate": "ray", "compare": "view",
-}  # fmt: skip
-"""The commands that need a group, in their order."""
+
+def printed(site: Path, cwd: Path, commands: Iterable[list[str]]) -> list[tuple[str, str]]:
+    """Returns how each command ended, as "NAME STATUS", and what it printed."""
+    parts = ran(site, cwd, "-c", SCRIPT, json.dumps(list(commands))).split("\f")
+    return list(zip(parts[1:-1:2], parts[0:-1:2], strict=True))
 
 
-@pytest.fixture(scope="module")
-def printed(plain_site: Path, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What each command printed, and behind it how it ended."""
-    return ran(plain_site, tmp_path_factory.mktemp("work"), "-c", SCRIPT, folder).split("\f")
+def compared(folder: Path) -> list[str]:
+    """Returns the settings of a small comparison."""
+    small = [f"target.model={folder}", "data.limit=1", "max_new_tokens=2", "cache=false"]
+    return ["target=transformers", "drafters=[none,bigram]", *small]
 
 
-def test_a_plain_installation_decodes_compares_and_proves(printed: list[str]) -> None:
-    assert printed[1:-1:2][: len(WORKING)] == [f"{name} 0" for name in WORKING], printed
-    assert "report=page needs matplotlib: pip install 'outrider[view]'" in printed[6]
+def test_a_plain_installation_compares(plain_site: Path, folder: Path, tmp_path: Path) -> None:
+    commands = [["compare", *compared(folder)], ["theory"], ["doctor"]]
+    ends = printed(plain_site, tmp_path, commands)
+    assert [end for end, _ in ends] == ["compare 0", "theory 0", "doctor 0"], ends
+    assert "report=page needs matplotlib: pip install 'outrider[view]'" in ends[0][1]
 
 
-def test_a_missing_library_is_one_line_that_names_the_group(printed: list[str]) -> None:
-    ends, said = printed[1:-1:2][len(WORKING) :], printed[0:-1:2][len(WORKING) :]
-    assert ends == [f"{name} 1" for name in LACKING], printed
-    for text, group in zip(said, LACKING.values(), strict=True):
-        line = rf"(.* needs \w+: pip install 'outrider\[{group}\]')"
-        assert re.fullmatch(rf"outrider: {line}", text.strip()), text
+def test_the_core_works_without_the_products(
+    plain_site: Path, folder: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "site"
+    shutil.copytree(plain_site / "outrider", site / "outrider")
+    shutil.rmtree(site / "outrider" / "extras")
+    for link in plain_site.iterdir():
+        if link.name != "outrider":
+            (site / link.name).symlink_to(link.resolve())
+    commands = [
+        ["generate", "target=tabular", "prompt=[0,1]", "drafter=bigram", "max_new_tokens=4"],
+        ["check", "drafter=prompt_lookup"],
+        ["compare", *compared(folder)],
+        ["demo", "data.limit=1", "max_new_tokens=2"],
+        ["report", "outputs"],
+        ["new-plugin", "mine"],
+        ["plugins"],
+    ]
+    *ends, (missing, line) = printed(site, tmp_path, [*commands, ["train"]])
+    assert [end for end, _ in ends] == [f"{words[0]} 0" for words in commands], ends
+    assert missing == "train 1"
+    assert line.strip().startswith("outrider: command='train': there are: check, compare, demo")
+
+
+def test_a_missing_library_is_one_line_that_names_the_group(
+    plain_site: Path, folder: Path, tmp_path: Path
+) -> None:
+    lacking = {
+        "view": ["theory", "paper=figure2"],
+        "training": ["train"],
+        "ray": ["generate", "target=tabular", "prompt=[0,1]", "hydra/launcher=outrider_ray", "-m"],
+    }
+    ends = printed(plain_site, tmp_path, lacking.values())
+    for (end, text), group in zip(ends, lacking, strict=True):
+        assert end.endswith(" 1")
+        line = rf"outrider: .* needs \w+: pip install 'outrider\[{group}\]'"
+        assert re.fullmatch(line, text.strip()), text
