@@ -1,6 +1,6 @@
 """Seconds until a model writes its first token, beside those of reading its file.
 
-    python evidence/loading.py TARGET DRAFTER --quantize none int4 --page docs/evidence/pair.md
+    python evidence/loading.py TARGET DRAFTER --quantize none int4
 
 A model is a folder or a GGUF file, which is converted first. Each row is a process of its own, from
 its start to its first token: warm, with the file in the system's memory, or cold, after the system
