@@ -248,7 +248,7 @@ def main() -> None:
             publish(run, options.page, name)
         plot = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))["draw"]
         main_run = options.page.parent / "runs" / f"{options.page.stem}-T{first:g}.json"
-        plot(main_run, options.page.absolute().parents[1] / "gains.svg")
+        plot(main_run, options.page.with_name("gains.svg"))
 
 
 if __name__ == "__main__":

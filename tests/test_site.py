@@ -26,9 +26,9 @@ DOCS = ROOT / "docs"
 def site(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Returns the module that makes pages, loaded from its folder as mkdocs does."""
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))
-    import pages
+    import site_pages
 
-    return pages
+    return site_pages
 
 
 def in_navigation(entries: list[Any]) -> Iterator[str]:
