@@ -190,7 +190,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
     assert runs["page-bench"] == measured
     assert runs["page-T1"]["temperature"] == 1
     assert "int8" in runs["page-int8"]["machine"]["runs_by"]["target"]
-    assert "small_lm tree" in (tmp_path / "gains.svg").read_text()
+    assert "small_lm tree" in page.with_name("gains.svg").read_text()
     script.done(EVIDENCE / "pair.py", *arguments)  # nothing is decoded again
     assert page.read_text() == written
 
