@@ -22,11 +22,15 @@ from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.student import read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
 from outrider.drafters.peagle.network import PEagleNetwork
-from outrider.extras.serving.mtp_checkpoint import write_stitched
-from outrider.extras.serving.student_checkpoint import write_parallel_model
+from outrider.extras.serving.checkpoints import write_parallel_model, write_stitched
 from outrider.extras.training.rows import read_rows
-from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies, write_data
-from outrider.extras.training.state_files import find_state_files, read_state_files
+from outrider.extras.training.speculators_data import (
+    FREQUENCIES,
+    find_state_files,
+    read_frequencies,
+    read_state_files,
+    write_data,
+)
 from outrider.extras.training.states import states_of
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.first_layers import first_layers

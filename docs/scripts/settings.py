@@ -17,7 +17,7 @@ from outrider.cli.usage import GROUPS, config_file, config_packages, read_settin
 from outrider.extras.training.classifier import ClassifierRecipe
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.drafters import DrafterRecipe
-from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.progress import Schedule
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
 from outrider.plugins.registry import installed

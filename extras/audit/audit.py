@@ -16,6 +16,7 @@ from outrider.extras.audit.expected import Expected
 from outrider.extras.audit.martingale import (
     Bet,
     Observation,
+    Suspicions,
     Tilted,
     TwoSamples,
     bets,
@@ -23,7 +24,6 @@ from outrider.extras.audit.martingale import (
 )
 from outrider.extras.audit.plan import GREEDY, Asked, Plan
 from outrider.extras.audit.result import Finding, Result
-from outrider.extras.audit.suspicion import Suspicions
 
 TEMPER = 0.8
 """The power of the control's distribution: as at a temperature that is 1.25 times as high."""
@@ -122,14 +122,14 @@ class Auditor:
         beside: dict[str, Choice] = {}  # in this batch, by kind
         for asked, choices in zip(batch, answers, strict=True):
             if len(choices) != asked.request.n:
-                self._blame("n", f"{len(choices)} texts came for n={asked.request.n}")
+                self._add_fault("n", f"{len(choices)} texts came for n={asked.request.n}")
             for choice in choices:
                 eos: Collection[int] = ()
                 if self.expected is not None:
                     self.expected.check(asked.request, choice)
                     eos = self.expected.eos
                 if fault := promises.end_fault(asked.request, choice, eos):
-                    self._blame(ENDS, fault)
+                    self._add_fault(ENDS, fault)
                 self._texts[asked.name] += 1
                 if asked.kind == GREEDY:
                     self._read_greedy(asked, choice)
@@ -165,14 +165,14 @@ class Auditor:
         if gap <= self.tie:
             self._ties += 1
         else:
-            self._blame(
+            self._add_fault(
                 asked.name, f"token {position} of a greedy text is {gap:.2f} below the likeliest"
             )
 
     def _read_logprobs(self, asked: Asked, choice: Choice) -> None:
         # Such as tokens of a draft that was accepted.
         if missing := [place for place, top in enumerate(choice.likeliest) if not top]:
-            self._blame(LISTED, f"none are listed for token {missing[0]} of a text")
+            self._add_fault(LISTED, f"none are listed for token {missing[0]} of a text")
         if self.expected is None or choice.logprobs is None:
             return
         known = self.expected.logprobs(asked.request, choice)
@@ -186,7 +186,7 @@ class Auditor:
             for row in known
         ]
         if min(gaps) > self.tolerance:
-            self._blame(LISTED, f"one is {min(gaps):.2f} away from the target's")
+            self._add_fault(LISTED, f"one is {min(gaps):.2f} away from the target's")
 
     def _compare(
         self,
@@ -214,7 +214,7 @@ class Auditor:
         pairs = zip(mine.tokens, theirs.tokens, strict=False)
         place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
         if place is None:
-            self._blame(asked.name, f"{mine.text!r}, without drafts {theirs.text!r}")
+            self._add_fault(asked.name, f"{mine.text!r}, without drafts {theirs.text!r}")
             return
         token, other = mine.tokens[place], theirs.tokens[place]
         listed = theirs.likeliest[place] if place < len(theirs.likeliest) else {}
@@ -223,7 +223,7 @@ class Auditor:
             self._ties += 1
             return
         far = "by how much is not listed" if math.isinf(gap) else f"{gap:.2f} likelier"
-        self._blame(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
+        self._add_fault(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
 
     def _try_promises(self, client: Client, cycle: int) -> None:
         """Tries seeds and stop strings, as far as they are to be judged."""
@@ -233,14 +233,14 @@ class Auditor:
         self._asked = "seeds" if repeats else "stop strings"
         text = client.ask([request])[0][0].text
         if repeats and (fault := self._seeds.fault(client, request, text)):
-            self._blame("seeds", fault)
+            self._add_fault("seeds", fault)
         self._asked = "stop strings"
         if self._asked not in self.skip:
             fault = promises.stop_fault(client, request, text, repeats=repeats)
             if fault is not None:
-                self._blame("stop strings", fault)
+                self._add_fault("stop strings", fault)
 
-    def _blame(self, name: str, fault: str) -> None:
+    def _add_fault(self, name: str, fault: str) -> None:
         """Notes what a single text shows, unless it is not to be judged."""
         if name not in self.skip:
             self._faults.setdefault(name, fault)

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -60,33 +60,33 @@ class Expected(ABC):
 
 @final
 class FromTarget(Expected):
-    """The exact distribution, from the target's weights. Texts must be told in ids.
+    """The exact distribution, from the target's weights. Texts must come with their ids.
 
     Chat messages are written into the target's chat template.
     """
 
     def __init__(self, target: Target) -> None:
         self._target, self.eos = target, target.eos
+        self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
     def check(self, request: Request, choice: Choice) -> None:
-        told = [token for token in choice.tokens if isinstance(token, int)]
-        if len(told) < max(len(choice.tokens), 1):
+        ids = [token for token in choice.tokens if isinstance(token, int)]
+        if len(ids) < max(len(choice.tokens), 1):
             raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
-        size, most = self._target.vocab_size, max(told)
-        if not 0 <= most < size or min(told) < 0:
+        size, most = self._target.vocab_size, max(ids)
+        if not 0 <= most < size or min(ids) < 0:
             raise OutriderError(
                 f"the server wrote token {most}: expected one of the {size} that the target has"
             )
-        _check_end(request, choice, told[-1] in self._target.eos)
+        _check_end(request, choice, ids[-1] in self._target.eos)
 
     def rows(self, request: Request, choice: Choice) -> list[Row]:
         logits = self._logits(request, choice, penalised=True)
         kept = request.sampling.probs(logits)
         whole = Sampling(temperature=request.sampling.temperature or 1.0).probs(logits)
         probs = torch.maximum(kept, ROUNDING * whole).numpy()
-        cells = _Ids(probs.shape[-1])
-        return [(row, cells) for row in probs]
+        return [(row, self._cells) for row in probs]
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
         logits = self._logits(request, choice, penalised=True)
@@ -173,32 +173,10 @@ class FromLogprobs(Expected):
         return rows
 
 
-def _check_end(request: Request, choice: Choice, is_told: bool) -> None:
-    """Raises `OutriderError` if the token that ended a text is not told: others can't be judged."""
-    if choice.ended and not request.stop and not is_told:
+def _check_end(request: Request, choice: Choice, is_listed: bool) -> None:
+    """Raises `OutriderError` if the token that ended a text is not listed."""
+    if choice.ended and not request.stop and not is_listed:
         raise OutriderError(
             "the server does not tell the token that ends a text: expected a baseline, or fewer"
             " tokens than texts have (max_new_tokens)"
         )
-
-
-@final
-class _Ids(Mapping[Token, int]):
-    """Each id is its own cell."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-
-    def __getitem__(self, token: Token) -> int:
-        if isinstance(token, int) and 0 <= token < self._count:
-            return token
-        raise KeyError(token)
-
-    def __contains__(self, token: object) -> bool:
-        return isinstance(token, int) and 0 <= token < self._count
-
-    def __iter__(self) -> Iterator[Token]:
-        return iter(range(self._count))
-
-    def __len__(self) -> int:
-        return self._count

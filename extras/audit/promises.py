@@ -26,7 +26,7 @@ class Seeds:
     """
 
     def __init__(self) -> None:
-        self._tried = self._odd = self._odd_beside = 0
+        self._tried = self._changed = self._changed_beside = 0
 
     def fault(self, client: Client, request: Request, text: str) -> str | None:
         """Returns what is wrong by now.
@@ -37,11 +37,11 @@ class Seeds:
         other = replace(request, sampling=Sampling(), seed=None)
         beside = client.ask([other, request])[1][0].text
         self._tried += 1
-        self._odd += again != text
-        self._odd_beside += beside not in (again, text)
-        if again != text and self._odd > max(1, self._tried / 2):
+        self._changed += again != text
+        self._changed_beside += beside not in (again, text)
+        if again != text and self._changed > max(1, self._tried / 2):
             return f"seed {request.seed} gave {text!r}, then {again!r}"
-        if self._odd_beside == self._tried >= ALWAYS:
+        if self._changed_beside == self._tried >= ALWAYS:
             return f"seed {request.seed} gave {text!r}, and beside a greedy request {beside!r}"
         return None
 

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu import fused_decoder
-from outrider.extras.cpu.cpu_features import cpu_features
 from outrider.extras.cpu.library import has_tiles, missing
 from outrider.extras.cpu.native_layer import native_layer
 from outrider.extras.cpu.packed_batch import PackedBatch
@@ -22,7 +21,7 @@ from outrider.extras.cpu.packed_linear import (
     stored_type,
 )
 from outrider.extras.cpu.packed_matrix import is_unwrapped
-from outrider.extras.cpu.threads import one_thread
+from outrider.extras.cpu.processor import cpu_features, one_thread
 from outrider.targets.batches.batch_cache import BatchEngine
 from outrider.targets.passes.engine import note_engine
 from outrider.targets.passes.pass_input import Pass, PassInput

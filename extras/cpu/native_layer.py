@@ -15,7 +15,7 @@ from outrider.extras.cpu.c_structures import Entry, Exit, NativePass
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_pass import LANES, ROWS
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
-from outrider.extras.cpu.threads import native_threads
+from outrider.extras.cpu.processor import native_threads
 from outrider.targets.passes import byte_counter
 from outrider.targets.passes.tree_mask import additive_mask
 

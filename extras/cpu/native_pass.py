@@ -16,7 +16,7 @@ from outrider.extras.cpu.c_structures import Layer, NativePass, Store
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_weights import NativeWeights, is_packed, native_weights
 from outrider.extras.cpu.packed_linear import product
-from outrider.extras.cpu.threads import native_threads
+from outrider.extras.cpu.processor import native_threads
 from outrider.targets.passes import byte_counter
 from outrider.targets.passes.growing_cache import BufferLayer
 from outrider.targets.passes.pass_input import Pass, PassInput

@@ -9,7 +9,7 @@ from torch.nn.functional import pad, silu
 
 from outrider.base.errors import ConfigError
 from outrider.base.waiting import steps
-from outrider.extras.cpu.mapped_files import mapped_files, release, trim
+from outrider.extras.cpu.memory import mapped_files, release, trim
 from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 from outrider.extras.cpu.panel_layout import DEPTH
 from outrider.targets.passes import byte_counter

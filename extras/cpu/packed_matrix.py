@@ -17,7 +17,7 @@ from outrider.extras.cpu.panel_layout import (
     grouped,
     widened,
 )
-from outrider.extras.cpu.threads import native_threads
+from outrider.extras.cpu.processor import native_threads
 
 KINDS = {torch.float32: 0, torch.int8: 1, torch.bfloat16: 2}
 """The library's numbers for the types that a matrix is stored in."""

@@ -8,8 +8,8 @@ from jaxtyping import Float, Num
 from torch import Tensor
 from torch.nn.functional import pad
 
-from outrider.extras.cpu.huge_pages import empty_in_huge_pages
-from outrider.extras.cpu.threads import native_threads, one_thread
+from outrider.extras.cpu.memory import empty_in_huge_pages
+from outrider.extras.cpu.processor import native_threads, one_thread
 
 WIDTH = 32
 """The number of outputs in a panel."""

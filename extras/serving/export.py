@@ -22,8 +22,11 @@ from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN, located
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.serving.mtp_checkpoint import write_stitched
-from outrider.extras.serving.student_checkpoint import write_parallel_model, write_small_model
+from outrider.extras.serving.checkpoints import (
+    write_parallel_model,
+    write_small_model,
+    write_stitched,
+)
 
 
 def exported(

@@ -1,7 +1,8 @@
 """What one call of transformers' `generate` asks for, and whether drafts allow it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, final
 
 import torch
@@ -107,87 +108,40 @@ class Call:
 
     def check(self) -> None:
         """Raises `ConfigError` if the call asks for something that drafts rule out."""
-        for find_fault in CHECKS:
-            if fault := find_fault(self):
-                raise ConfigError(fault)
+        for fault in chain(_faults_of_inputs(self), _faults_of_outputs(self)):
+            raise ConfigError(fault)
 
 
-def _encoder(call: Call) -> str | None:
-    if call.model.config.is_encoder_decoder:
-        return f"model {type(call.model).__name__}: expected a decoder-only one"
-    return None
-
-
-def _beams(call: Call) -> str | None:
+def _faults_of_inputs(call: Call) -> Iterator[str]:
+    """Yields what drafts rule out of the model, its inputs and the loop that is asked for."""
     beams = call.config.num_beams or 1
-    return f"num_beams={beams}: expected 1 (there is outrider.extras.beams)" if beams > 1 else None
-
-
-def _cache(call: Call) -> str | None:
+    if call.model.config.is_encoder_decoder:
+        yield f"model {type(call.model).__name__}: expected a decoder-only one"
+    if beams > 1:
+        yield f"num_beams={beams}: expected 1 (there is outrider.extras.beams)"
     for name in CACHE_ARGUMENTS:
         if getattr(call.inputs.get(name), "_is_user_defined", False):
-            return f"{name}: expected none, a text is read from its beginning"
-    return None
-
-
-def _longrope(call: Call) -> str | None:
-    if (window := longrope_window(call.model)) is None:
-        return None
-    longest = int(call.criteria.max_length)
-    if longest > window:
-        return f"max_length={longest}: expected at most {window}, where LongRoPE's factors change"
-    return None
-
-
-def _unknown_inputs(call: Call) -> str | None:
-    # Models that also read images get an empty dict of them with a text.
-    unknown = sorted(
-        name
-        for name, value in call.inputs.items()
-        if name not in HANDLED and value is not None and value != {}
-    )
-    return f"{unknown[0]}: expected none, the model takes only tokens" if unknown else None
-
-
-def _positions(call: Call) -> str | None:
+            yield f"{name}: expected none, a text is read from its beginning"
+    window = longrope_window(call.model)
+    if window is not None and (longest := int(call.criteria.max_length)) > window:
+        yield f"max_length={longest}: expected at most {window}, where LongRoPE's factors change"
+    for name in sorted(call.inputs.keys() - HANDLED):
+        # Models that also read images get an empty dict of them with a text.
+        if call.inputs[name] is not None and call.inputs[name] != {}:
+            yield f"{name}: expected none, the model takes only tokens"
     positions, mask = call.inputs.get("position_ids"), call.mask
-    if positions is None:
-        return None
     expected = (mask.long().cumsum(-1) - 1).masked_fill(mask == 0, 0)
-    if torch.equal(positions.expand_as(expected), expected):
-        return None
-    return "position_ids: expected none, or those of the attention mask"
+    if positions is not None and not torch.equal(positions.expand_as(expected), expected):
+        yield "position_ids: expected none, or those of the attention mask"
 
 
-def _states(call: Call) -> str | None:
+def _faults_of_outputs(call: Call) -> Iterator[str]:
+    """Yields what drafts rule out of the answer's form."""
     asks_for_states = call.config.output_attentions or call.config.output_hidden_states
     if call.returns_dict and asks_for_states:
-        return "output_attentions, output_hidden_states: expected false, passes hold drafts too"
-    return None
-
-
-def _logits_of_rows(call: Call) -> str | None:
-    if call.returns_logits and call.rows > 1:
+        yield "output_attentions, output_hidden_states: expected false, passes hold drafts too"
+    if call.rows > 1 and call.returns_logits:
         rows = f"output_scores, output_logits with {call.rows} rows"
-        return f"{rows}: expected one, rows end at different lengths"
-    return None
-
-
-def _streamed_rows(call: Call) -> str | None:
-    if call.streamer is not None and call.rows > 1:
-        return f"streamer with {call.rows} rows: expected one"
-    return None
-
-
-CHECKS: tuple[Callable[[Call], str | None], ...] = (
-    _encoder,
-    _beams,
-    _cache,
-    _longrope,
-    _unknown_inputs,
-    _positions,
-    _states,
-    _logits_of_rows,
-    _streamed_rows,
-)
-"""In the order in which they are made; each returns the line to raise, or None."""
+        yield f"{rows}: expected one, rows end at different lengths"
+    if call.rows > 1 and call.streamer is not None:
+        yield f"streamer with {call.rows} rows: expected one"

@@ -4,8 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -19,9 +18,8 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.extras.serving import serve_report
-from outrider.extras.serving.profiles import write_profile
 from outrider.extras.serving.serve_config import vllm_settings
-from outrider.extras.serving.serve_report import Comparison
+from outrider.extras.serving.serve_report import Comparison, write_profile
 from outrider.extras.serving.served_texts import ask, differences, lab_counts
 from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
@@ -34,34 +32,8 @@ from outrider.targets.weights_location import weights_location
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Launcher:
-    """Starts vLLM servers for one model; each writes a log into `folder`."""
-
-    python: Path
-    model: str
-    folder: Path
-    options: Sequence[str]
-
-    def start(
-        self,
-        name: str,
-        environment: Mapping[str, str] | None = None,
-        speculative: dict[str, Any] | None = None,
-    ) -> Server:
-        """Returns a server, to be used in a `with` statement."""
-        # In gigabytes. By default vLLM takes half of the machine's memory for keys and values.
-        space = {"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "2")}
-        return Server(
-            self.python,
-            self.model,
-            self.folder / f"{name}.log",
-            speculative=speculative,
-            environment=space | dict(environment or {}),
-            options=self.options,
-        )
+SPACE = "2"
+"""Gigabytes for keys and values. By default vLLM takes half of the machine's memory for them."""
 
 
 @final
@@ -134,7 +106,14 @@ def serve_check(config: ServeCheck) -> None:
     audit = Audit(turns, settings, folder) if config.audit else None
     dtype = str(target.model.dtype).removeprefix("torch.")
     options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
-    launcher = Launcher(python, weights_location(settings), folder, options)
+
+    def start(name: str, environment: Mapping[str, str] | None = None, **more: Any) -> Server:
+        """Returns a server, which writes a log into the run's folder."""
+        log, model = folder / f"{name}.log", weights_location(settings)
+        own = {"VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", SPACE)}
+        own |= environment or {}
+        return Server(python, model, log, environment=own, options=options, **more)
+
     conditions = {
         "engine": f"vllm {version}",
         "concurrency": config.clients,
@@ -145,7 +124,7 @@ def serve_check(config: ServeCheck) -> None:
     path, content = folder / "serve-check.json", ""
     comparisons: dict[str, Comparison] = {}
     for name, comparison in _compare(
-        config, target, prompts, drafters, launcher=launcher, vllm=vllm, audit=audit
+        config, target, prompts, drafters, start=start, vllm=vllm, audit=audit
     ):
         comparisons[name] = comparison
         write_profile(name, comparison.vllm, runs[name], conditions, folder=folder)
@@ -174,7 +153,7 @@ def _compare(
     prompts: Sequence[list[int]],
     drafters: Mapping[str, Drafter],
     *,
-    launcher: Launcher,
+    start: Callable[..., Server],
     vllm: Mapping[str, tuple[dict[str, str], dict[str, Any]]],
     audit: Audit | None,
 ) -> Iterator[tuple[str, Comparison]]:
@@ -182,50 +161,32 @@ def _compare(
 
     vllm: by drafter, the environment variables and the speculative config.
     """
-    with _steps(2 * len(drafters) + 1) as step:
-        counts_in_lab = {}
-        for name, drafter in drafters.items():
-            with step("the lab"):
-                counts_in_lab[name] = lab_counts(
-                    target,
-                    drafter,
-                    prompts,
-                    gamma=config.gamma,
-                    max_new_tokens=config.max_new_tokens,
-                )
-        with step("vLLM without drafts"), launcher.start("plain") as server:
-            expected = ask(server, prompts, config.clients, config.max_new_tokens)
-        for name, (environment, speculative) in vllm.items():
-            with step(f"vLLM with {name}"):
-                with launcher.start(name, environment, speculative) as server:
-                    asked = (server, prompts, config.clients, config.max_new_tokens)
-                    texts = ask(*asked)
-                    counts = server.drafted()
-                    mixed = ask(*asked, temperatures=(1.0, 0.0))
-                    audited = None if audit is None else audit.run(server, name)
-                yield (
-                    name,
-                    Comparison(
-                        counts_in_lab[name],
-                        counts,
-                        differences(texts, expected, prompts, target),
-                        differences(mixed, expected, prompts, target),
-                        audited,
-                    ),
-                )
-
-
-@contextmanager
-def _steps(total: int) -> Iterator[Any]:
-    """Shows a progress bar; yields the context manager that shows one step of it."""
+    options = {"gamma": config.gamma, "max_new_tokens": config.max_new_tokens}
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=remarks()) as progress:
-        task = progress.add_task("", total=total)
-
-        @contextmanager
-        def step(description: str) -> Iterator[None]:
-            progress.update(task, description=description)
-            yield
+        task = progress.add_task("the lab", total=2 * len(drafters) + 1)
+        counts_in_lab = {}
+        for name, drafter in drafters.items():
+            counts_in_lab[name] = lab_counts(target, drafter, prompts, **options)
             progress.advance(task)
-
-        yield step
+        progress.update(task, description="vLLM without drafts")
+        with start("plain") as server:
+            expected = ask(server, prompts, config.clients, config.max_new_tokens)
+        for name, (environment, speculative) in vllm.items():
+            progress.update(task, advance=1, description=f"vLLM with {name}")
+            with start(name, environment=environment, speculative=speculative) as server:
+                asked = (server, prompts, config.clients, config.max_new_tokens)
+                texts, counts = ask(*asked), server.drafted()
+                mixed = ask(*asked, temperatures=(1.0, 0.0))
+                audited = None if audit is None else audit.run(server, name)
+            yield (
+                name,
+                Comparison(
+                    counts_in_lab[name],
+                    counts,
+                    differences(texts, expected, prompts, target),
+                    differences(mixed, expected, prompts, target),
+                    audited,
+                ),
+            )
+        progress.advance(task)

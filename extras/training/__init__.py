@@ -1,12 +1,12 @@
-"""Recipes that fit tables, a policy and drafters to what a target writes.
+"""Fits tables, policies and drafters to what a target writes.
 
-- `drafters`, `tables`, `classifier`: the recipes; `conf/recipe/` has a file for each use of them.
-- `corpus`, `writing`, `states`: the texts that the target writes, and its hidden states along them.
-- `families`: the networks that can be trained. Start here to add one; its objective goes into
-  `head_objectives`, `feature_objectives`, `exit_objective` or `distill`, on the losses of
-  `losses`, `unrolled` and `glancing`.
-- `loop`, `schedule`, `progress`, `starts`, `whitening`: steps of the optimizer, and how to resume.
-- `card`, `contamination`: what is written beside trained weights.
-
-May import everything but `serving` and `commands`.
+- `recipe`: what a recipe is given. `drafters`, `tables`, `classifier`, `calibration`,
+  `speculators_data`: the recipes; `conf/recipe/` has a file for each use of them.
+- `generated_texts`, `corpus`, `rows`, `states`: the texts that the target writes or the user has,
+  and the target's hidden states along them.
+- `learner`: what the loop needs of a family of networks. Start here to add one; the objectives of
+  the built-in ones are in `head_objectives`, `feature_objectives`, `falcon_objective`,
+  `dflash_objective`, `parallel_objectives` and `distill`, on `losses`.
+- `loop`, `progress`, `whitening`, `identity`: steps of the optimizer, and how to resume.
+- `card`: what is written beside trained weights.
 """

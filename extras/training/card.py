@@ -1,16 +1,21 @@
-"""What trained weights were made from, how well they do, and how to make them again."""
+"""The card of trained weights, and the fingerprints of the prompts that they learned from."""
 
+import hashlib
 import json
+import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from outrider.base.folders import write_whole
+from outrider.base.terminal import plain
 from outrider.contract.target import Target
+from outrider.extras.training.corpus import Split
+from outrider.extras.training.generated_texts import Text
+from outrider.extras.training.identity import LIBRARIES
+from outrider.extras.training.recipe import Job
 from outrider.lab.runs.identity import provenance
-
-LIBRARIES = ("outrider", "torch", "transformers")
 
 CARD = """\
 # {family}
@@ -29,6 +34,37 @@ On held-out texts, at temperature 1:
 
 ![curve](curve.png)
 """
+
+FILE = "prompts.sha256"
+
+
+def write_result(
+    job: Job,
+    split: Split,
+    curve: Sequence[Mapping[str, float]],
+    *,
+    family: str,
+    began: float,
+    facts: Mapping[str, Any],
+) -> None:
+    """Writes the card and the fingerprints of a drafter into a job's folder, and prints its path.
+
+    curve: what was measured at each evaluation, with its "step".
+    began: when the job began, by `time.monotonic`.
+    facts: further facts for the card.
+    """
+    all_facts = {
+        "family": family,
+        "command": job.command,
+        **job.origin,
+        **split.facts(),
+        "steps": int(curve[-1]["step"]),
+        "seconds": round(time.monotonic() - began),
+        **facts,
+    }
+    write_fingerprints(job.out, job.target, split.learned)
+    write_card(job.out, all_facts, curve)
+    job.console.print(plain(job.out), soft_wrap=True)
 
 
 def write_card(
@@ -92,3 +128,22 @@ def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
         if panel.lines:
             panel.legend()
     figure.savefig(path, dpi=110)
+
+
+def fingerprint(words: str) -> str:
+    """Returns a fingerprint of a prompt, which ignores case and spacing."""
+    return hashlib.sha256(" ".join(words.lower().split()).encode()).hexdigest()[:16]
+
+
+def write_fingerprints(folder: Path, target: Target, texts: Sequence[Text]) -> None:
+    """Writes the fingerprints of the texts' prompts, one per line.
+
+    A prompt is everything before the answer, chat template included, without special tokens. So the
+    prompts of a data set have to be rendered and decoded in the same way to be compared.
+    """
+    if target.tokenizer is None:
+        return
+    decode = target.tokenizer.decode
+    prompts = (decode(text.ids[: text.answer], skip_special_tokens=True) for text in texts)
+    lines = sorted({fingerprint(str(prompt)) for prompt in prompts})
+    (folder / FILE).write_text("\n".join(lines) + "\n")

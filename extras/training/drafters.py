@@ -10,22 +10,23 @@ from torch import Tensor
 
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest
-from outrider.base.terminal import plain
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.vocabulary import count_tokens, frequent
-from outrider.extras.training.card import write_card
-from outrider.extras.training.contamination import write_fingerprints
+from outrider.extras.training.card import write_result
 from outrider.extras.training.corpus import Split, TextRecipe
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.learner import Setup, make_learner
 from outrider.extras.training.loop import train_network
-from outrider.extras.training.progress import Figures
+from outrider.extras.training.progress import Figures, Schedule
 from outrider.extras.training.recipe import Job
-from outrider.extras.training.schedule import Schedule
-from outrider.extras.training.speculators_data import FREQUENCIES, read_frequencies
-from outrider.extras.training.state_files import find_state_files, read_state_files
+from outrider.extras.training.speculators_data import (
+    FREQUENCIES,
+    find_state_files,
+    read_frequencies,
+    read_state_files,
+)
 from outrider.extras.training.states import Examples, compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
@@ -49,7 +50,7 @@ class DrafterRecipe(TextRecipe):
     family: the drafter, by its registered name.
     objective: where its `outrider.extras.training.learner.Objective` is, as "module:class".
     vocabulary: the number of tokens that the drafter knows, the most frequent ones; None for all.
-    schedule: the fields of `outrider.extras.training.schedule.Schedule`.
+    schedule: the fields of `outrider.extras.training.progress.Schedule`.
     options: the fields of the objective.
     states: the folder where the target's states are kept, or of files with them that speculators
         wrote for the `rows`. Defaults to the rows' own, or to one in the run's folder.
@@ -95,20 +96,12 @@ class DrafterRecipe(TextRecipe):
         )
         learner.save_checkpoint(job.out)
         facts = {
-            "family": self.family,
-            "command": job.command,
-            **job.origin,
-            **split.facts(),
-            "steps": int(curve[-1]["step"]),
-            "seconds": round(time.monotonic() - began),
             "vocabulary": len(vocabulary),
             "temperatures": list(self.temperatures),
             "schedule": dict(self.schedule),
             "options": dict(self.options),
         }
-        write_fingerprints(job.out, job.target, split.learned)
-        write_card(job.out, facts, curve)
-        job.console.print(plain(job.out), soft_wrap=True)
+        write_result(job, split, curve, family=self.family, began=began, facts=facts)
         return {"drafter": self.family, learner.option: str(job.out)}
 
     def _counts(self, split: Split, size: int) -> Tensor:

@@ -1,22 +1,163 @@
-"""How EAGLE, EAGLE-3, MTP and Falcon learn, on the target's states."""
+"""How EAGLE, EAGLE-3 and MTP learn: from the target's states, and from their own output."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import final
 
 import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import embedding, linear
 
+from outrider.contract.target import Target
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3.config import Eagle3Config
 from outrider.drafters.eagle3.network import Eagle3Network
-from outrider.drafters.falcon.network import FalconNetwork
 from outrider.drafters.mtp.network import MtpNetwork
-from outrider.drafters.parts.networks.features import default_layers
-from outrider.drafters.parts.networks.layer import LayerConfig
-from outrider.extras.training.falcon_glancing import glancing_loss
-from outrider.extras.training.initialisation import start_eagle
+from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.features import FeatureNetwork, default_layers
+from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
 from outrider.extras.training.learner import Learner, Objective, Setup
-from outrider.extras.training.unrolled import Unrolling, unrolled_loss
+from outrider.extras.training.losses import forward_kl, nearness, top_k
+from outrider.extras.training.states import Batch
+from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.tree_mask import causal
+
+RIDGE = 1e-3
+"""What is added to each input's second moment, as a share of their mean."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Unrolling:
+    """How far a network is unrolled, and what each step's loss is made of.
+
+    steps: the number of steps.
+    feature: the weight of the smooth L1 distance to the target's state.
+    distribution: the weight of the divergence from the target's distribution, over the network's
+        vocabulary.
+    best: the weight of HASS's top-k loss.
+    decay: the factor on the loss from each step to the next.
+    noise: what is added to the states of the first step in training, uniform on [-noise, noise].
+    detach: whether gradients stop between steps.
+    """
+
+    steps: int
+    feature: float = 0.0
+    distribution: float = 1.0
+    best: float = 0.0
+    decay: float = 1.0
+    noise: float = 0.0
+    detach: bool = False
+
+
+def unrolled_loss(
+    network: FeatureNetwork, batch: Batch, head: Float[Tensor, "known width"], unrolling: Unrolling
+) -> Tensor:
+    """Returns the loss of drafting from every position of the texts.
+
+    In step j each position reads the output of step j - 1 there. It attends to the target's states
+    up to its own position, and to its own outputs since (the training-time test of EAGLE-3,
+    2503.01840, section 3.2; the aligned passes of HASS, 2408.15766, section 3.2). A single step
+    is EAGLE-1's training.
+
+    head: the target's output matrix for the tokens that the network knows.
+    """
+    count = batch.ids.shape[1] - 1
+    states = _first_states(network, batch, unrolling.noise)
+    device, cache = states.device, KeysAndValues()
+    earlier = causal(count, count, device)[None, None]
+    itself = torch.eye(count, dtype=torch.bool, device=device)[None, None]
+    writable = network.vocabulary.knows(batch.best)
+    total, weight = states.new_zeros(()), 0.0
+    for step in range(unrolling.steps):
+        tokens = _shifted(batch.ids, step + 1, count)
+        positions = torch.arange(count, device=device)[None] + step
+        reach = torch.cat([earlier, *[itself] * step], dim=-1)
+        states = network(states, tokens, positions.expand(len(tokens), -1), reach, cache)
+        target_states = _shifted(batch.states[HIDDEN], step + 1, count)
+        # A state gives the distribution of the token after it, which the target must have written.
+        counted = _shifted(batch.own, step + 2, count) & _shifted(writable, step + 1, count)
+        if counted.any():
+            terms = _terms(network, states[counted], target_states[counted], head, unrolling)
+            total = total + unrolling.decay**step * terms.mean()
+        weight += unrolling.decay**step
+        if unrolling.detach:
+            states = states.detach()
+    return total / weight
+
+
+def _first_states(network: FeatureNetwork, batch: Batch, noise: float) -> Tensor:
+    """Returns the network's input states at each position but the last, with noise in training."""
+    features = [batch.states[name][:, :-1] for name in network.reads]
+    if network.training and noise:
+        features = [rows + (2 * torch.rand_like(rows) - 1) * noise for rows in features]
+    return network.states(features)
+
+
+def _terms(
+    network: FeatureNetwork,
+    states: Float[Tensor, "positions w"],
+    target_states: Float[Tensor, "positions width"],
+    rows: Float[Tensor, "known width"],
+    unrolling: Unrolling,
+) -> Float[Tensor, "positions"]:
+    """Returns the loss of one step at each position. rows: the target's, of the known tokens."""
+    terms = states.new_zeros(len(states))
+    logits, target_logits = network.logits(states), linear(target_states, rows)
+    terms = terms + unrolling.distribution * forward_kl(logits, target_logits)
+    if unrolling.best:
+        terms = terms + unrolling.best * top_k(logits, target_logits)
+    if unrolling.feature:
+        terms = terms + unrolling.feature * nearness(states, target_states)
+    return terms
+
+
+def _shifted(rows: Tensor, by: int, count: int) -> Tensor:
+    """Returns the entry `by` positions after each of `count` positions; zeros past the end."""
+    shifted = rows[:, by : by + count]
+    missing = count - shifted.shape[1]
+    padding = shifted.new_zeros(len(rows), missing, *rows.shape[2:])
+    return torch.cat([shifted, padding], dim=1)
+
+
+@torch.no_grad()
+def start_eagle(network: EagleNetwork, target: Target, batches: Iterable[Batch]) -> None:
+    """Sets EAGLE's fusion to the least-squares prediction of the next state from state and token.
+
+    The layer adds nothing to it at first. Random weights take a thousand steps to get as far.
+    """
+    table = weights.embedding(target).detach()
+
+    def pair(batch: Batch) -> tuple[Tensor, Tensor]:
+        own = batch.own[:, 1:]
+        states, embedded = batch.states[HIDDEN], embedding(batch.ids[:, 1:], table)
+        ones = embedded.new_ones(*own.shape, 1)
+        return torch.cat([embedded, states[:, :-1], ones], dim=-1)[own], states[:, 1:][own]
+
+    matrix = least_squares(map(pair, batches))
+    network.fc.weight.copy_(matrix[:, :-1])
+    if network.fc.bias is not None:
+        network.fc.bias.copy_(matrix[:, -1])
+    for layer in (network.self_attn.o_proj, network.mlp.down_proj):
+        nn.init.zeros_(layer.weight)
+
+
+def least_squares(
+    pairs: Iterable[tuple[Float[Tensor, "rows inputs"], Float[Tensor, "rows outputs"]]],
+) -> Float[Tensor, "outputs inputs"]:
+    """Returns the matrix that maps inputs to outputs with the least squared error and a ridge.
+
+    pairs: batches of inputs and outputs.
+    """
+    moment = cross = torch.zeros(())
+    for inputs, outputs in pairs:
+        inputs, outputs = inputs.double(), outputs.double()
+        moment, cross = moment + inputs.T @ inputs, cross + inputs.T @ outputs
+    ridge = RIDGE * moment.diagonal().mean() * torch.eye(len(moment)).to(moment)
+    matrix: Tensor = torch.linalg.solve(moment + ridge, cross)
+    return matrix.T.float()
 
 
 @final
@@ -87,26 +228,4 @@ class MtpObjective(Objective):
         network = setup.network(MtpNetwork)
         unrolling = Unrolling(steps=self.steps, decay=self.decay)
         loss = partial(unrolled_loss, network, head=setup.head, unrolling=unrolling)
-        return setup.learner(network, loss)
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class FalconObjective(Objective):
-    """Falcon (AAAI 2025, doi 10.1609/aaai.v39i22.34566): a second pass that glances at states.
-
-    block: the number of tokens that the network drafts in a pass.
-    glance, feature, distribution, noise: see `glancing_loss`.
-    """
-
-    block: int = 2
-    glance: float = 0.4
-    feature: float = 1.0
-    distribution: float = 0.1
-    noise: float = 0.1
-
-    def learner(self, setup: Setup) -> Learner:
-        options = asdict(self)
-        network = setup.network(FalconNetwork, block=options.pop("block"))
-        loss = partial(glancing_loss, network, head=setup.head, **options)
         return setup.learner(network, loss)

@@ -11,11 +11,11 @@ from outrider.base.folders import write_whole
 from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.extras.training.card import LIBRARIES
 from outrider.lab.runs.facts import changes
 from outrider.plugins.fingerprint import hash_of, versions
 
 FILE = "training.json"
+LIBRARIES = ("outrider", "torch", "transformers")
 
 
 def identity(

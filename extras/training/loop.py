@@ -13,9 +13,8 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError
 from outrider.extras.training.learner import Learner
-from outrider.extras.training.progress import CHECKPOINT, Figures, TrainingProgress
+from outrider.extras.training.progress import CHECKPOINT, Figures, Schedule, TrainingProgress
 from outrider.extras.training.recipe import Log
-from outrider.extras.training.schedule import Schedule
 from outrider.extras.training.states import Batch, Examples
 from outrider.extras.training.whitening import Basis, WhitenedAdamW, whitening_bases
 

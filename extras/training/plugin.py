@@ -37,7 +37,7 @@ def register_recipes(register: Register) -> None:
         register(name, f"{TRAINING}.drafters:DrafterRecipe", extra="training")
     for name in ("unigram", "bigram"):
         register(name, f"{TRAINING}.tables:TableRecipe", extra="training")
-    register("rest", f"{TRAINING}.stores:StoreRecipe", extra="training")
+    register("rest", f"{TRAINING}.tables:StoreRecipe", extra="training")
     register("speculators", f"{TRAINING}.speculators_data:SpeculatorsData", extra="training")
     register("calibration", f"{TRAINING}.calibration:CalibrationRecipe", extra="training")
     register("classifier", f"{TRAINING}.classifier:ClassifierRecipe", extra="training")

@@ -12,9 +12,12 @@ from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
 from outrider.drafters.ngram import bigram
 from outrider.extras.training.recipe import Job, Recipe
+from outrider.extras.training.rows import read_rows
+from outrider.extras.training.speculators_data import find_state_files, read_state_files
 from outrider.lab.runs.report import Report
 from outrider.plugins.registry import make as make_part
 from outrider.plugins.roles import ROLES
+from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, draft_after, tiny_target
 from outrider.verifiers.token import Token
 
@@ -66,3 +69,20 @@ def tiny_job(folder: Path) -> Job:
 
 
 CHECKS = (check_a_part_is_made_that_loads,)
+
+
+def check_data_are_read_again(make: Make) -> None:
+    """What is written is read as rows, with the target's states along each of them."""
+    with TemporaryDirectory(prefix="outrider-") as folder:
+        job = tiny_job(Path(folder))
+        rows = make()(job).get("recipe.rows")
+        assert isinstance(rows, str), "expected the folder of the rows, as recipe.rows"
+        texts, files = read_rows(rows, job.target, 99), find_state_files([rows])
+        assert files is not None, f"expected files hs_0.safetensors and on in {rows}"
+        examples = read_state_files(job.target, texts, [HIDDEN], files, 0)
+        for number, text in enumerate(texts):
+            states = examples.read(number)[HIDDEN]
+            assert len(states) == len(text.ids), f"row {number}: {len(states)} states"
+
+
+DATA_CHECKS = (check_data_are_read_again,)

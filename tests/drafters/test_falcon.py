@@ -13,7 +13,7 @@ from outrider.drafters.falcon.drafter import Falcon
 from outrider.drafters.falcon.network import FalconNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training.falcon_glancing import _random_runs
+from outrider.extras.training.falcon_objective import _random_runs
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after, draft_after, write_draft

@@ -35,7 +35,7 @@ from outrider.cli import main as cli
 from outrider.contract.round import Round
 from outrider.drafters.parts.networks.weights import SMOLLM2_135M
 from outrider.extras.cpu import native_pass
-from outrider.extras.cpu.quantized_model import quantized
+from outrider.extras.cpu.quantized import quantized
 from outrider.extras.training.classifier import fit
 from outrider.extras.view import figures, plotting
 from outrider.plugins.registry import make

@@ -10,8 +10,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.extras.cpu import native_pass
-from outrider.extras.cpu.compiler import OPTIONS, TUNINGS, compile_library, find_compiler
-from outrider.extras.cpu.cpu_features import cpu_flags
+from outrider.extras.cpu.library import OPTIONS, TUNINGS, compile_library, find_compiler
+from outrider.extras.cpu.processor import cpu_flags
 from outrider.targets.passes.engine import use_engine
 
 BASELINES = {"x86_64": "-march=x86-64-v3"}

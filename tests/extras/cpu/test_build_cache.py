@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.extras.cpu import build_cache, compiler
 from outrider.extras.cpu import library as native
-from outrider.extras.cpu.build_cache import kept_or_built
+from outrider.extras.cpu.library import kept_or_built
 
 KEY = "native-key"
 
@@ -140,7 +139,7 @@ def test_a_compiler_that_fails_is_remembered(
     cc = fake(lines.format(libraries=libraries))
     tmp_path, folder = cc.parent, cc.parent / "native"
     if "sleep" in lines:
-        monkeypatch.setattr(compiler, "SECONDS", 0.2)
+        monkeypatch.setattr(native, "SECONDS", 0.2)
     monkeypatch.setattr(native, "folders", lambda: [folder])
     monkeypatch.setattr(native, "find_compiler", lambda: cc)
     found, before = native.find(), calls(tmp_path)
@@ -150,7 +149,7 @@ def test_a_compiler_that_fails_is_remembered(
     assert again.library is None and "tried again after an hour" in again.reason
     assert calls(tmp_path) == before
     (note,) = (path for path in folder.iterdir() if path.suffix != ".lock")  # nothing else is left
-    os.utime(note, (0, note.stat().st_mtime - build_cache.RETRY))
+    os.utime(note, (0, note.stat().st_mtime - native.RETRY))
     native.find()
     assert calls(tmp_path) > before
     fake(f"cp {libraries}/ours.so $out")  # another compiler is tried at once

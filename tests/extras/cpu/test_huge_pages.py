@@ -10,15 +10,15 @@ from weakref import ref
 import pytest
 import torch
 
-from outrider.extras.cpu import huge_pages
-from outrider.extras.cpu.huge_pages import empty_in_huge_pages
+from outrider.extras.cpu import memory
+from outrider.extras.cpu.memory import empty_in_huge_pages
 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Chunks of few pages, which nobody else uses."""
-    monkeypatch.setattr(huge_pages, "CHUNK", 4 * mmap.PAGESIZE)
-    monkeypatch.setattr(huge_pages, "_chunk", None)
+    monkeypatch.setattr(memory, "CHUNK", 4 * mmap.PAGESIZE)
+    monkeypatch.setattr(memory, "_chunk", None)
     yield
 
 
@@ -47,7 +47,7 @@ def test_copies_do_not_overlap() -> None:
 
 def test_a_chunk_lives_as_long_as_its_tensors() -> None:
     copy, next_copy = in_huge_pages(torch.ones(3)), in_huge_pages(torch.ones(5))
-    current = huge_pages._chunk
+    current = memory._chunk
     chunk = ref(current)
     del current
     in_huge_pages(torch.ones(5 * mmap.PAGESIZE))  # which needs a chunk of its own

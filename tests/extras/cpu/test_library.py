@@ -12,8 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from outrider.extras.cpu import library as native
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.cpu_features import cpu_flags
 from outrider.extras.cpu.packed_matrix import Panels
+from outrider.extras.cpu.processor import cpu_flags
 from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

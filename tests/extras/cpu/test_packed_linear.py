@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.functional import linear, silu
 
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.mapped_files import trim
+from outrider.extras.cpu.memory import trim
 from outrider.extras.cpu.packed_linear import PackedLinear, can_pack, merged, pack, product, rounded
 
 SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]

@@ -10,8 +10,7 @@ from tiny.drafters import tokens_of
 from outrider import Sampling, decode
 from outrider.drafters.none import NoDraft
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu.quantized import Quantized
-from outrider.extras.cpu.quantized_model import quantized
+from outrider.extras.cpu.quantized import Quantized, quantized
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import first_layers

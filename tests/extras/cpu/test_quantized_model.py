@@ -14,8 +14,7 @@ from outrider.extras.cpu import library as native
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import PackedLinear
 from outrider.extras.cpu.packed_matrix import Panels
-from outrider.extras.cpu.quantized import Quantized
-from outrider.extras.cpu.quantized_model import loses_nothing, quantized
+from outrider.extras.cpu.quantized import Quantized, loses_nothing, quantized
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 

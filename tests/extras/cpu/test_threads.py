@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from outrider import Drafter, Pen, decode, decode_together
-from outrider.extras.cpu.threads import native_threads, one_thread
+from outrider.extras.cpu.processor import native_threads, one_thread
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outrider.base.errors import OutriderError
-from outrider.extras.cpu.cpu_features import cpu_flags
+from outrider.extras.cpu.processor import cpu_flags
 from outrider.extras.doctor import command as doctor
 from outrider.plugins import registry
 

@@ -114,19 +114,10 @@ def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
     assert list(facts["drafters"]) == ["prompt_lookup"]
 
 
-@pytest.mark.parametrize(
-    ("argument", "line"),
-    [
-        ("sampling.temperature=1", "sampling.temperature=1: expected 0: texts are compared"),
-        ("clients=0", "clients=0: expected a whole number of at least 1"),
-        ("drafters=[lookahead_decoding]", "can't go into vLLM: expected one that writes chains"),
-        ("vllm=/nowhere/python", "vllm='/nowhere/python' can't be run"),
-    ],
-)
-def test_senseless_settings_are_refused(argument: str, line: str, checked: Any) -> None:
-    status, _, err = checked(argument)
+def test_sampled_texts_are_not_compared(checked: Any) -> None:
+    status, _, err = checked("sampling.temperature=1")
     assert status == 1
-    assert line in err
+    assert "sampling.temperature=1: expected 0: texts are compared" in err
 
 
 def test_another_version_of_vllm_is_refused_before_the_start(checked: Any, tmp_path: Path) -> None:

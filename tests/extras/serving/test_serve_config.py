@@ -71,8 +71,6 @@ def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.Monkey
             "SmallLM can't go into vLLM: expected one that needs only tokens",
         ),
         ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
-        ("bigram drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
-        ("eagle3 drafter.tree=2x1", "can't go into vLLM: expected one that writes chains"),
         ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
         ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),
     ],

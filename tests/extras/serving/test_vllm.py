@@ -11,11 +11,9 @@ from second_runner import vllm_config
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.eagle import Eagle
-from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.vllm import VARIABLE, OutriderProposer, check_version
 from outrider.extras.serving.vllm_requests import PATIENCE
 
@@ -173,9 +171,7 @@ class Watches(Drafter):
     ("make", "line"),
     [
         (lambda: Eagle(path="untrained"), "drafter Eagle needs hidden_states, model: inside vLLM"),
-        (SmallLM, "drafter SmallLM needs model"),
         (lambda: bigram(tree="2x1"), "writes trees: vLLM takes only chains"),
-        (LookaheadDecoding, "writes trees: vLLM takes only chains"),
         (Watches, "drafter Watches observes: inside vLLM a drafter sees only tokens"),
     ],
 )

@@ -12,7 +12,7 @@ from outrider.drafters.parts.networks.student import read_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import DIVERGENCES
-from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.progress import Schedule
 from outrider.targets.passes.first_layers import first_layers
 
 

@@ -177,9 +177,7 @@ def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("recipe.texts=0", "recipe.texts=0: expected a whole number of at least 1"),
         ("recipe.schedule.epochs=0", "recipe.epochs=0: expected a whole number of at least 1"),
-        ("recipe.family=eagel", "recipe.family='eagel': did you mean 'eagle'"),
         ("recipe.options.haeds=3", "haeds"),
     ],
 )

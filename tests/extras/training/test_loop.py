@@ -12,7 +12,7 @@ from tiny.learners import FAMILIES, make_learner
 from outrider import ConfigError
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training.loop import train_network
-from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.progress import Schedule
 from outrider.extras.training.states import compute_states
 from outrider.targets.transformers import TransformersTarget
 
@@ -100,21 +100,6 @@ def test_a_loss_that_is_not_a_number_ends_the_run(
             folder=tmp_path,
             console=console,
         )
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"epochs": 0}, "recipe.epochs=0: expected a whole number"),
-        ({"batch": 1.5}, "recipe.batch=1.5"),
-        ({"precision": "int8"}, "recipe.precision='int8': expected one of full, bf16"),
-        ({"rate": 0}, "recipe.rate=0: expected a number above 0"),
-    ],
-)
-def test_bad_schedules(settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        Schedule(**settings)
-    assert line in str(caught.value)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))

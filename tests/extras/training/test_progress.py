@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from outrider import ConfigError
-from outrider.extras.training.progress import CHECKPOINT, TrainingProgress
-from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.progress import CHECKPOINT, Schedule, TrainingProgress
 
 
 @pytest.fixture

@@ -4,9 +4,14 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import pytest
+
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.classifier import ClassifierRecipe
+from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.recipe import Job, Recipe
+from outrider.extras.training.recipe_checks import DATA_CHECKS
+from outrider.extras.training.speculators_data import SpeculatorsData, write_rows
 from outrider.extras.training.tables import TableRecipe
 from outrider.testing import run_checks
 
@@ -37,3 +42,28 @@ def test_faulty_recipes_are_caught() -> None:
     assert not faults(partial(ClassifierRecipe, steps=5))
     for recipe in (Lost, Silent):
         assert faults(recipe) == ["a_part_is_made_that_loads"]
+
+
+(READ,) = DATA_CHECKS
+
+
+class NoStates(Recipe):
+    """Writes rows only, or tells nobody where they are."""
+
+    def __init__(self, made: str | None) -> None:
+        self._made = made
+
+    def __call__(self, job: Job) -> Mapping[str, Any]:
+        job.out.mkdir()
+        write_rows(job.out, [Text([1, 2, 3], 1, 1)])
+        return {} if self._made is None else {self._made: str(job.out)}
+
+
+def test_the_data_of_the_recipe_are_read_again() -> None:
+    READ(lambda: SpeculatorsData(texts=2, held_out=1, temperatures=[1.0], layers=None))
+
+
+@pytest.mark.parametrize(("made", "line"), [("recipe.rows", "hs_0"), (None, "as recipe.rows")])
+def test_data_that_lack_something_are_found(made: str | None, line: str) -> None:
+    with pytest.raises(AssertionError, match=line):
+        READ(lambda: NoStates(made))

@@ -116,20 +116,12 @@ def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -
     ("row", "line"),
     [
         ({"input_ids": [2, 31], "loss_mask": [0, 1]}, r"line 1: input_ids=\[2, 31\]: ex"),
-        (
-            {"input_ids": [2], "loss_mask": [2]},
-            r"loss_mask=\[2\]: expected a list of whole numbers",
-        ),
         ({"input_ids": [2], "loss_mask": [0, 1]}, "loss_mask has 2 entries: expected 1, one for"),
         (
             {"text": "hi"},
             "expected input_ids and loss_mask, or conversations, or messages, got text",
         ),
-        (3, "line 1: expected an object, got 3"),
-        ({"messages": "hi"}, "messages='hi': expected a list of messages"),
         ({"messages": [{"role": "asistant", "content": "x"}]}, "did you mean 'assistant'"),
-        ({"messages": [{"role": "user", "content": 3}]}, r"\[0\].content=3: expected text"),
-        ({"messages": [{"say": "x"}]}, "expected role and content, or from and value"),
         ({"messages": [{"role": "user", "content": "a"}]}, "at least one row with something"),
     ],
 )
@@ -151,6 +143,3 @@ def test_files_that_are_no_rows(target: Any, tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_text("no table")
     with pytest.raises(ConfigError, match=r"x\.parquet: expected a table that can be read"):
         read_rows(str(tmp_path / "x.parquet"), target, 9)
-    (tmp_path / "x.jsonl").write_text("{")
-    with pytest.raises(ConfigError, match=r"x\.jsonl, line 1: no JSON"):
-        read_rows(str(tmp_path / "x.jsonl"), target, 9)

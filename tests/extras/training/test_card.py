@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from outrider.extras.training.contamination import FILE, fingerprint, write_fingerprints
+from outrider.extras.training.card import FILE, fingerprint, write_fingerprints
 from outrider.extras.training.generated_texts import Text
 
 

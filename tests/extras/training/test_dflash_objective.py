@@ -13,10 +13,10 @@ from tiny.learners import make_learner
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.dflash.corrector import CORRECTORS, Block
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.training import blocks
+from outrider.extras.training import dflash_objective
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import cross_entropy, forward_kl
-from outrider.extras.training.schedule import Schedule
+from outrider.extras.training.progress import Schedule
 from outrider.plugins.registry import make
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import write_draft
@@ -29,14 +29,14 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
     own[0, 4:12], own[1, 6:8] = True, True
     seen: set[int] = set()
     for _ in range(30):
-        starts, counted = blocks.sample_anchors(own, 4)
+        starts, counted = dflash_objective.sample_anchors(own, 4)
         assert starts.shape == (3, 4)
         assert all(len(set(row)) == 4 for row in starts.tolist())
         assert counted.sum(1).tolist() == [4, 2, 0]
         assert set(starts[1][counted[1]].tolist()) == {5, 6}
         seen |= set(starts[0].tolist())
     assert seen == set(range(3, 11))
-    assert blocks.sample_anchors(own, 99)[0].shape == (3, 8)
+    assert dflash_objective.sample_anchors(own, 99)[0].shape == (3, 8)
 
 
 @pytest.mark.parametrize("more", [{"soft": False}, {}, {"causal": True}, {"convolved": True}])
@@ -56,8 +56,8 @@ def test_the_loss_is_that_of_drafts(
     assert set(learned.reads) == {HIDDEN, "hidden_states.1", "hidden_states.4"}
     learned.save_checkpoint(tmp_path)
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = blocks.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    anchors = dflash_objective.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
     drafter = bound(make("drafter", "dflash", path=str(tmp_path)), target)
     total = weight = 0.0
     head = target.model.get_output_embeddings().weight.detach()
@@ -95,8 +95,8 @@ def test_a_corrector_is_shown_the_tokens_of_the_text(
     learned = make_learner("dflash", target, known, 0, options)
     network: Any = learned.network
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = blocks.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    anchors = dflash_objective.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
     given: list[Any] = []
     network.corrector.register_forward_pre_hook(lambda _, block: given.append(*block))
     loss = learned.loss(batch)
@@ -153,7 +153,7 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
     context = Context(Tokens(batch.ids[0, :7].tolist()), None, features)
     draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
     starts = torch.full((24, 1), 6)
-    rows, text = blocks.block_states(learned.network, batch, starts)
+    rows, text = dflash_objective.block_states(learned.network, batch, starts)
     block = learned.network.block(rows[:, 0], text, batch.ids[:, 5])
     tokens = torch.tensor([[int(batch.ids[0, 6]), *draft.tokens[:-1]]]).expand(24, -1)
     probs = learned.network.corrector(block)(tokens, 0)[0].softmax(-1)
@@ -166,8 +166,8 @@ def test_a_confidence_head_learns_the_acceptance(
 ) -> None:
     options = OPTIONS | {"corrector": corrector, "rank": 8, "candidates": 6}
     batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = blocks.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(blocks, "sample_anchors", lambda own, count: anchors)
+    anchors = dflash_objective.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
     plain, learned = (
         make_learner("dflash", target, Vocabulary(31), 0, options | {"confident": confident})
         for confident in (False, True)
@@ -175,7 +175,7 @@ def test_a_confidence_head_learns_the_acceptance(
     network: Any = learned.network
     plain.network.load_state_dict(network.state_dict(), strict=False)
     head = target.model.get_output_embeddings().weight.detach()
-    rows, text = blocks.block_states(network, batch, anchors[0])
+    rows, text = dflash_objective.block_states(network, batch, anchors[0])
     states = rows[:, :, 1:]
     places = anchors[0][..., None] + torch.arange(3)
     total = weight = 0.0

@@ -1,4 +1,8 @@
-"""Falcon learns from its own blocks, with glances at the target's states and tokens."""
+"""How Falcon learns: from its own blocks, with glances at the target's states and tokens."""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import final
 
 import torch
 from jaxtyping import Bool, Float
@@ -7,9 +11,32 @@ from torch.nn.functional import linear
 
 from outrider.drafters.falcon.network import FalconNetwork
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, States
+from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import cross_entropy, forward_kl, nearness
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class FalconObjective(Objective):
+    """Falcon (AAAI 2025, doi 10.1609/aaai.v39i22.34566): a second pass that glances at states.
+
+    block: the number of tokens that the network drafts in a pass.
+    glance, feature, distribution, noise: see `glancing_loss`.
+    """
+
+    block: int = 2
+    glance: float = 0.4
+    feature: float = 1.0
+    distribution: float = 0.1
+    noise: float = 0.1
+
+    def learner(self, setup: Setup) -> Learner:
+        options = asdict(self)
+        network = setup.network(FalconNetwork, block=options.pop("block"))
+        loss = partial(glancing_loss, network, head=setup.head, **options)
+        return setup.learner(network, loss)
 
 
 def glancing_loss(

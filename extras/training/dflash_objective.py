@@ -1,4 +1,4 @@
-"""DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
+"""How DFlash learns to fill blocks of masks, each of which begins at some token of a text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
-from outrider.extras.training.head_loss import HeadLoss, learnable
 from outrider.extras.training.learner import Learner, Objective, Setup
+from outrider.extras.training.losses import HeadLoss, learnable
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 

@@ -1,4 +1,4 @@
-"""Training is like drafting: unrolled passes give the distributions of drafts along the text."""
+"""Training is like drafting: unrolled passes give drafts along the text, from a good start."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.pens import new_pen
+from torch.nn.functional import embedding
 
 from outrider import Context, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import EagleNetwork
@@ -13,11 +14,16 @@ from outrider.drafters.eagle3.config import Eagle3Config
 from outrider.drafters.eagle3.network import Eagle3Network
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import FeatureDrafting
-from outrider.drafters.parts.networks.layer import LayerConfig
+from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import Chain
+from outrider.extras.training.feature_objectives import (
+    Unrolling,
+    least_squares,
+    start_eagle,
+    unrolled_loss,
+)
 from outrider.extras.training.states import Batch
-from outrider.extras.training.unrolled import Unrolling, unrolled_loss
 from outrider.lab.measuring.text_probs import ForcedChance
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -114,3 +120,31 @@ def test_noise_and_detaching(target: Any) -> None:
     assert not torch.equal(plain, grad(detach=True))
     network.train()
     assert not torch.equal(plain, grad(noise=0.5))
+
+
+def test_least_squares_find_a_matrix() -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.randn(3, 6, generator=generator)
+    inputs = torch.randn(5000, 6, generator=generator)
+    solution = least_squares([(inputs[:10], inputs[:10] @ matrix.T), (inputs, inputs @ matrix.T)])
+    assert torch.allclose(solution, matrix, atol=0.01)
+
+
+def test_eagle_starts_as_the_best_matrix(target: Any) -> None:
+    network = EagleNetwork.untrained(target, Vocabulary(target.vocab_size))
+    table = weights.embedding(target).detach()
+    width = table.shape[1]
+    generator = torch.Generator().manual_seed(0)
+    turn = torch.linalg.qr(torch.randn(width, width, generator=generator)).Q
+    ids = torch.randint(0, 31, (40, 30), generator=generator)
+    states = [torch.randn(40, width, generator=generator)]
+    for position in range(1, 30):  # each state is linear in the one before and the token
+        states.append(0.9 * states[-1] @ turn + embedding(ids[:, position], table) + 0.5)
+    batch = Batch(
+        ids, ids, torch.ones_like(ids, dtype=torch.bool), {HIDDEN: torch.stack(states, dim=1)}
+    )
+    start_eagle(network, target, [batch])
+    before, right = batch.states[HIDDEN][:, :-1], batch.states[HIDDEN][:, 1:]
+    positions = torch.arange(29).expand(40, -1)
+    out = network(before, ids[:, 1:], positions, None, KeysAndValues())
+    assert (out - right).square().mean() < 1e-3 * right.var()
