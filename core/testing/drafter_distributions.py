@@ -21,6 +21,7 @@ from outrider.testing.exact import (
     Conditionals,
     Setup,
     assert_equal,
+    assert_lossless,
     loop_distribution,
     output_distribution,
     possible_drafts,
@@ -112,11 +113,9 @@ def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str 
         drafter, target = opened(make, vocab_size)
         for length in range(2, 2 + contexts):
             _assert_honest((drafter, target), repetitive(length, vocab_size), 1, 2, SAMPLED)
-        rule: Verifier = Traversal() if drafter.trees else Token()
-        prompt = [vocab_size - 1, 0]
+        rule, prompt = rule_for(drafter), [vocab_size - 1, 0]
         setup = Setup(target, drafter, rule, prompt, gamma=1, sampling=SAMPLED, budget=2)
-        exact = target_distribution(target, prompt, 2, SAMPLED, rule)
-        assert_equal(output_distribution(setup), exact)
+        assert_lossless(output_distribution(setup), setup)
     return None
 
 
@@ -159,7 +158,7 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     chi-square test with a fixed seed; a batch writes the texts that are written alone.
     """
     drafter, target = opened(make)
-    rule: Verifier = Traversal() if drafter.trees else Token()
+    rule = rule_for(drafter)
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
     prompt = PROMPTS[0]
     setup = Setup(target, drafter, rule, prompt, gamma=2, sampling=SAMPLED, budget=_budget(drafter))
@@ -254,18 +253,35 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
     sources = ([0, 1, 2, 3, 1], [2, 1], [0, 1, 2, 3, 1])
     texts: tuple[list[int], ...] = ([], [1], [1, 2, 1, 0], [3, 1])
     for text, source in itertools.product(texts, sources):  # another source, the same text
-        new = make()
-        new.bind(target)
-        parts = (used, new.open())
-        draft, expected = (draft_after(part, target, source, 4, text=text) for part in parts)
-        assert same_draft(draft, expected), (
-            f"after {text} of the source {source} it wrote {draft.tokens}, a new one"
-            f" {expected.tokens}: something was left over from an earlier source"
-        )
-    rule: Verifier = Traversal() if used.trees else Token()
-    setup = Setup(target, used, rule, [2, 0], gamma=1, sampling=SAMPLED, budget=_budget(used))
-    exact = target_distribution(target, [2, 0], 2, SAMPLED, rule)
-    assert_equal(loop_distribution(setup, 2), exact)
+        assert_as_new(make, used, target, source, text=text)
+    setup = Setup(
+        target, used, rule_for(used), [2, 0], gamma=1, sampling=SAMPLED, budget=_budget(used)
+    )
+    assert_lossless(loop_distribution(setup, 2), setup)
+
+
+def assert_as_new(
+    make: Make, used: Drafter, target: Target, prompt: Sequence[int], gamma: int = 4, **options: Any
+) -> Draft:
+    """Returns the draft of a used drafter; raises AssertionError unless a new one writes it too.
+
+    options: those of `draft_after`.
+    """
+    new = make()
+    new.bind(target)
+    expected = draft_after(new.open(), target, prompt, gamma, **options)
+    draft = draft_after(used, target, prompt, gamma, **options)
+    after = f"{list(prompt)} and {options['text']}" if options else list(prompt)
+    assert same_draft(draft, expected), (
+        f"after {after} it wrote {draft.tokens}, a new one {expected.tokens}: something was left"
+        " over from an earlier text or draft"
+    )
+    return draft
+
+
+def rule_for(drafter: Drafter) -> Verifier:
+    """Returns a lossless rule that takes the drafts of a drafter."""
+    return Traversal() if drafter.trees else Token()
 
 
 def _budget(drafter: Drafter) -> int | None:

@@ -6,14 +6,13 @@ from outrider.contract.chance import Chance
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.testing.drafter_distributions import refusal
+from outrider.testing.drafter_distributions import refusal, rule_for
 from outrider.testing.exact import (
     Setup,
-    assert_equal,
+    assert_lossless,
     distribution_of,
     loop_distribution,
     loop_text,
-    target_distribution,
 )
 from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.tiny_targets import (
@@ -25,8 +24,6 @@ from outrider.testing.tiny_targets import (
     same_draft,
 )
 from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.token import Token
-from outrider.verifiers.traversal import Traversal
 
 Make = Callable[[], Drafter]
 
@@ -57,9 +54,7 @@ def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
     """With a text in memory that had the same seed, the next one has the target's distribution."""
     made = make()
     target = bound_target(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
-    rule = Traversal() if made.trees else Token()
-    exact = target_distribution(target, [0, 1], 2, SAMPLED, rule)
-    setup = Setup(target, made, rule, [0, 1], gamma=1, sampling=SAMPLED, budget=2)
+    setup = Setup(target, made, rule_for(made), [0, 1], gamma=1, sampling=SAMPLED, budget=2)
 
     def play(chance: Chance) -> tuple[int, ...]:
         made.forget()
@@ -67,7 +62,7 @@ def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
         loop_text(setup, 2, SeededChance(seed, "text"))
         return loop_text(setup, 2, SeededChance(seed, "text"))
 
-    assert_equal(distribution_of(play), exact)
+    assert_lossless(distribution_of(play), setup)
 
 
 def _check_loop(
@@ -83,12 +78,11 @@ def _check_loop(
     drafter, target = opened(make, vocab_size)
     if size is None and target.model is not None:
         length = 3  # each of many outcomes takes passes of a model
-    for rule in (SampleMatch(), Traversal() if drafter.trees else Token()):
-        exact = target_distribution(target, [0, 1], length, SAMPLED, rule)
+    for rule in (SampleMatch(), rule_for(drafter)):
         setup = Setup(
             target, drafter, rule, [0, 1], gamma=1, sampling=SAMPLED, budget=2, earlier=earlier
         )
-        assert_equal(loop_distribution(setup, length), exact)
+        assert_lossless(loop_distribution(setup, length), setup)
 
 
 def check_observations_end_with_the_text(make: Make) -> None:

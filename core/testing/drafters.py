@@ -2,9 +2,8 @@
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -14,11 +13,10 @@ from outrider.contract.draft import KINDS, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
-from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.drafter_distributions import NARROW, PROMPTS
+from outrider.testing.drafter_distributions import NARROW, PROMPTS, assert_as_new
 from outrider.testing.exact import Setup, loop_text
 from outrider.testing.generators import global_generators
 from outrider.testing.tiny_targets import (
@@ -105,21 +103,8 @@ def check_depends_only_on_context(make: Make) -> None:
         [3],
     )
     for tokens in history:
-        expected = _draft_of_new(make, target, tokens, 4)
-        for drafter, name in ((used.open(), "one that it opened"), (used, "it")):
-            draft = draft_after(drafter, target, tokens, 4)
-            assert same_draft(draft, expected), (
-                f"after {tokens} {name} wrote {draft.tokens}, a new one {expected.tokens}:"
-                " something was left over from an earlier text"
-            )
-
-
-def _draft_of_new(
-    make: Make, target: Target, prompt: Sequence[int], gamma: int, **options: Any
-) -> Draft:
-    new = make()
-    new.bind(target)
-    return draft_after(new.open(), target, prompt, gamma, **options)
+        for drafter in (used.open(), used):
+            assert_as_new(make, drafter, target, tokens)
 
 
 def check_goes_back_to_a_shorter_text(make: Make) -> None:
@@ -145,12 +130,7 @@ def check_goes_back_to_a_shorter_text(make: Make) -> None:
             for tokens in (shorter, other_end, edited, edited[::-1]):
                 if other is not used:
                     draft_after(other, target, text[::-1], 4)
-                expected = _draft_of_new(make, target, tokens, 4)
-                draft = draft_after(used, target, tokens, 4)
-                assert same_draft(draft, expected), (
-                    f"after {text} and then {tokens} it wrote {draft.tokens}, a new one"
-                    f" {expected.tokens}: something was left over from an earlier text"
-                )
+                assert_as_new(make, used, target, tokens)
 
 
 def check_follows_what_was_accepted(make: Make) -> None:
@@ -163,12 +143,8 @@ def check_follows_what_was_accepted(make: Make) -> None:
     cheap = isinstance(unbound_target(used), TabularTarget)
     text = list[int]()
     for gamma, share in itertools.product((6, 1, 3) if cheap else (6,), (1, 1, 0, 1, 0.5)):
-        draft = draft_after(used, target, PROMPTS[0], gamma, text=text, seed=len(text))
-        alone = _draft_of_new(make, target, PROMPTS[0], gamma, text=text, seed=len(text))
-        assert same_draft(draft, alone), (
-            f"after {[*PROMPTS[0], *text]} it wrote {draft.tokens}, a new one {alone.tokens}:"
-            " something was left over from its earlier drafts"
-        )
+        options = {"text": text, "seed": len(text)}
+        draft = assert_as_new(make, used, target, PROMPTS[0], gamma, **options)
         path = draft.path(len(draft) - 1)
         accepted = [draft.tokens[node] for node in path[: int(share * len(path))]]
         text += [*accepted, len(text) % VOCAB_SIZE]

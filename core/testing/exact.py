@@ -291,3 +291,10 @@ def assert_equal(probs: Distribution, exact: Distribution, case: str = "") -> No
         f"text {worst} comes out with probability {probs.get(worst, 0):.6f}: the target's is"
         f" {exact[worst]:.6f} (off by {error:.1e}{case and f', {case}'})"
     )
+
+
+def assert_lossless(probs: Distribution, setup: Setup, case: str = "") -> None:
+    """Raises AssertionError unless texts of one length have the target's distribution, to 1e-12."""
+    length, rule = max(map(len, probs)), setup.verifier
+    exact = target_distribution(setup.target, setup.prompt, length, setup.sampling, rule)
+    assert_equal(probs, exact, case)

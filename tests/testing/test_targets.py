@@ -142,13 +142,10 @@ class TakesAnyIds(Plain):
         return list(prompt)
 
 
-class OffersEverything(frozenset[str]):
-    def __rsub__(self, other: object) -> Any:
-        return frozenset()
-
-
 class OffersAll(Plain):
-    offers = OffersEverything({"states"})
+    """Offers even what the kit made up."""
+
+    offers = frozenset({"states"}) | targets._Needy.needs
 
 
 class NoReason(Plain):
