@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, final
 
+from hydra.experimental.callback import Callback
+from omegaconf import DictConfig
 from rich.console import Console
 
 from outrider.base.bounds import OneOf, check
@@ -196,3 +198,16 @@ def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run]
         check_reference(reference, run.facts["drafters"])
     runs = [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
     return runs, damaged
+
+
+@final
+class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
+    """Hydra's callback that prints the runs of a sweep in a layout, once the last has ended."""
+
+    def __init__(self, layout: str) -> None:
+        self.layout = layout
+
+    def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
+        folder = Path(config.hydra.sweep.dir)
+        summaries = [Summary(run) for run in gather([folder])[0]]
+        _print(results(), layout(self.layout, summaries, folder, chosen_reports()), None)
