@@ -67,8 +67,7 @@ fuzz: install
 
 # What is measured against the clock: on a machine that does nothing else.
 evidence: install
-	OMP_NUM_THREADS=1 $(BIN)/python evidence/overhead.py
-	OMP_NUM_THREADS=1 $(BIN)/python evidence/rules.py
+	OMP_NUM_THREADS=1 $(BIN)/python evidence/clocks.py
 	$(BIN)/python evidence/coverage.py
 	OMP_NUM_THREADS=1 $(BIN)/python evidence/verdicts.py --experiments 400
 	$(BIN)/python evidence/memory.py
