@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from mutation import Fault
+from mutation import RULE_FILES, Fault
 
 Verify = Callable[..., Any]
 RULES = (
@@ -225,6 +225,6 @@ def faults() -> Iterator[Fault]:
         for name, patch in OF_A_RULE.items():
             if not (name == "siblings are swapped" and rule in CHAINS):
                 why = EQUIVALENT.get((rule, name), "")
-                yield Fault(f"verifiers/{rule}.py", verify, name, patch, why)
+                yield Fault(f"verifiers/{RULE_FILES.get(rule, rule)}.py", verify, name, patch, why)
     for file, function, name, patch in OTHERS:
         yield Fault(file, function, name, patch)

@@ -14,7 +14,6 @@ import ast
 import importlib
 import json
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -28,7 +27,7 @@ from time import monotonic
 from typing import Any, ClassVar
 
 from faults import faults
-from mutation import ROOT, Fault, Finder, Mutant, sampled
+from mutation import ROOT, RULE_FILES, Fault, Finder, Mutant, sampled
 
 NEEDED = ("torch", "transformers", "tokenizers", "scipy.optimize", "hydra", "rich", "pytest")
 """Modules that are imported once, before any process is forked."""
@@ -44,8 +43,6 @@ PENALTIES = {
     "logit_bias": {2: -0.5, 3: 0.7},
     "bad_words": [[1, 1], [0, 2, 0], [3]],
 }
-RULES = dict(re.findall(r'"(\w+)": "(\w+):', (ROOT / "verifiers" / "plugin.py").read_text()))
-"""By the name of a rule, the name of its file."""
 PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("verifier", "verifiers/token.py", "token", {}),
     ("verifier", "verifiers/prefix.py", "token", {}),
@@ -53,7 +50,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("policy", "policies/confidence.py", "confidence", {}),
     ("drafter", "drafters/ngram.py", "bigram", {}),
     ("drafter", "drafters/hierarchy.py", "hierarchy", {}),
-    *(("verifier", f"verifiers/{file}.py", name, {}) for name, file in RULES.items()),
+    *(("verifier", f"verifiers/{file}.py", name, {}) for name, file in RULE_FILES.items()),
     ("verifier", "verifiers/recursive.py", "multi_step", {"order": "random"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"residual": "scaled"}),
     ("verifier", "verifiers/lenient.py", "lenient", {"lenience": 1.0}),

@@ -1,6 +1,7 @@
 """The parts of an example: its target, drafter, acceptance rule, policy and constraint."""
 
 import copy
+import dataclasses
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Float
 from tiny.models import DECODERS, ENCODER_DECODERS, Entry, build
 from torch import Tensor
+from transformers import CONFIG_MAPPING
 
 from fuzz.example import Example, Settings
 from outrider import ConfigError, Constraint, Drafter, Target
@@ -22,12 +24,11 @@ TABLE = "table"
 MODELS = ("llama", "gpt2", "mistral", "gemma2", "t5")
 """The kinds of models: with rotary and learned positions, sliding windows, and an encoder."""
 MODEL_VOCAB, POSITIONS, WINDOW = 12, 24, 4
-MODEL_SIZES = {
+MODEL_SIZES: dict[str, Any] = {
     "vocab_size": MODEL_VOCAB,
     "max_position_embeddings": POSITIONS,
     "n_positions": POSITIONS,
     "sliding_window": WINDOW,
-    "decoder_start_token_id": MODEL_VOCAB - 1,
 }
 
 TABLE_DRAFTERS: dict[str, type[ChainDrafter | TreeDrafter]] = {
@@ -74,7 +75,10 @@ def _table(zeros: float = 0.0, **settings: Any) -> Any:
 def _model_target(kind: str, seed: int = 0) -> Any:
     """Returns a random model in float64; its self-test runs once in a process."""
     class_name = {**ENCODER_DECODERS, **DECODERS}[kind]
-    model = build(Entry(kind, kind, class_name, MODEL_SIZES), seed)
+    known = {declared.name for declared in dataclasses.fields(CONFIG_MAPPING[kind])}
+    sizes = {name: size for name, size in MODEL_SIZES.items() if name in known}
+    sizes["decoder_start_token_id"] = MODEL_VOCAB - 1
+    model = build(Entry(kind, kind, class_name, sizes), seed)
     return TransformersTarget(model.double(), letters(MODEL_VOCAB), optimize="none")
 
 

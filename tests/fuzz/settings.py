@@ -32,6 +32,7 @@ BY_NAME: Values = {
     "max_n": (2, 3),
     "min_n": (1, 2),
     "layers": (None, 1, 2),
+    "skipped": (None, 1, 2),
     "corrector": (None, *CORRECTORS),
 }
 """Settings that mean the same wherever they occur, and whose annotations don't say enough."""
