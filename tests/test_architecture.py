@@ -1,9 +1,11 @@
 """The architecture: imports follow the layers in pyproject.toml, which the docs draw."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +25,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", command, "--no-cache", "--config", str(ROOT / "pyproject.toml")],
         check=False,
-        env=os.environ | {"PYTHONPATH": str(folder)},
+        env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT / 'tests'}"},
         cwd=folder,
         capture_output=True,
         text=True,
@@ -33,7 +35,7 @@ def lint(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_imports_run_downwards_and_never_in_a_circle(tmp_path: Path) -> None:
     done = lint(laid_out(tmp_path))
     assert done.returncode == 0, done.stdout
-    assert "3 kept, 0 broken" in done.stdout
+    assert "4 kept, 0 broken" in done.stdout
 
 
 def test_an_import_upwards_is_found(tmp_path: Path) -> None:
@@ -44,3 +46,22 @@ def test_an_import_upwards_is_found(tmp_path: Path) -> None:
     done = lint(folder)
     assert done.returncode == 1
     assert "outrider.contract.pen -> outrider.decoding.rounds" in done.stdout
+
+
+def test_a_product_imports_no_other_and_nothing_but_the_stable_api(tmp_path: Path) -> None:
+    folder = laid_out(tmp_path)
+    beams = folder / "outrider" / "extras" / "beams" / "search.py"
+    imports = "from outrider.decoding import rounds\nfrom outrider.extras.bench import report\n"
+    beams.write_text(beams.read_text() + imports)
+    done = lint(folder)
+    assert done.returncode == 1
+    for imported in ("outrider.decoding.rounds", "outrider.extras.bench.report"):
+        assert f"outrider.extras.beams.search -> {imported}" in done.stdout
+
+
+def test_the_page_lists_what_products_may_import() -> None:
+    page = (ROOT / "docs" / "api-stability.md").read_text()
+    table = page.partition("## For products")[2].partition("## ")[0]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (stable,) = [it["stable"] for it in contracts["contracts"] if it["type"] == "products"]
+    assert sorted(re.findall(r"`(outrider\.[\w.]+)`", table)) == stable
