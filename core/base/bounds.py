@@ -101,6 +101,8 @@ PLAIN = (str, int, float)
 
 CONFIG = ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True)
 
+_signature = cache(inspect.signature)
+
 SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -144,7 +146,7 @@ def arguments_of(
 
     Raises `ConfigError` for one that it does not take or lacks, or whose value is out of bounds.
     """
-    parameters = inspect.signature(function).parameters.values()
+    parameters = _signature(function).parameters.values()
     for it in parameters if whole else ():
         if it.default is it.empty and it.kind not in SEVERAL and it.name not in given:
             raise ConfigError(f"{_field(prefix, it.name)}: expected a value")
@@ -205,16 +207,16 @@ def expected(hint: Any, value: object = None) -> str:
     """
     options = list(_options(hint))
     names = [str(name) for kind, bounds in options if kind is Literal for name in bounds]
-    words = [_words(kind, bounds) for kind, bounds in options if kind is not Literal]
-    place = 1 if words and words[0] != WORDS[type(None)] else 0
-    words[place:place] = [f"one of {', '.join(names)}"] if names[1:] else names
     for bound in (bound for _, bounds in options for bound in bounds if isinstance(bound, OneOf)):
         names += bound.names
+    words = [_words(kind, bounds) for kind, bounds in options]
     return ", or ".join(words) + similar(value if isinstance(value, str) else "", names)
 
 
 def _words(kind: Any, bounds: Sequence[Any]) -> str:
     """Returns in words what is allowed of one type."""
+    if kind is Literal:
+        return f"one of {', '.join(map(str, bounds))}" if bounds[1:] else str(bounds[0])
     said = [_bound_words(bound) for bound in bounds]
     name = WORDS.get(get_origin(kind) or kind, str(getattr(kind, "__name__", kind)))
     line = " ".join(said if kind is str and said else [name, *said])

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
@@ -36,7 +35,7 @@ def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> N
         where = "that is built in" if earlier in FIRST else f"in {earlier!r}"
         names |= dict.fromkeys(_configs(earlier), where)
     for name, where in names.items():
-        if folder.joinpath(name).is_file():
+        if (folder / name).is_file():
             line = f"search path {path!r}: {name} has the name of one {where}"
             raise PluginError(f"{line}: expected another")
 
@@ -88,14 +87,14 @@ def own_folders(arguments: Sequence[str]) -> list[str]:
     return [path for path in found if "://" not in path or path.startswith(("pkg://", "file://"))]
 
 
-def _folder(path: str) -> Traversable:
-    """Returns the folder or package of a search path; raises `PluginError` if there is none."""
-    package, reason = path.removeprefix("pkg://").strip("/").replace("/", "."), ""
-    folder: Traversable = Path(path.removeprefix("file://"))
+def _folder(path: str) -> Path:
+    """Returns the folder of a search path; raises `PluginError` if there is none."""
+    folder, reason = Path(path.removeprefix("file://")), ""
     try:
         if path.startswith("pkg://"):
-            folder = files(package)
-            if not folder.joinpath("__init__.py").is_file():
+            package = path.removeprefix("pkg://").strip("/").replace("/", ".")
+            folder = Path(str(files(package)))
+            if not (folder / "__init__.py").is_file():
                 reason = "; in a package without __init__.py Hydra reads no file"
         if not reason and folder.is_dir():
             return folder
@@ -107,14 +106,5 @@ def _folder(path: str) -> Traversable:
 @cache
 def _configs(path: str) -> tuple[str, ...]:
     """Returns the files of a search path, as they are named in it."""
-    return tuple(_below(_folder(path)))
-
-
-def _below(folder: Traversable) -> list[str]:
-    found: list[str] = []
-    for item in folder.iterdir():
-        if item.is_dir():
-            found += [f"{item.name}/{name}" for name in _below(item)]
-        elif item.name.endswith(".yaml"):
-            found.append(item.name)
-    return found
+    folder = _folder(path)
+    return tuple(file.relative_to(folder).as_posix() for file in folder.rglob("*.yaml"))

@@ -4,6 +4,7 @@ import pytest
 
 from outrider import ConfigError
 from outrider.cli.arguments import arranged
+from outrider.plugins.config import compose
 from outrider.plugins.registry import command_entry
 
 GENERATE, CHECK = (command_entry(name).source for name in ("generate", "check"))
@@ -37,6 +38,29 @@ def test_flags_come_first_and_values_are_quoted(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert arranged(GENERATE, words) == order
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "the cat, the dog",
+        'he said "no" , and (then) {so} : ?',
+        "it's a = b",
+        "one\ntwo ${three}",
+        "back \\${oc.env:HOME} \\\\${oc.env:HOME}",
+        "[INST] the cat, [/INST] [bold]",
+        "[",
+        "'tis so",
+        '"a" and "b"',
+        "back \\ slash \\",
+        'say \\"hi\\\\" \\\\',
+        "null",
+        "~12",
+    ],
+)
+def test_a_prompt_is_taken_literally(prompt: str) -> None:
+    (override,) = arranged(GENERATE, [f"prompt={prompt}"])
+    assert compose("generate", [override]).prompt == prompt
 
 
 def test_parts_may_be_null_where_they_are_by_default() -> None:

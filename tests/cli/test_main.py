@@ -11,7 +11,6 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from outrider import Context, Drafter, Pen, hookimpl
 from outrider.cli import main as main_module
@@ -42,13 +41,6 @@ class Fails(Drafter):
             sys.exit(0)
         if self.way == "raise":
             raise ZeroDivisionError("by accident")
-        if self.way == "nan":
-            pen.draw(torch.full((pen.vocab_size,), float("nan")))
-        if self.way == "id":
-            pen.write(pen.vocab_size)
-        if self.way == "more":
-            while True:
-                pen.write(0)
 
 
 @pytest.fixture
@@ -195,9 +187,6 @@ def test_the_text_of_another_run_is_not_called_this_ones(run: Any) -> None:
     [
         ("raise", "drafter Fails raised ZeroDivisionError: by accident"),
         ("exit", "drafter Fails raised SystemExit: 0"),
-        ("nan", "drafter Fails gave logits with NaN, infinity or no finite entry"),
-        ("id", "drafter Fails wrote id 6: the vocabulary has 6 tokens"),
-        ("more", "drafter Fails wrote to depth 6: gamma is 5"),
     ],
 )
 def test_the_text_survives_when_a_drafter_fails(
@@ -230,26 +219,8 @@ def test_check_fails_where_a_check_does(run: Any) -> None:
     assert "checks failed" in err
 
 
-@pytest.mark.parametrize(
-    "prompt",
-    [
-        "the cat, the dog",
-        'he said "no" , and (then) {so} : ?',
-        "it's a = b",
-        "one\ntwo ${three}",
-        "back \\${oc.env:HOME} \\\\${oc.env:HOME}",
-        "[INST] the cat, [/INST] [bold]",
-        "[",
-        "'tis so",
-        '"a" and "b"',
-        "back \\ slash \\",
-        'say \\"hi\\\\" \\\\',
-        "null",
-        "12",
-    ],
-)
 def test_a_prompt_is_taken_literally(
-    run: Any, tmp_path: Path, folder: Path, prompt: str, monkeypatch: pytest.MonkeyPatch
+    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
     encode = TransformersTarget.encode
@@ -259,13 +230,9 @@ def test_a_prompt_is_taken_literally(
         return encode(self, text, **options)
 
     monkeypatch.setattr(TransformersTarget, "encode", remember)
-    run.done(
-        "generate",
-        f"prompt={prompt}",
-        "target=transformers",
-        f"target.model={folder}",
-        "max_new_tokens=2",
-    )
+    prompt = "it's a = b, ${three}"
+    model = ("target=transformers", f"target.model={folder}", "max_new_tokens=2")
+    run.done("generate", f"prompt={prompt}", *model)
     assert seen[0] == prompt
 
 
