@@ -61,13 +61,14 @@ def _advice(path: Path, earlier: object) -> str | None:
 def _generate_one(
     settings: Generate, console: Console, path: Path, options: dict[str, Any]
 ) -> float | None:
-    target, verifier = build(settings.target), build(settings.verifier)
+    verifier, drafter = build(settings.verifier), build(settings.drafter)
+    policy, target = build(settings.policy), build(settings.target)  # which takes longest
     rounds = decode(
         target,
-        build(settings.drafter),
+        drafter,
         verifier,
         encoded(target, prompt_text(settings.prompt), chat=settings.chat),
-        policy=build(settings.policy),
+        policy=policy,
         constraint=_constraint(settings),
         **options,
     )
@@ -102,7 +103,7 @@ def _generate_batch(
     Whenever a text ends, all texts are saved as far as they are written.
     """
     prompts, verifier = settings.prompt, build(settings.verifier)
-    target, drafter = build(settings.target), build(settings.drafter)
+    drafter, target = build(settings.drafter), build(settings.target)
     ids = [encoded(target, prompt, chat=settings.chat) for prompt in prompts]
     prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
     constraint = _constraint(settings)
