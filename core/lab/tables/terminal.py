@@ -48,9 +48,11 @@ def as_rich(table: Table) -> RichTable:
         if column.kind == "text":
             result.add_column(plain(column.heading), overflow="fold")
         else:
-            result.add_column(plain(column.heading), no_wrap=True)
-            if column.kind == "figure":
-                result.columns[-1].justify = "right"
+            result.add_column(
+                plain(column.heading),
+                justify="right" if column.kind == "figure" else "left",
+                no_wrap=True,
+            )
     for number, (row, is_new) in enumerate(table.groups()):
         if is_new:
             result.add_section()
