@@ -55,7 +55,7 @@ def rows(model: str, options: argparse.Namespace) -> Iterator[str]:
     """Yields a line for each way of loading a model."""
     folder = model
     if Path(model).is_file():  # converted now, if it was not
-        folder, _ = gguf.kept_folder(Path(model), options.dtype)
+        folder, _ = gguf.converted_folder(Path(model), options.dtype)
     files = weight_files(folder)
     size = sum(path.stat().st_size for path in files) / 1e9
     for quantize in options.quantize:

@@ -16,7 +16,7 @@ PRECISION = "precision.txt"
 """The file in a kept folder that says in how many bits the weights were."""
 
 
-def kept_folder(weights: Path, dtype: str) -> tuple[str, str]:
+def converted_folder(weights: Path, dtype: str) -> tuple[str, str]:
     """Returns the folder in the user's cache with a file's model, and what `precision` returns.
 
     dtype: the precision in which the model is kept, such as "float32".

@@ -116,7 +116,7 @@ def _from_pretrained(
 
     folder = Path(name)
     if folder.is_file():
-        name, precision = gguf.kept_folder(folder, "float32" if dtype == "auto" else dtype)
+        name, precision = gguf.converted_folder(folder, "float32" if dtype == "auto" else dtype)
         line = f"{folder.name}: its weights were of {precision}, and are dequantised"
         remarks().print(plain(line), soft_wrap=True)
     if is_adapter(folder):

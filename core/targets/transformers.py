@@ -16,7 +16,6 @@ from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.target import Session
 from outrider.targets.defaults import Defaults, OwnDefaults
-from outrider.targets.kept_tests import kept_self_test
 from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import (
@@ -34,6 +33,7 @@ from outrider.targets.passes.recurrent import has_states
 from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.side_by_side import SideBySide
+from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 
@@ -122,7 +122,7 @@ class TransformersTarget(SideBySide):
         refuse_stateful(model)
         self._start = decoder_start(model)
         settings.run(model, is_own=is_name)
-        test = kept_self_test if is_name else self_test  # the code of a loaded model is unknown
+        test = stored_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
         self.model: Model = model
         self.tokenizer: Tokenizer | None = tokenizer

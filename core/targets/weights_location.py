@@ -34,4 +34,4 @@ def as_folder(model: str, dtype: str) -> str:
     file = Path(model).expanduser()
     if file.suffix != GGUF or not file.is_file():
         return model
-    return gguf.kept_folder(file, "float32" if dtype == "auto" else dtype)[0]
+    return gguf.converted_folder(file, "float32" if dtype == "auto" else dtype)[0]

@@ -18,7 +18,7 @@ from outrider import ConfigError, TargetError
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.quantized import Quantized
 from outrider.targets import gguf
-from outrider.targets.kept_tests import kept_self_test
+from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.transformers import TransformersTarget
 
 PROMPT = [4, 5, 6, 4, 5, 6]
@@ -36,7 +36,7 @@ def test_weights_that_wrap_others_are_run_as_they_are(llama: Any, words: Any) ->
         assert text(target, drafter) == alone
     other = TransformersTarget(rounded(llama(seed=1)), words)
     assert target.fingerprint() != other.fingerprint()
-    kept_self_test(target.model)
+    stored_self_test(target.model)
     with pytest.raises(ConfigError, match=r"optimize='packed': expected none, .* are Rounded"):
         TransformersTarget(rounded(llama()), words, optimize="packed")
     with pytest.raises(ConfigError, match=r"drafter quantized: expected plain weights, .*Rounded"):

@@ -123,7 +123,7 @@ class AnswersOnce(PlainBatch):
         return super().write_turns(turns[:1] for turns in texts)
 
 
-CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
+FAULTY: list[tuple[Any, Callable[[Any], Any]]] = [
     (RowsMixed, checks.check_a_batch_equals_its_texts),
     (BatchShifted, checks.check_a_batch_equals_its_texts),
     (JoinsBehindTheEnded, checks.check_texts_that_join_equal_those_alone),
@@ -137,14 +137,14 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
-def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(("part", "check"), FAULTY)
+def test_the_check_catches_its_faulty_part(part: Any, check: Callable[[Any], Any]) -> None:
     with pytest.raises(AssertionError):
-        check(culprit)
+        check(part)
 
 
-def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == set(checks.CHECKS)
+def test_every_check_has_a_faulty_part() -> None:
+    assert {check for _, check in FAULTY} == set(checks.CHECKS)
 
 
 def test_a_target_that_lets_no_text_join_says_so() -> None:

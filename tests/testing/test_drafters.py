@@ -702,7 +702,7 @@ class SaysWhatIsWrong(Drafter):
         pass
 
 
-CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
+FAULTY: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = [
     (Overreaches, drafters.check_stays_within_gamma),
     (OutOfVocabulary, drafters.check_stays_within_gamma),
     (BranchesUnasked, drafters.check_siblings_are_of_the_declared_kind),
@@ -712,8 +712,8 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
     (ForgetsToRollBack, drafters.check_depends_only_on_context),
     (CountsItsCalls, drafters.check_depends_only_on_context),
     *(
-        (culprit, drafters.check_goes_back_to_a_shorter_text)
-        for culprit in (OneBehind, KeyedByLength, SharesItsCache)
+        (part, drafters.check_goes_back_to_a_shorter_text)
+        for part in (OneBehind, KeyedByLength, SharesItsCache)
     ),
     (NeverSeesTheBonus, drafters.check_follows_what_was_accepted),
     (LeaksTheFifthToken, drafters.check_follows_what_was_accepted),
@@ -752,33 +752,33 @@ CULPRITS: list[tuple[type[Drafter], Callable[[Callable[[], Drafter]], None]]] = 
 ]
 
 
-@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
-def test_the_check_catches_its_culprit(
-    culprit: type[Drafter], check: Callable[[Callable[[], Drafter]], None]
+@pytest.mark.parametrize(("part", "check"), FAULTY)
+def test_the_check_catches_its_faulty_part(
+    part: type[Drafter], check: Callable[[Callable[[], Drafter]], None]
 ) -> None:
     with pytest.raises((AssertionError, OutriderError)):
-        check(culprit)
+        check(part)
 
 
-def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == {
-        check for culprit, _ in CULPRITS for check in checks_of(culprit)
+def test_every_check_has_a_faulty_part() -> None:
+    assert {check for _, check in FAULTY} == {
+        check for part, _ in FAULTY for check in checks_of(part)
     }
 
 
 @pytest.mark.parametrize(
-    ("culprit", "check"),
+    ("part", "check"),
     [
         (LiesInVeryLongTexts, drafter_distributions.check_every_length),
         (LiesAtFiveTokens, drafter_distributions.check_large_vocabularies),
     ],
 )
-def test_the_thorough_check_catches_its_culprit(
-    culprit: type[Drafter], check: Callable[[Callable[[], Drafter]], str | None]
+def test_the_thorough_check_catches_its_faulty_part(
+    part: type[Drafter], check: Callable[[Callable[[], Drafter]], str | None]
 ) -> None:
     check(Honest)
     with pytest.raises(AssertionError):
-        check(culprit)
+        check(part)
 
 
 def test_a_long_history_is_checked_if_asked_for() -> None:

@@ -103,7 +103,7 @@ class SaysWhatIsWrong(Policy):
         return gamma
 
 
-CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
+FAULTY: list[tuple[type[Policy], Callable[[Any], None]]] = [
     (TooDeep, policies.check_depth_is_within_gamma),
     (Moody, policies.check_the_same_rounds_give_the_same_answers),
     (DropsADrawnToken, policies.check_output_distribution_is_the_targets),
@@ -115,19 +115,19 @@ CULPRITS: list[tuple[type[Policy], Callable[[Any], None]]] = [
 ]
 
 
-@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
-def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize(("part", "check"), FAULTY)
+def test_the_check_catches_its_faulty_part(part: Any, check: Callable[[Any], None]) -> None:
     with pytest.raises(AssertionError):
-        check(culprit)
+        check(part)
 
 
-def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == {
-        check for culprit, _ in CULPRITS for check in checks_of(culprit)
+def test_every_check_has_a_faulty_part() -> None:
+    assert {check for _, check in FAULTY} == {
+        check for part, _ in FAULTY for check in checks_of(part)
     }
 
 
-def test_the_thorough_check_catches_a_culprit() -> None:
+def test_the_thorough_check_catches_a_faulty_part() -> None:
     with pytest.raises(AssertionError):
         policies.check_many_rounds(LearnsToCheat)
 

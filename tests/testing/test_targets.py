@@ -152,7 +152,7 @@ class NoReason(Plain):
     trees, no_trees = False, ""
 
 
-CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
+FAULTY: list[tuple[Any, Callable[[Any], Any]]] = [
     (with_session(NotANumber), check_scores_are_distributions),
     (with_session(TooFewRows), check_scores_are_distributions),
     (with_session(GlobalNoise), check_scores_are_the_same_each_time),
@@ -172,14 +172,14 @@ CULPRITS: list[tuple[Any, Callable[[Any], Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("culprit", "check"), CULPRITS)
-def test_the_check_catches_its_culprit(culprit: Any, check: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize(("part", "check"), FAULTY)
+def test_the_check_catches_its_faulty_part(part: Any, check: Callable[[Any], Any]) -> None:
     with pytest.raises(AssertionError):
-        check(culprit)
+        check(part)
 
 
-def test_every_check_has_a_culprit() -> None:
-    assert {check for _, check in CULPRITS} == set(targets.CHECKS)
+def test_every_check_has_a_faulty_part() -> None:
+    assert {check for _, check in FAULTY} == set(targets.CHECKS)
 
 
 @parametrize_with_checks(

@@ -352,7 +352,7 @@ class SaysWhatIsWrong(Mutant):
     examples = (VerifierExample(p=(0.5, 0.5), q=(0.5, 0.5), accepted=0.5),)
 
 
-CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
+FAULTY: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = [
     *(
         (mutant, verifier_distributions.check_output_distribution_is_as_claimed)
         for mutant in (
@@ -389,7 +389,7 @@ CULPRITS: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] 
 ]
 
 
-@pytest.mark.parametrize(("mutant", "check"), CULPRITS)
+@pytest.mark.parametrize(("mutant", "check"), FAULTY)
 def test_the_check_catches_its_mutant(
     mutant: type[Verifier], check: Callable[[Callable[[], Verifier]], None]
 ) -> None:
@@ -398,8 +398,8 @@ def test_the_check_catches_its_mutant(
 
 
 def test_every_check_has_a_mutant() -> None:
-    assert {check for _, check in CULPRITS} == {
-        check for mutant, _ in CULPRITS for check in checks_of(mutant)
+    assert {check for _, check in FAULTY} == {
+        check for mutant, _ in FAULTY for check in checks_of(mutant)
     }
 
 

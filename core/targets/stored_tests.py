@@ -22,7 +22,7 @@ CODE = ("outrider.contract", "outrider.decoding", "outrider.targets")
 """The folders of Outrider whose code decides the result, beside that of the engine."""
 
 
-def kept_folder() -> Path:
+def results_folder() -> Path:
     """Returns the folder of results: `outrider/self-tests` in the user's cache directory.
 
     The environment variable OUTRIDER_SELF_TESTS names another.
@@ -31,7 +31,7 @@ def kept_folder() -> Path:
     return Path(given or platformdirs.user_cache_path("outrider") / "self-tests")
 
 
-def kept_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
+def stored_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     """Returns what `self_test` does, from the disk if the same model was tested before.
 
     Use it for models of transformers' own classes: the code of other classes is not in the key.
@@ -42,10 +42,10 @@ def kept_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     """
     if is_exempt(model) or engine_of(model).spreads or is_offloaded(model):
         return self_test(model, start)
-    path = kept_folder() / f"{_key(model, start)}.json"
-    kept = _read(path)
-    if kept is not None:
-        return kept
+    path = results_folder() / f"{_key(model, start)}.json"
+    stored = _read(path)
+    if stored is not None:
+        return stored
     result = self_test(model, start)
     write_if_possible(path, json.dumps(asdict(result)))
     return result

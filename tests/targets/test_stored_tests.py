@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from outrider.plugins.fingerprint import checksum
-from outrider.targets import kept_tests
-from outrider.targets.kept_tests import kept_self_test
+from outrider.targets import stored_tests
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.self_test import SelfTest
+from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -33,13 +33,13 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         models.append(model)
         return SelfTest(trees="it was not asked", window=3)
 
-    monkeypatch.setattr(kept_tests, "self_test", counted)
+    monkeypatch.setattr(stored_tests, "self_test", counted)
     return models
 
 
 def test_the_same_model_is_tested_once(results: Path, runs: list[Any], llama: Any) -> None:
-    first = kept_self_test(llama())
-    assert kept_self_test(llama()) == first == SelfTest(trees="it was not asked", window=3)
+    first = stored_self_test(llama())
+    assert stored_self_test(llama()) == first == SelfTest(trees="it was not asked", window=3)
     assert len(runs) == 1
     (path,) = results.iterdir()
     assert json.loads(path.read_text())["trees"] == "it was not asked"
@@ -72,8 +72,8 @@ def changed_setting(model: Any) -> Any:
 def test_another_model_is_tested_itself(
     results: Path, runs: list[Any], llama: Any, change: Callable[[Any], Any]
 ) -> None:
-    kept_self_test(llama())
-    kept_self_test(change(llama()))
+    stored_self_test(llama())
+    stored_self_test(change(llama()))
     assert len(runs) == len(list(results.iterdir())) == 2
 
 
@@ -81,9 +81,9 @@ def test_another_model_is_tested_itself(
 def test_other_versions_or_sources_are_tested_again(
     results: Path, runs: list[Any], llama: Any, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    kept_self_test(llama())
-    monkeypatch.setattr(kept_tests, what, lambda *_: "another")
-    kept_self_test(llama())
+    stored_self_test(llama())
+    monkeypatch.setattr(stored_tests, what, lambda *_: "another")
+    stored_self_test(llama())
     assert len(runs) == 2
 
 
@@ -91,12 +91,12 @@ def test_other_versions_or_sources_are_tested_again(
 def test_a_damaged_file_is_written_again(
     results: Path, runs: list[Any], llama: Any, damaged: str
 ) -> None:
-    result = kept_self_test(llama())
+    result = stored_self_test(llama())
     (path,) = results.iterdir()
     path.write_text(damaged)
-    assert kept_self_test(llama()) == result
+    assert stored_self_test(llama()) == result
     assert len(runs) == 2
-    assert kept_self_test(llama()) == result
+    assert stored_self_test(llama()) == result
     assert len(runs) == 2
 
 
@@ -104,8 +104,8 @@ def test_a_folder_that_cannot_be_written_only_costs_the_test(
     results: Path, runs: list[Any], llama: Any
 ) -> None:
     results.write_text("a file where the folder should be")
-    kept_self_test(llama())
-    kept_self_test(llama())
+    stored_self_test(llama())
+    stored_self_test(llama())
     assert len(runs) == 2
 
 
@@ -138,6 +138,6 @@ def test_packed_weights_and_odd_sizes_count(results: Path, llama: Any) -> None:
     for one in (model, other):
         one.register_buffer("odd", torch.zeros(11, dtype=torch.uint8)[8:])
         use_engine(one, "packed")
-    sums = {checksum(kept_tests._tensors(one)) for one in (model, other)}
+    sums = {checksum(stored_tests._tensors(one)) for one in (model, other)}
     model.odd[2] = 1
-    assert len(sums | {checksum(kept_tests._tensors(model))}) == 3
+    assert len(sums | {checksum(stored_tests._tensors(model))}) == 3
