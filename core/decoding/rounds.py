@@ -69,8 +69,10 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(depth_of(text.policy, run.gamma), text.limit - len(text.ids) - 1)
     more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
-    with calling("constraint", text.constraint):
-        steering = None if text.constraint is None else text.constraint.steering()
+    steering = None
+    if text.constraint is not None:
+        with calling("constraint", text.constraint):
+            steering = text.constraint.steering()
     return Sheet(
         sampling=run.sampling,
         # A coupled rule and the pen draw with the same noise. The text follows from that noise and
