@@ -6,12 +6,14 @@ from dataclasses import replace
 from typing import Any, Self, final
 
 from outrider.base.bounds import Count, checked
+from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.composition import faster, redraw, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.decoding.calls import call_drafter, opened
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import make
 from outrider.targets.loading import Dtype
@@ -74,13 +76,14 @@ class Hierarchy(Drafter):
 
     def bind(self, target: Target) -> None:
         self._small.bind(target)
-        self._faster.bind(target)
+        with calling("drafter", self._faster):
+            self._faster.bind(target)
         self.needs = self._small.needs | self._faster.needs  # may depend on the target
         self.models: Sequence[Any] = (*self._small.models, *self._faster.models)
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._small, text._faster = self._small.open(), self._faster.open()
+        text._small, text._faster = self._small.open(), opened(self._faster)
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -91,7 +94,7 @@ class Hierarchy(Drafter):
         while pen.open:
             faster_pen = faster(pen, min(self._ahead, pen.gamma - pen.last - 2))
             so_far = replace(context, tokens=Tokens(list(text)))
-            self._faster.propose_batch([(so_far, faster_pen)])
+            call_drafter(self._faster, [(so_far, faster_pen)])
             guess = written(faster_pen)
             logits = self._small.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):

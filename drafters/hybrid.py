@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Self, final
 
 from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
@@ -14,6 +15,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
+from outrider.decoding.calls import call_drafter, opened
 from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -87,7 +89,8 @@ class Hybrid(Drafter):
 
     def bind(self, target: Target) -> None:
         for drafter in self._drafters:
-            drafter.bind(target)
+            with calling("drafter", drafter):
+                drafter.bind(target)
         self.needs = self._all_needs()  # some read states that depend on the target
         self.models: Sequence[Any] = [part for one in self._drafters for part in one.models]
 
@@ -96,7 +99,7 @@ class Hybrid(Drafter):
 
     def open(self) -> Self:
         text = copy.copy(self)
-        text._drafters = tuple(drafter.open() for drafter in self._drafters)
+        text._drafters = tuple(map(opened, self._drafters))
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -110,7 +113,7 @@ class Hybrid(Drafter):
             if self._chains and self._steps is not None and drafter is not self._drafters[-1]:
                 for _, pen in pairs:
                     pen.limit(self._steps)
-            drafter.propose_batch(pairs)
+            call_drafter(drafter, pairs)
             if self._chains:
                 after = [(_with_draft(context, pen), continued(pen)) for context, pen in pairs]
                 pairs = [(context, pen) for context, pen in after if pen.open]
@@ -125,19 +128,21 @@ class Hybrid(Drafter):
             for _ in self._drafters
         ]
         for drafter, own in zip(self._drafters, roots, strict=True):
-            drafter.propose_batch(own)
+            call_drafter(drafter, own)
             for tree, (_, pen) in zip(trees, own, strict=True):
                 tree.add(written(pen))
 
     def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
         for drafter in self._drafters:
-            if drafter.observes:
-                drafter.observe(context, draft, logits, verdict)
+            with calling("drafter", drafter):
+                if drafter.observes:
+                    drafter.observe(context, draft, logits, verdict)
 
     def remember(self, context: Context) -> None:
         for drafter in self._drafters:
-            if drafter.remembers:
-                drafter.remember(context)
+            with calling("drafter", drafter):
+                if drafter.remembers:
+                    drafter.remember(context)
 
     @property
     def remembered(self) -> int:

@@ -240,6 +240,11 @@ def test_the_innermost_part_is_named_once() -> None:
         raise DrafterError("wrote nothing")
 
 
+def test_a_drafter_within_another_is_named() -> None:
+    with pytest.raises(DrafterError, match=r"^drafter Writes wrote id 6: .*test_calls\.py:\d+\)$"):
+        generate(TabularTarget(SIZE), [1], {"drafter": "hybrid", "chain": ["none", Writes()]})
+
+
 def test_ids_of_other_libraries_are_taken_in_a_verdict() -> None:
     verdict: Any = Verdict((np.int64(0),), torch.tensor(3))  # type: ignore[arg-type]
     rule = with_method("verifier", "verify", lambda *_: verdict)
