@@ -95,8 +95,8 @@ def test_a_trained_drafter_drafts_the_taught_text(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_refuses_an_unknown_entry_of_a_config(
-    family: str, target: Any, tmp_path: Path
+def test_every_family_names_an_unknown_entry_of_a_config(
+    family: str, target: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learned = make_learner(
         family, target, Vocabulary(31), 0, OPTIONS.get(family, SHORT.get(family, {}))
@@ -105,9 +105,10 @@ def test_every_family_refuses_an_unknown_entry_of_a_config(
     config = json.loads((tmp_path / "config.json").read_text())
     settings = {learned.option: str(tmp_path)}
     make("drafter", family, **settings).bind(target)
+    assert "does not read" not in capsys.readouterr().err
     (tmp_path / "config.json").write_text(json.dumps(config | {"colour": 3}))
-    with pytest.raises(ConfigError, match=r"colour=3: expected no such entry in config\.json"):
-        make("drafter", family, **settings).bind(target)
+    make("drafter", family, **settings).bind(target)
+    assert "does not read colour in config.json" in capsys.readouterr().err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("place", ["nowhere:Mine", "outrider.extras.training.learner:Mine"])
