@@ -237,7 +237,7 @@ def test_the_vllm_plugin_needs_no_more_than_make_installs(tmp_path: Path) -> Non
     assert inside is not None
     # Of these vLLM has its own: the rest of ours may not be imported there.
     has = {"filelock", "jinja2", "numpy", "packaging", "rich", "safetensors"}
-    has |= {"torch", "transformers"}
+    has |= {"annotated-types", "pydantic", "torch", "transformers"}
     names = {
         re.split(r"[>=<]", requirement)[0] for requirement in SETTINGS["project"]["dependencies"]
     }

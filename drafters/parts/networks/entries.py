@@ -86,7 +86,7 @@ def read_entries(
             found = getattr(decoder, name, value)
             require(found == value, f"{folder}: {name}", found, f"{value!r} in config.json")
         table = {**table, **only(target_hidden_size=decoder.hidden_size)}
-        layers = {"rope_theta", "rope_scaling", *type(decoder)().to_dict()}
+        layers = {"rope_theta", "rope_scaling", *DECODER, *type(decoder)().to_dict()}
         unread |= inner.keys() - layers - known
         known |= set() if inner else layers
     unread |= stored.keys() - known
