@@ -230,6 +230,10 @@ def tests(mutant: Judged | None) -> str:
     return Failures.names[0]
 
 
+WAITING: list[Judged] = []
+"""The mutants to judge, which are there before processes are forked."""
+
+
 class TookTooLong(BaseException):
     """Of the processor's time; no handler of the code in question catches it."""
 
@@ -244,8 +248,12 @@ def limited(seconds: float) -> None:
     signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def judged(mutant: Judged | None, stages: Sequence[str]) -> dict[str, str]:
-    """Returns which stage finds a mutant, and by what; runs in a process of its own."""
+def judged(number: int | None, stages: Sequence[str]) -> dict[str, str]:
+    """Returns which stage finds a mutant, and by what; runs in a process of its own.
+
+    number: its place in `WAITING`, since patches can't be sent to a process; None for no mutant.
+    """
+    mutant = None if number is None else WAITING[number]
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))  # a killed process has no result
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
@@ -273,8 +281,9 @@ def judge(
 ) -> None:
     """Judges mutants until the time is over, and appends a line for each to the results."""
     end = monotonic() + seconds
+    WAITING[:] = every
     with results.open("a") as file, get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
-        for line in pool.imap_unordered(partial(judged, stages=stages), every):
+        for line in pool.imap_unordered(partial(judged, stages=stages), range(len(every))):
             file.write(json.dumps(line) + "\n")
             file.flush()
             print(f"{line['by'] or 'SURVIVES':9}{line['mutant']}: {line['says']}", flush=True)
