@@ -49,6 +49,13 @@ def log_distribution(counts: Counts, history: Sequence[int]) -> Floats:
     return logs
 
 
+def without_context(counts: Counts) -> Floats:
+    """Returns the log-probabilities [vocab] of a token without any context."""
+    uniform = np.full(counts.vocab_size, -np.log(counts.vocab_size))
+    tokens, seen = counts.continuations(())
+    return blend(uniform, tokens, seen) if len(tokens) else uniform
+
+
 def blend(lower: Floats, tokens: Ints, seen: Ints) -> Floats:
     """Returns the log-probabilities [vocab] after one step of the back-off.
 
@@ -101,9 +108,7 @@ class NGramTable:
 
     @cached_property
     def base(self) -> Floats:
-        uniform = np.full(self.vocab_size, -np.log(self.vocab_size))
-        tokens, seen = self._levels[0]
-        return blend(uniform, tokens, seen) if len(tokens) else uniform
+        return without_context(self)
 
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
         row = 0
@@ -182,9 +187,7 @@ class RunningCounts:
 
     @property
     def base(self) -> Floats:
-        uniform = np.full(self.vocab_size, -np.log(self.vocab_size))
-        tokens, seen = self.continuations(())
-        return blend(uniform, tokens, seen) if len(tokens) else uniform
+        return without_context(self)
 
     def continuations(self, context: Sequence[int]) -> tuple[Ints, Ints]:
         following = self._following.get(tuple(context), {})
