@@ -87,8 +87,6 @@ def test_a_drafter_that_never_stops_has_a_number_of_steps() -> None:
     draft = drafts(Hybrid(chain=chain, steps=1), [3, 1, 2, 0, 3])
     assert [probs is None for probs in draft.probs] == [False, True, False, False]
     assert None not in drafts(Hybrid(chain=chain), [3, 1, 2, 0, 3]).probs
-    with pytest.raises(ConfigError, match=r"drafter\.steps=0: expected a whole number"):
-        Hybrid(chain=chain, steps=0)
 
 
 def test_a_tree_may_come_last() -> None:
@@ -191,12 +189,8 @@ class Silent(Drafter):
 @pytest.mark.parametrize(
     ("drafters", "complaint"),
     [
-        ([], r"drafter\.drafters=\[\]: expected a list of at least 1"),
         ([Silent()], "expected none that asks the target"),
-        (["eagel"], "did you mean 'eagle'"),
-        ([{**EAGLE, "pth": "x"}], r"drafter.pth: did you mean 'path'"),
         ([{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}], "one kind of trees, not"),
-        ([7], "expected a name or an instance of Drafter"),
     ],
 )
 def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
@@ -207,14 +201,12 @@ def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("chain", "complaint"),
     [
-        ([], r"drafter\.chain=\[\]: expected a list of at least 1"),
         (["prompt_lookup", EAGLE], "expected Eagle first, since it needs hidden_states"),
         (["token_recycling", "suffix"], "expected TokenRecycling last, since it writes trees"),
         (
             ["suffix", {"drafter": "random", "tree": "paths:2"}],
             "expected Random alone, since it writes paths",
         ),
-        ([Silent(), "suffix"], r"drafter\.chain: expected none that asks the target"),
     ],
 )
 def test_chains_that_can_not_be_are_refused(chain: list[Any], complaint: str) -> None:

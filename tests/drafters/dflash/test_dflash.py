@@ -9,6 +9,7 @@ import torch
 from tiny.checkpoints import change, write
 from tiny.drafters import bound
 from tiny.parts import held
+from tiny.published import TEXT, PublishedNetwork
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
@@ -22,7 +23,6 @@ from outrider.testing.tiny_targets import context_after, draft_after, write_draf
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
-TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
 MASK, BLOCK = 12, 5
 DECODER = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -42,8 +42,7 @@ def target(deep_llama: Any) -> Any:
     return TransformersTarget(deep_llama())
 
 
-@pytest.fixture
-def model() -> Any:
+def assistant() -> Any:
     """Returns transformers' own model of this kind, with full attention and random weights."""
     config = MuseGlimmerAssistantConfig(
         **DECODER,
@@ -62,6 +61,11 @@ def model() -> Any:
     return model
 
 
+@pytest.fixture
+def model() -> Any:
+    return assistant()
+
+
 @torch.no_grad()
 def probs_behind(
     model: Any,
@@ -76,7 +80,7 @@ def probs_behind(
 
     window, reach: of the first layer, and where it ends.
     """
-    states = target.model(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
+    states = target(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
     block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
     rows = torch.arange(len(text) - 1, len(text) + BLOCK - 1)[:, None]
     columns = torch.arange(len(text) + BLOCK - 1)
@@ -90,12 +94,12 @@ def probs_behind(
     mask = torch.zeros(sees.shape).masked_fill(~sees, float("-inf"))[None, None]
     model.config.layer_types[0] = "full_attention" if window is None else "sliding_attention"
     out = model(
-        noise_embeds=target.model.get_input_embeddings()(block) * scale,
+        noise_embeds=target.get_input_embeddings()(block) * scale,
         context_hidden_states=torch.cat([states[layer + 1] for layer in (0, 3)], dim=-1),
         position_ids=torch.arange(len(text) + BLOCK - 1)[None],
         attention_mask={"full_attention": None, "sliding_attention": mask},
     )
-    return target.model.get_output_embeddings()(out.last_hidden_state[0]).softmax(-1)
+    return target.get_output_embeddings()(out.last_hidden_state[0]).softmax(-1)
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
@@ -130,19 +134,17 @@ def speculators(**changes: Any) -> dict[str, Any]:
     return config | changes
 
 
-@pytest.mark.parametrize("layout", [z_lab, speculators])
-def test_a_draft_is_that_of_the_published_model(
-    layout: Any, model: Any, target: Any, tmp_path: Path
-) -> None:
-    drafter = DFlash(write(tmp_path, layout(), tensors_of(model)))
-    assert drafter.needs == {"model", "hidden_states.1", "hidden_states.4"}
-    drafter.bind(target)
-    for length, gamma in ((6, 9), (9, 3), (9, 1), (4, 4), (7, 5)):  # on, again, back, elsewhere
-        text = TEXT[:length]
-        draft = draft_after(drafter, target, text, gamma, seed=length)
-        right = probs_behind(model, target, text)[1 : gamma + 1]
-        assert len(draft) == len(right) == min(gamma, BLOCK - 1)
-        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
+class TestPublished(PublishedNetwork):
+    """The layouts of z-lab and of speculators."""
+
+    drafter, network, longest = DFlash, DFlashNetwork, BLOCK - 1
+    variants = (z_lab, speculators)
+
+    def layout(self, model: Any, variant: Any) -> Any:
+        return variant(), tensors_of(assistant())
+
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
+        return probs_behind(assistant(), model, text)[1 : len(drafted) + 1]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,7 @@ def test_windows_and_scaled_embeddings(
     drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
         draft = draft_after(drafter, target, TEXT[:length], 9)
-        right = probs_behind(model, target, TEXT[:length], 4, scale=1.5, reach=reach)
+        right = probs_behind(model, target.model, TEXT[:length], 4, scale=1.5, reach=reach)
         right = right[0 if "sample_from_anchor" in entries else 1 :]
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
@@ -175,7 +177,7 @@ def test_windows_of_the_speculators_library_end_with_the_text(
     for length in (3, 9):
         draft = draft_after(drafter, target, TEXT[:length], 9)
         reach = "text_both_ways" if both_ways else "text"
-        right = probs_behind(model, target, TEXT[:length], 4, reach=reach)
+        right = probs_behind(model, target.model, TEXT[:length], 4, reach=reach)
         assert len(draft) == BLOCK  # the last token of the text predicts the first one
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
     network = DFlashNetwork.read_checkpoint(tmp_path, target)
@@ -213,29 +215,23 @@ def test_a_network_may_have_a_head_for_some_tokens_only(
     draft = draft_after(drafter, target, TEXT, 4)
     target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
     target.model.get_output_embeddings().weight.data = head
-    for probs, exact in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
+    for probs, exact in zip(draft.probs, probs_behind(model, target.model, TEXT)[1:], strict=True):
         torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
         assert probs[1::2].sum() == 0
 
 
-@pytest.mark.parametrize("known", [None, torch.arange(0, 24, 2)])
-def test_a_round_trip(known: Any, target: Any, model: Any, tmp_path: Path) -> None:
+def test_a_vocabulary_is_saved(target: Any, model: Any, tmp_path: Path) -> None:
     folder = Path(write(tmp_path / "first", z_lab(), tensors_of(model)))
     network = DFlashNetwork.read_checkpoint(folder, target)
-    network.vocabulary = Vocabulary(31, known)
+    network.vocabulary = Vocabulary(31, torch.arange(0, 24, 2))
     network.save_checkpoint(tmp_path / "again", target)
     config = json.loads((tmp_path / "again" / "config.json").read_text())
     assert config["speculators_model_type"] == "dflash"
     assert config["aux_hidden_state_layer_ids"] == [1, 4]
     assert (config["block_size"], config["mask_token_id"]) == (BLOCK, MASK)
-    again = DFlashNetwork.read_checkpoint(tmp_path / "again", target)
-    assert again.config == network.config
-    assert len(again.vocabulary) == (31 if known is None else 12)
-    more = set() if known is None else {"d2t", "t2d", "lm_head.weight"}
+    assert len(DFlashNetwork.read_checkpoint(tmp_path / "again", target).vocabulary) == 12
     written = set(checkpoint.find_tensors(tmp_path / "again")[1])
-    assert written == set(tensors_of(model)) | more
-    for name, tensor in network.state_dict().items():
-        assert torch.equal(again.state_dict()[name], tensor.half().float())
+    assert written == {*tensors_of(model), "d2t", "t2d", "lm_head.weight"}
 
 
 MARKOV = {"markov_rank": 3, "markov_head_type": "vanilla"}
@@ -268,7 +264,7 @@ def test_a_published_dspark(library: str, model: Any, target: Any, tmp_path: Pat
     assert len(draft) == BLOCK
     rows = torch.cat([states[0][0], first[[TEXT[-1], *draft.tokens[:-1]]]], dim=-1)
     assert drafter.foreseen == pytest.approx((rows @ read[0] + added).tolist(), rel=1e-4, abs=1e-5)
-    plain = probs_behind(model, target, TEXT)
+    plain = probs_behind(model, target.model, TEXT)
     before = [TEXT[-1], *draft.tokens[:-1]]
     for probs, base, token in zip(draft.probs, plain, before, strict=True):
         exact = (base.log() + second @ first[token]).softmax(-1)
@@ -291,7 +287,7 @@ def test_dflash_and_dspark_of_deepspec(rank: int, model: Any, target: Any, tmp_p
     path = write(tmp_path, decoder() | own, tensors)
     drafter = bound(DFlash(path, confidence=0.0 if rank else None), target)
     draft = draft_after(drafter, target, TEXT, 9)
-    right = probs_behind(model, target, TEXT).double()
+    right = probs_behind(model, target.model, TEXT).double()
     torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
 
 
@@ -339,7 +335,7 @@ def test_a_published_dflash2(library: str, model: Any, target: Any, tmp_path: Pa
     drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
     draft = draft_after(drafter, target, TEXT, 9)
     assert len(draft) == BLOCK - 1
-    for probs, base in zip(draft.probs, probs_behind(model, target, TEXT)[1:], strict=True):
+    for probs, base in zip(draft.probs, probs_behind(model, target.model, TEXT)[1:], strict=True):
         best = base.topk(4).indices
         exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
@@ -361,7 +357,10 @@ def test_a_published_domino(
     states: list[Any] = []
     held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
     draft = draft_after(drafter, target, TEXT, 9)
-    base, before = probs_behind(model, target, TEXT), torch.tensor([TEXT[-1], *draft.tokens[:-1]])
+    base, before = (
+        probs_behind(model, target.model, TEXT),
+        torch.tensor([TEXT[-1], *draft.tokens[:-1]]),
+    )
     memory, _ = gru(weights.embedding(target)[before][None])
     base, states = base[-len(draft) :], states[0][0, -len(draft) :]
     assert len(draft) == BLOCK - 1 + shift
@@ -391,7 +390,7 @@ def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Pa
     draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
     assert len(draft) == BLOCK - 1
     tokens = [*TEXT[-2:], *draft.tokens]
-    for place, base in enumerate(probs_behind(model, target, TEXT)[1:]):
+    for place, base in enumerate(probs_behind(model, target.model, TEXT)[1:]):
         mixed = words[tokens[place]] + words[tokens[place + 1]]
         exact = (base.log() + out @ mixed).softmax(-1)
         torch.testing.assert_close(draft.probs[place], exact.double(), rtol=1e-4, atol=1e-5)

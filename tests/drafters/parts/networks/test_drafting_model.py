@@ -98,16 +98,6 @@ def test_without_an_engine_the_modules_of_transformers_run_it(
     assert engine_of(model).runs_by(model) == "transformers' modules"
 
 
-@pytest.mark.parametrize(("make", "folder"), CASES, indirect=["folder"])
-def test_an_unknown_engine_or_type_is_refused(
-    make: Callable[..., Drafter], target: Any, folder: Path
-) -> None:
-    with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
-        make(str(folder), optimize="fast").bind(target)
-    with pytest.raises(ConfigError, match=r"quantize='int3': expected int4 or int8"):
-        make(str(folder), quantize="int3").bind(target)
-
-
 @pytest.mark.parametrize(
     ("make", "folder"), [it for it in CASES if it.values[1] == "whole"], indirect=["folder"]
 )
