@@ -2,14 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from tiny.checkpoints import change, write
 from tiny.drafters import bound
 from tiny.parts import held
-from tiny.published import TEXT, PublishedNetwork
+from tiny.published import TEXT, PublishedNetwork, Refused
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
@@ -139,6 +139,7 @@ class TestPublished(PublishedNetwork):
 
     drafter, network, longest = DFlash, DFlashNetwork, BLOCK - 1
     variants = (z_lab, speculators)
+    refused: ClassVar[Refused] = {"its hidden_size is 8, the target's 16": ({"hidden_size": 8}, {})}
 
     def layout(self, model: Any, variant: Any) -> Any:
         return variant(), tensors_of(assistant())
@@ -357,10 +358,8 @@ def test_a_published_domino(
     states: list[Any] = []
     held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
     draft = draft_after(drafter, target, TEXT, 9)
-    base, before = (
-        probs_behind(model, target.model, TEXT),
-        torch.tensor([TEXT[-1], *draft.tokens[:-1]]),
-    )
+    base = probs_behind(model, target.model, TEXT)
+    before = torch.tensor([TEXT[-1], *draft.tokens[:-1]])
     memory, _ = gru(weights.embedding(target)[before][None])
     base, states = base[-len(draft) :], states[0][0, -len(draft) :]
     assert len(draft) == BLOCK - 1 + shift
