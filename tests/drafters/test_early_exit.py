@@ -209,18 +209,6 @@ def test_other_adapters_are_refused(
         written(target, EarlyExit(path=str(folder), **settings))
 
 
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"layers": 0}, r"drafter\.layers=0: expected a whole number of at least 1, or null"),
-        ({"layers": 3}, r"drafter\.layers=3: expected fewer than the target's 3 layers"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, int], line: str, llama: Any) -> None:
-    with pytest.raises(ConfigError, match=line):
-        EarlyExit(**settings).bind(TransformersTarget(llama()))
-
-
 @pytest.mark.parametrize("path", [None, "untrained"])
 def test_a_target_with_windows_and_soft_caps(path: str | None) -> None:
     target = TransformersTarget(build(ENTRIES["gemma2"]))

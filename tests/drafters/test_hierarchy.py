@@ -99,12 +99,8 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.ahead=0"):
-        Hierarchy(ahead=0)
     with pytest.raises(ConfigError, match=r"drafter\.faster=.*: expected one that writes chains"):
         Hierarchy(faster=Random("2x2"))
-    with pytest.raises(ConfigError, match="drafter='promt_lookup': did you mean 'prompt_lookup'"):
-        Hierarchy(faster="promt_lookup")
     assert Hierarchy(faster=bigram()).needs == {"model"}
 
 

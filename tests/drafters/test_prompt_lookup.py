@@ -80,18 +80,9 @@ def test_a_long_text_costs_only_its_new_tokens() -> None:
     assert ids.read == 100_000 + 50 * 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ({"min_n": 0}, "drafter.min_n=0: expected a whole number of at least 1"),
-        ({"max_n": 2, "min_n": 3}, "drafter.max_n=2: expected a whole number of at least min_n=3"),
-        ({"max_n": "x"}, "drafter.max_n='x': expected a whole number"),
-    ],
-)
-def test_bad_sizes(arguments: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        PromptLookup(**arguments)
-    assert line in str(caught.value)
+def test_the_longest_match_is_no_shorter_than_the_shortest() -> None:
+    with pytest.raises(ConfigError, match=r"drafter\.max_n=2: expected .* of at least min_n=3"):
+        PromptLookup(max_n=2, min_n=3)
 
 
 class Without(Constraint):

@@ -118,9 +118,3 @@ def test_a_target_that_hides_its_attention_is_refused(monkeypatch: pytest.Monkey
     SelfSparse(sink=1, window=2).bind(target)
     with pytest.raises(ConfigError, match=r"drafter\.picked=3: expected 0.*GPT2LMHeadModel"):
         SelfSparse(picked=3).bind(target)
-
-
-@pytest.mark.parametrize("name", ["sink", "window", "picked", "observed"])
-def test_a_count_is_a_count(name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"drafter\.{name}=-1: expected a whole number"):
-        SelfSparse(**{name: -1})

@@ -1,11 +1,9 @@
 """Suffix decoding: it copies what followed most often, here and in texts that ended before."""
 
-from typing import Any
-
 import pytest
 from tiny.parts import held
 
-from outrider import ConfigError, Context, Sampling, Tokens
+from outrider import Context, Sampling, Tokens
 from outrider.drafters.suffix import Past, Suffix
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import write_draft
@@ -64,15 +62,3 @@ def test_an_interrupted_text_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(ZeroDivisionError):
         drafter.remember(Context(Tokens([4, 5, 6])))
     assert (drafter.remembered, draft(drafter, [1])) == (0, ())
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"factor": 0}, r"drafter\.factor=0: expected a number above 0"),
-        ({"min_probability": 2}, r"drafter\.min_probability=2: expected a number in \[0, 1\]"),
-    ],
-)
-def test_bad_settings_are_refused(settings: dict[str, Any], line: str) -> None:
-    with pytest.raises(ConfigError, match=line):
-        Suffix(**settings)

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-import pytest
 import torch
 from tiny.drafters import tokens_of
 
-from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
+from outrider import Context, Draft, Sampling, Tokens, Verdict, decode
 from outrider.contract.round import Counts
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
@@ -41,8 +40,3 @@ def test_a_draft_is_a_tree_of_the_targets_likeliest_tokens() -> None:
     assert {
         tuple(draft.tokens[node] for node in draft.path(leaf)) for leaf in range(len(draft))
     } == {(3,), (4,), (3, 5), (3, 0), (4, 1), (4, 0)}
-
-
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.candidates=0: expected a whole number"):
-        TokenRecycling(0)

@@ -122,14 +122,3 @@ def test_a_pair_that_is_none_is_refused() -> None:
     for within in ([1], [1, 1], [1, 2, 3]):
         with pytest.raises(ConfigError, match=r"^verifier.within=.*: expected two ids"):
             Lenient(0.5, within=within)
-
-
-@pytest.mark.parametrize("lenience", [0, -0.5, 1.01, float("nan")])
-def test_a_lenience_outside_its_range_is_refused(lenience: float) -> None:
-    with pytest.raises(ConfigError, match=r"verifier.lenience=.*: expected a number in \(0, 1\]"):
-        Lenient(lenience)
-
-
-def test_an_unknown_residual_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"verifier.residual='p': expected one of plain, scaled"):
-        Lenient(0.5, "p")

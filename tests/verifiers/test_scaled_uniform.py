@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Setup, output_distribution, target_distribution
 from outrider.testing.table_drafters import ChainDrafter
@@ -47,16 +47,3 @@ def test_the_rule_says_whether_its_settings_are_lossless() -> None:
     assert ScaledUniform(2.0).lossless
     assert not ScaledUniform(2.0, "plain").lossless
     assert not ScaledUniform(0.5).lossless
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"b": 0}, r"verifier\.b=0: expected a number above 0"),
-        ({"b": -1.0}, r"verifier\.b=-1\.0: expected a number above 0"),
-        ({"residual": "p"}, r"verifier\.residual='p': expected one of own, plain"),
-    ],
-)
-def test_bad_settings(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        ScaledUniform(**arguments)

@@ -441,11 +441,6 @@ def test_other_networks_are_refused(
         DFlash(write(tmp_path, config, tensors_of(model))).bind(target)
 
 
-def test_a_block_has_room_for_a_draft() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.block=1: expected a whole number"):
-        DFlash("untrained", block=1)
-
-
 class TestConfidence:
     """The confidence head ends drafts that are unlikely to be accepted."""
 
