@@ -12,8 +12,6 @@ from outrider.base.bounds import check
 from outrider.plugins.registry import installed, make
 
 ROLES = ("drafter", "verifier", "policy")
-WRONG = (object(), "\0", -1, 0, 2.5)
-"""Values of which most annotations allow some, and none all."""
 UNTRAINED = {"path": "untrained", "model": "untrained"}
 
 
@@ -21,11 +19,17 @@ def settings() -> Iterator[tuple[str, str, str]]:
     """Yields the role, the part and the name of each setting whose values are checked."""
     for role in ROLES:
         for name, entry in installed().of(role).items():
-            if hasattr(entry.product.__init__, "__wrapped__") and name != "classifier":  # a file
+            if hasattr(entry.product.__init__, "is_checked") and name != "classifier":  # a file
                 known = inspect.signature(entry.factory).parameters
                 for setting, hint in hints_of(entry.product.__init__).items():
-                    if setting in known and any(not allows(hint, value) for value in WRONG):
+                    if setting in known and wrong_values(hint):
                         yield role, name, setting
+
+
+def wrong_values(hint: object) -> list[object]:
+    """Returns values that an annotation does not allow, and that can't be turned into one."""
+    is_number = allows(hint, 1) or allows(hint, 0.5)
+    return [wrong for wrong in (object(), *[-1] * is_number) if not allows(hint, wrong)]
 
 
 def allows(hint: object, value: object) -> bool:
@@ -47,7 +51,6 @@ def test_a_value_that_its_annotation_does_not_allow_is_refused(
         for key, found in inspect.signature(entry.factory).parameters.items()
         if found.default is found.empty
     }
-    for value in WRONG:
-        if not allows(hint, value):
-            with pytest.raises(ConfigError, match=re.escape(f"{role}.{setting}=")):
-                make(role, name, **needed | {setting: value})
+    for value in wrong_values(hint):
+        with pytest.raises(ConfigError, match=re.escape(f"{role}.{setting}=")):
+            make(role, name, **needed | {setting: value})
