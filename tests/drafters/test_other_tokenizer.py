@@ -345,16 +345,3 @@ def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
         assert all(round.accepted == round.drafted for round in rounds)
     first, second = (held(drafter, LlamaForCausalLM) for drafter in drafters)
     assert first is second
-
-
-def test_the_drafter_of_the_docs_is_exact() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "plugins" / "drafter.md").read_text()
-    names: dict[str, Any] = {"torch": torch, "Drafter": Drafter}
-    block = next(part for part in page.split("```") if "class Foreign(" in part)
-    exec(block.removeprefix("python"), names)
-    own, target = own_model(), own_model("pieces")
-    drafter = bound(names["Foreign"](own.model, own.tokenizer), target)
-    assert_exact(Setup(target, drafter, Token(), [1, 2], gamma=1, sampling=SAMPLED), 2)
-    draft = draft_after(drafter, target, [1, 2], 4)
-    alike = with_model(target, "shared")
-    assert draft.tokens == draft_after(alike, target, [1, 2], 4).tokens
