@@ -71,6 +71,6 @@ def test_the_loop_of_fifty_lines_has_the_law_of_decode(gamma: int, length: int) 
         assert here[rounds] == pytest.approx(probability, abs=1e-12)
 
 
-def test_it_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_loop_runs_alone(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(LOOP), run_name="__main__")
     assert len(capsys.readouterr().out.split()) == 40
