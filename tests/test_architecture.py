@@ -59,7 +59,7 @@ def test_a_product_imports_no_other_and_nothing_but_the_stable_api(tmp_path: Pat
         assert f"outrider.extras.beams.search -> {imported}" in done.stdout
 
 
-def test_the_page_lists_what_products_may_import() -> None:
+def test_the_page_lists_the_names_that_products_may_import() -> None:
     page = (ROOT / "docs" / "api-stability.md").read_text()
     table = page.partition("## For products")[2].partition("## ")[0]
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]

@@ -89,7 +89,7 @@ class Net:
         (Net | None, {"width": "3"}, Net(3)),
     ],
 )
-def test_plain_values_become_what_their_annotation_says(hint: Any, value: Any, made: Any) -> None:
+def test_plain_values_become_values_of_their_annotation(hint: Any, value: Any, made: Any) -> None:
     (judged,) = values_of({"x": hint}, {"x": value}).values()
     assert judged == made and type(judged) is type(made)
 

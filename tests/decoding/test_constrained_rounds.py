@@ -87,7 +87,7 @@ def assert_recorded(target: TabularTarget, text: list[Round]) -> None:
     assert [round.stop is None for round in text] == [True] * (len(text) - 1) + [False]
 
 
-def test_rounds_are_what_was_written() -> None:
+def test_rounds_are_those_that_were_written() -> None:
     check_rounds()
 
 

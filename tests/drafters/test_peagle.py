@@ -104,7 +104,7 @@ class TestPublished(PublishedNetwork):
         known = network.probs_behind(model, text, len(drafted), variant[1])
         return torch.zeros(len(drafted), 31).index_copy(1, IDS, known)
 
-    def test_only_what_is_new_is_read(self, llama: Any, tmp_path: Path) -> None:
+    def test_only_new_features_are_read(self, llama: Any, tmp_path: Path) -> None:
         target = self.target(llama)
         self.folder(tmp_path, target, ("llama", True))
         drafter, passes = bound(PEagle(str(tmp_path)), target), list[int]()

@@ -55,7 +55,7 @@ def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     assert type(build(configs["classifier"])).__name__ == "Classifier"
 
 
-def test_an_optional_item_is_left_out_where_there_is_no_such_part() -> None:
+def test_an_optional_item_is_left_out_without_such_a_part() -> None:
     items = [{"drafter": "gone", "optional": True}, {"drafter": "bigram", "optional": True}]
     assert list(option_configs("drafter", items)) == ["bigram"]
 

@@ -27,7 +27,7 @@ from outrider.targets.transformers import TransformersTarget
         ),
     ],
 )
-def test_settings_that_can_not_be_loaded_are_one_line(folder: Path, settings: Any, line: str) -> None:
+def test_wrong_settings_of_a_model_are_one_line(folder: Path, settings: Any, line: str) -> None:
     with pytest.raises(ConfigError, match=line):
         TransformersTarget(**{"model": str(folder)} | settings)
 

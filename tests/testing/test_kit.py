@@ -54,7 +54,7 @@ def test_a_part_has_the_checks_of_its_role() -> None:
         checks_of(int)
 
 
-def test_a_part_has_the_checks_of_what_it_can_do() -> None:
+def test_a_part_has_the_checks_of_its_abilities() -> None:
     assert set(drafter_histories.REMEMBERING) <= set(checks_of(Suffix))
     assert set(drafter_histories.OBSERVING) <= set(checks_of(TokenRecycling))
     assert verifiers.check_text_depends_on_the_seed_alone in checks_of(Gumbel)
