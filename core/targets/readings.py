@@ -20,8 +20,11 @@ from outrider.decoding.batches.batch_target import score_one_by_one
 Round = tuple[Draft, Verdict]
 """A draft, and the verdict on it."""
 
-Plain = Callable[[Sequence[int], Sequence[int]], Float[Tensor, "vocab"]]
-"""Returns the logits after a prompt and further tokens, read in the plainest way there is."""
+Plain = Callable[[Sequence[int], Sequence[int]], Float[Tensor, "vocab"] | None]
+"""Returns the logits after a prompt and further tokens, read in the plainest way there is.
+
+None leaves a row uncompared, such as one after tokens that are rejected.
+"""
 
 Score = Callable[[Sequence[Any], Sequence[Draft]], Sequence[Logits]]
 """Returns the logits of a draft for each of some sessions."""
@@ -72,7 +75,9 @@ def read(
             # From the last on: the plain passes over a long path have the rows of its beginnings.
             expected = [plain(text.prompt, [*text.tokens, *path]) for path in reversed(paths)]
             case = f"text {index + 1}, round {number}, {len(draft)} tokens drafted"
-            yield Reading(case, rows, torch.stack(expected[::-1]))
+            assert len(rows) == len(paths), f"{len(rows)} rows for {len(draft)} tokens ({case})"
+            right = {at: row for at, row in enumerate(expected[::-1]) if row is not None}
+            yield Reading(case, rows[list(right)], torch.stack(list(right.values())))
             text.session.commit(verdict)
             text.tokens += [*_tokens(draft, verdict.accepted), verdict.next_token]
 

@@ -82,16 +82,11 @@ def self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
 
     Raises `TargetError` if the model's text would depend on the drafts.
     """
-    if is_exempt(model):
+    if engine_of(model).vouches(model):
         return SelfTest()
     if model not in _results:
         _results[model] = run_self_test(model, start)
     return _results[model]
-
-
-def is_exempt(model: Model) -> bool:
-    """Returns whether a model's engine vouches for its passes."""
-    return engine_of(model).vouches(model)
 
 
 def run_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
@@ -249,8 +244,8 @@ def _tree(subject: _Subject) -> Round:
     """Returns a tree of two paths, of which the later one is the text's."""
     one, two, three, _ = subject.text[-TAIL:]
     other, another, *_ = subject.other[-TAIL:]
-    draft = Draft((other, one, another, two), (ROOT, ROOT, 0, 1), (None,) * 4)
-    return draft, Verdict((1, 3), three)
+    tokens = (other, one, another, two)
+    return Draft(tokens, (ROOT, ROOT, 0, 1), (None,) * 4), Verdict((1, 3), three)
 
 
 def _sources_differ(subject: _Subject, start: int) -> bool:
@@ -258,10 +253,12 @@ def _sources_differ(subject: _Subject, start: int) -> bool:
 
     start: the number of start tokens of the texts.
     """
-    text, source = subject.text[:start], subject.source or []
-    rows = _read_at_once(subject.model, [text, text], [source, source[:-2]])[:, -1]
-    alone = CachedModel(subject.model, source=source[:-2]).feed(text, 1)
-    return differ(rows, torch.stack([subject.plain(text, []), alone[0]]))
+    model, text, source = subject.model, subject.text[:start], subject.source or []
+    sources = [source, source[:-2]]
+    rows = _read_at_once(model, [text, text], sources)[:, -1]
+    return differ(
+        rows, torch.cat([CachedModel(model, source=each).feed(text, 1) for each in sources])
+    )
 
 
 def _differ(readings: Iterable[Reading]) -> bool:

@@ -16,7 +16,7 @@ from outrider.base.pretrained import Model
 from outrider.plugins.fingerprint import checksum, hash_of, source_hash, versions
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home, is_offloaded
-from outrider.targets.self_test import SelfTest, is_exempt, self_test
+from outrider.targets.self_test import SelfTest, self_test
 
 CODE = ("outrider.contract", "outrider.decoding", "outrider.targets")
 """The folders of Outrider whose code decides the result, beside that of the engine."""
@@ -40,7 +40,8 @@ def stored_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
 
     start: as for `self_test`, which raises the same errors.
     """
-    if is_exempt(model) or engine_of(model).spreads or is_offloaded(model):
+    engine = engine_of(model)
+    if engine.vouches(model) or engine.spreads or is_offloaded(model):
         return self_test(model, start)
     path = results_folder() / f"{_key(model, start)}.json"
     stored = _read(path)

@@ -20,12 +20,13 @@ from outrider.decoding.batches.turns import Turn, without_end
 from outrider.targets.readings import Reading, Text, read
 from outrider.testing.target_texts import (
     WRITTEN,
-    TokenByToken,
+    PlainRows,
     assert_near,
     assert_right,
     next_tokens,
     prompts_for,
     refusal,
+    token_by_token,
     tolerance,
     tree,
 )
@@ -54,7 +55,7 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
         }
         for of_round, token in zip(drafts, tokens, strict=False)
     ]
-    assert_right(read(texts, rounds, TokenByToken(target), serving.score_together))
+    assert_right(read(texts, rounds, PlainRows(target), serving.score_together))
 
 
 def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
@@ -63,7 +64,7 @@ def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
     """
     target = make()
     prompts, tokens = prompts_for(target), next_tokens(target)
-    serving, plain = batched(target), TokenByToken(target)
+    serving, plain = batched(target), PlainRows(target)
     texts = _opened(serving, prompts[1:])
     draft = Draft.chain(tokens[:2])
     for token, parts in zip(tokens, [(), (5, 1, 99), (), (99,), ()], strict=False):
@@ -103,9 +104,8 @@ def check_paths_are_scored_as_texts(make: Make) -> str | None:
         score = batched(target).path_scorer(prompt)
     except TargetError as error:
         return str(error)
-    plain = TokenByToken(target)
     for paths in ([()], [(one,), (two,)], [(two, one), (one, three), (two, three)], [(one, two)]):
-        expected = torch.stack([plain(prompt, path) for path in paths])
+        expected = torch.stack([token_by_token(target, prompt, path)[-1] for path in paths])
         assert_right([Reading(f"the paths {paths}", score(paths), expected)])
     return None
 
@@ -184,9 +184,7 @@ def _written_rows(
     target: Target, prompt: Sequence[int], tokens: Sequence[int]
 ) -> Float[Tensor, "tokens+1 vocab"]:
     """Returns the logits that the target's own texts are drawn from."""
-    plain, (ids, source) = TokenByToken(target), target.begin(prompt)
-    last_first = [plain(prompt, tokens[:end]) for end in range(len(tokens), -1, -1)]
-    rows = torch.stack(last_first[::-1])
+    rows, (ids, source) = token_by_token(target, prompt, tokens), target.begin(prompt)
     own = target.constraint(ids, source)
     return rows if own is None else constrained(own, ids, Draft.chain(tokens), rows)
 

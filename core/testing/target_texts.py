@@ -79,25 +79,45 @@ def refusal(target: Target) -> str:
 
 
 @final
-class TokenByToken:
-    """Finds the logits after texts by a pass for each token; a text is read once.
+class PlainRows:
+    """Finds the logits after texts; those after the beginnings of a text are read along with it.
 
-    target: what reads them.
+    target: what reads them, each text alone.
+    text: what follows every prompt; it is read token by token, and no other text is.
+        By default, any text is read, as a chain in one pass.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, text: Sequence[int] | None = None) -> None:
         self._target = target
+        self._text = None if text is None else list(text)
         self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], Float[Tensor, vocab]] = {}
 
-    def __call__(self, prompt: Sequence[int], tokens: Sequence[int]) -> Float[Tensor, "vocab"]:
+    def __call__(
+        self, prompt: Sequence[int], tokens: Sequence[int]
+    ) -> Float[Tensor, "vocab"] | None:
         """Returns the logits after a prompt and further tokens."""
+        if self._text is not None and self._text[: len(tokens)] != list(tokens):
+            return None
         if (tuple(prompt), tuple(tokens)) not in self._rows:
-            session = self._target.open(prompt)
-            for known in range(len(tokens) + 1):
-                self._rows[tuple(prompt), tuple(tokens[:known])] = session.score(Draft())[0]
-                if known < len(tokens):
-                    session.commit(Verdict((), tokens[known]))
+            if self._text is None:
+                text, rows = tokens, self._target.open(prompt).score(Draft.chain(tokens))
+            else:
+                text, rows = self._text, token_by_token(self._target, prompt, self._text)
+            for known, row in enumerate(rows):
+                self._rows[tuple(prompt), tuple(text[:known])] = row
         return self._rows[tuple(prompt), tuple(tokens)]
+
+
+def token_by_token(
+    target: Target, prompt: Sequence[int], tokens: Sequence[int]
+) -> Float[Tensor, "tokens+1 vocab"]:
+    """Returns the logits after a prompt and after each further token, from a pass for each."""
+    session = target.open(prompt)
+    rows = [session.score(Draft())]
+    for token in tokens:
+        session.commit(Verdict((), token))
+        rows.append(session.score(Draft()))
+    return torch.cat(rows)
 
 
 def assert_right(readings: Iterable[Reading]) -> None:

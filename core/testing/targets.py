@@ -21,7 +21,7 @@ from outrider.testing.generators import global_generators
 from outrider.testing.target_texts import (
     NEW,
     PLAIN,
-    TokenByToken,
+    PlainRows,
     assert_right,
     next_tokens,
     others,
@@ -70,24 +70,25 @@ def check_scores_are_the_same_each_time(make: Make) -> None:
 def check_a_chain_equals_token_by_token(make: Make) -> None:
     """A chain is scored in one pass as its tokens are one by one, wherever the prompt ends."""
     target = make()
+    tokens = next_tokens(target)
     for prompt in prompts_for(target)[:2]:
-        _assert_rounds_are_right(target, prompt, [(NEW, NEW - 1)])
-        if target.begin(prompt)[1] is not None:  # the prompt is an encoder's, not the text's
-            continue
-        tokens, plain = next_tokens(target), TokenByToken(target)
-        whole = [*prompt, *tokens[:4]]
-        rounds = chain_rounds(tokens[4:], others(target, tokens[4:]), [(NEW - 4, NEW - 5)])
-        rows_after = lambda _, after: plain(prompt, [*tokens[:4], *after])  # noqa: B023  at once
-        assert_right(read([Text(target.open(whole), whole)], rounds, rows_after))
+        plain = PlainRows(target, tokens)
+        begun = [4] if target.begin(prompt)[1] is None else []  # else the text is not the prompt's
+        for known in (0, *begun):
+            start = [*prompt, *tokens[:known]]
+            rounds = chain_rounds([*tokens[known:], tokens[0]], (), [(NEW - known, NEW - known)])
+            rows = lambda _, after: plain(prompt, [*tokens[:known], *after])  # noqa: B023  at once
+            assert_right(read([Text(target.open(start), start)], rounds, rows))
 
 
 def check_a_rollback_forgets_what_was_rejected(make: Make) -> None:
     """After a rejection the text goes on as if the rejected tokens had never been scored."""
     target = make()
+    plain = PlainRows(target, next_tokens(target))
     for accepted in (0, 1, 3):
         rest = NEW - accepted - 1
         plan = [(accepted + 4, accepted), (rest, rest - 1)]
-        _assert_rounds_are_right(target, prompts_for(target)[0], plan)
+        _assert_rounds_are_right(target, prompts_for(target)[0], plan, plain)
 
 
 def check_rounds_follow_each_other(make: Make) -> None:
@@ -107,9 +108,18 @@ def check_a_tree_equals_its_paths(make: Make) -> str | None:
     if not target.trees:
         return refusal(target)
     prompt, tokens = prompts_for(target)[0], next_tokens(target)
-    draft = tree(tokens)
+    draft, text = tree(tokens), list[int]()
     rounds = [{0: (draft, Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
-    assert_right(read([Text(target.open(prompt), prompt)], rounds, TokenByToken(target)))
+    for_leaves = []
+    for path in ((1, 3), ()):
+        for leaf in (2, 4, 5):
+            leaf_text = [*text, *(draft.tokens[node] for node in draft.path(leaf))]
+            for_leaves.append(PlainRows(target, leaf_text))
+        text += [*(draft.tokens[node] for node in path), tokens[-1]]
+    plain = lambda prompt, tokens: next(
+        row for rows in for_leaves if (row := rows(prompt, tokens)) is not None
+    )
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain))
     return None
 
 
@@ -120,7 +130,7 @@ def check_sessions_are_independent(make: Make) -> None:
     texts = [Text(target.open(prompt), prompt) for prompt in prompts_for(target)[:2]]
     rounds = chain_rounds(tokens, others(target, tokens), [(2, 2)] * 3)
     both = [{0: round[0], 1: round[0]} for round in rounds]
-    assert_right(read(texts, both, TokenByToken(target)))
+    assert_right(read(texts, both, PlainRows(target, tokens)))
 
 
 def check_offers_work(make: Make) -> None:
@@ -169,7 +179,10 @@ def check_what_is_not_offered_is_refused(make: Make) -> None:
 
 
 def _assert_rounds_are_right(
-    target: Target, prompt: list[int], plan: Sequence[tuple[int, int]]
+    target: Target,
+    prompt: list[int],
+    plan: Sequence[tuple[int, int]],
+    plain: PlainRows | None = None,
 ) -> None:
     """Raises AssertionError unless rounds of chains are scored as their tokens are one by one.
 
@@ -177,7 +190,8 @@ def _assert_rounds_are_right(
     """
     tokens = next_tokens(target)
     rounds = chain_rounds(tokens, others(target, tokens), plan)
-    assert_right(read([Text(target.open(prompt), prompt)], rounds, TokenByToken(target)))
+    plain = plain or PlainRows(target, tokens)
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain))
 
 
 class _Needy(Drafter):
