@@ -134,8 +134,11 @@ def _plot_grid(
         [value_of(by_name[name]) if name in by_name else nothing for name in columns]
         for by_name in cells.values()
     ]
-    # Half transparent, so that the figures can be read on every colour.
-    axes.imshow(values, alpha=0.5, aspect="auto", **colours)
+    # Half transparent, so that the figures can be read on every colour. Each cell is a shape, since
+    # served pages may show no image.
+    xs, ys = ([number - 0.5 for number in range(len(of) + 1)] for of in (columns, cells))
+    axes.pcolormesh(xs, ys, values, alpha=0.5, **colours)
+    axes.invert_yaxis()
     for y, (line, by_name) in enumerate(cells.items()):
         best = max(map(value_of, by_name.values()))
         for x, name in enumerate(columns):
