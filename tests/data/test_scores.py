@@ -14,9 +14,7 @@ from outrider.data.prompts import Prompt
 from outrider.data.rouge import Rouge2
 from outrider.data.score import judges_of
 from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.lab.tables.rates import figure_of
 from outrider.plugins.registry import make
 from outrider.testing import run_checks
 
@@ -31,17 +29,14 @@ def test_rouge_2_counts_common_pairs_of_words() -> None:
     assert score("") == 0
     assert judges_of(prompt, 2, SCORES) == {}
     assert judges_of(Prompt("x", "y", ("z",)), 1, SCORES) == {}
+    several = Prompt("s", "summary", ("Sum up.",), (("red blue", "the dog ran"),))
+    assert judges_of(several, 1, SCORES)["rouge2"]("the dog ran") == 1  # the best one counts
 
 
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(ConfigError, match=r"^score=rouge2 needs .*install 'outrider\[quality\]'"):
         make("score", "rouge2")
-
-
-def test_of_several_references_the_best_counts() -> None:
-    prompt = Prompt("s", "summary", ("Sum up.",), (("red blue", "the dog ran"),))
-    assert judges_of(prompt, 1, SCORES)["rouge2"]("the dog ran") == 1
 
 
 @pytest.mark.parametrize(
@@ -86,11 +81,3 @@ def test_a_score_is_a_mean_and_its_difference_is_taken_text_by_text() -> None:
     assert float(rates["rouge2_difference"].statistic(texts).value) == pytest.approx(0.05)
     read = Measurement.read(json.loads(json.dumps(texts[0][0].plain())))
     assert read.decoding == texts[0][0].decoding
-
-
-def test_a_difference_has_a_sign_in_the_table() -> None:
-    assert figure_of(Interval(0.1, -0.02, 0.22), "rouge2_difference").lines() == [
-        "+0.100",
-        "-0.020 +0.220",
-    ]
-    assert figure_of(Interval(0.0, None, None), "rouge2_difference").lines() == ["+0.000"]

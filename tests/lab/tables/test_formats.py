@@ -112,9 +112,3 @@ def test_stars_stand_for_tests(whole_run: Run) -> None:
     assert stars_of(mine) == {("lookup", "speedup"): "***"}
     assert "differs from bigram" in star_notes([mine])[0]
     assert "***" in FORMATS["latex"](starred_rates_table({"": mine}, "x"))
-
-
-def test_doubts_are_marked_beside_the_stars(whole_run: Run) -> None:
-    summary = Summary(whole_run)
-    summary.rows = [replace(row, doubts=("the clock is wrong",)) for row in summary.rows]
-    assert " !" in FORMATS["markdown"](starred_rates_table({"": summary}, "x"))
