@@ -26,6 +26,11 @@ Refused = Mapping[str, tuple[Mapping[str, Any], Mapping[str, Tensor | None]]]
 SIZES = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads")
 
 
+def name_of(variant: Any) -> str:
+    """Returns what a variant is called in the ids of tests, the same in every process."""
+    return getattr(variant, "__name__", str(variant))
+
+
 class PublishedNetwork:
     """Base of a family's tests, which gives a layout and a reference.
 
@@ -77,7 +82,7 @@ class PublishedNetwork:
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         if "variant" in metafunc.fixturenames:
-            metafunc.parametrize("variant", self.variants, ids=str)
+            metafunc.parametrize("variant", self.variants, ids=name_of)
         if "line" in metafunc.fixturenames:
             metafunc.parametrize("line", self.refused)
 
