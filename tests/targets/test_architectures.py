@@ -1,5 +1,6 @@
 """Architectures that read a tree, a batch or the cache in ways of their own."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from outrider.targets.transformers import TransformersTarget
 
 REFUSED = SIGNS["refused"]
 ENTRIES = {entry.name: entry for entry in entries()}
+CHUNKS = replace(ENTRIES["llama4_text"], settings={"attn_temperature_tuning": False})
+ENTRIES["llama4_text (chunks alone)"] = CHUNKS
 
 
 def with_truths(name: str) -> Subject:
@@ -60,7 +63,9 @@ def test_recurrent_states_write_one_by_one_and_inside_generate() -> None:
     assert signs(subject, custom_generate) == "✓✓"
 
 
-@pytest.mark.parametrize("name", ["gpt_oss", "qwen2 (windows)", "doge"])
+@pytest.mark.parametrize(
+    "name", ["gpt_oss", "qwen2 (windows)", "doge", "mistral", "llama4_text (chunks alone)"]
+)
 def test_windows_hold_in_texts_and_in_trees(name: str) -> None:
     subject = with_truths(name)
     assert signs(subject, write) == "✓✓"
@@ -72,7 +77,10 @@ def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> N
     assert TransformersTarget(build(ENTRIES[name])).trees
 
 
-@pytest.mark.parametrize("name", ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt"])
+@pytest.mark.parametrize(
+    "name",
+    ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt", "bert (both ways)"],
+)
 def test_a_model_that_can_not_read_in_parts_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):
         TransformersTarget(build(ENTRIES[name]))

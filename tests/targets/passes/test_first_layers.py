@@ -6,12 +6,9 @@ from typing import Any
 import pytest
 import torch
 from tiny.models import build, entries
-from tiny.modes import alone
-from tiny.subject import Subject, Truth, written
+from tiny.subject import written
 
 from outrider import ConfigError
-from outrider.drafters.self_sparse import SelfSparse
-from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.packed_linear import can_pack
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
@@ -50,18 +47,6 @@ def test_just_the_first_layers_run(name: str) -> None:
     # The model itself is as it was.
     assert before == {key: tensor.data_ptr() for key, tensor in model.state_dict().items()}
     assert written(model, [5, 6, 7, 8, 9]) == text
-
-
-@pytest.mark.parametrize("name", ["gpt2", "gpt_neox", "opt", "falcon", "llama"])
-@pytest.mark.parametrize("make", [SmallLM, SelfSparse])
-def test_the_text_is_right_and_drafts_are_not_the_whole_model(name: str, make: Any) -> None:
-    model = build(ENTRIES[name])
-    prompt = list(range(5, 21))
-    text = written(model, prompt)
-    subject = Subject(ENTRIES[name], model, [prompt], [Truth((tuple(text),), ())])
-    result = alone(subject, make(layers=1))
-    assert result.texts == {0: text}
-    assert result.calls > -(-len(text) // 5) + 1
 
 
 def test_a_packed_model_is_cut(llama: Any) -> None:

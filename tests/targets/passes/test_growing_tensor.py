@@ -53,14 +53,6 @@ def test_reserved_room_holds_zeros_on_request(zeros: bool) -> None:
         assert torch.equal(wider.nonzero()[:, :2].unique(dim=0), torch.tensor([[1, 8]]))
 
 
-def test_texts_are_selected() -> None:
-    rows, new = GrowingTensor(), torch.randn(3, 2, 5, 4)
-    rows.append(new)
-    rows.select(torch.tensor([2, 0]))
-    assert torch.equal(rows.content, new[[2, 0]])
-    assert torch.equal(rows.append(new[:2]), torch.cat([new[[2, 0]], new[:2]], dim=-2))
-
-
 def test_gradients_flow_through_everything_that_was_appended() -> None:
     rows, parts = GrowingTensor(), [torch.randn(2, 3, requires_grad=True) for _ in range(3)]
     total = torch.zeros(())
