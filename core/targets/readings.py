@@ -20,11 +20,8 @@ from outrider.decoding.batches.batch_target import score_one_by_one
 Round = tuple[Draft, Verdict]
 """A draft, and the verdict on it."""
 
-Plain = Callable[[Sequence[int], Sequence[int]], Float[Tensor, "vocab"] | None]
-"""Returns the logits after a prompt and further tokens, read in the plainest way there is.
-
-None leaves a row uncompared, such as one after tokens that are rejected.
-"""
+Plain = Callable[[Sequence[int], Sequence[int]], Float[Tensor, "vocab"]]
+"""Returns the logits after a prompt and further tokens, read in the plainest way there is."""
 
 Score = Callable[[Sequence[Any], Sequence[Draft]], Sequence[Logits]]
 """Returns the logits of a draft for each of some sessions."""
@@ -76,8 +73,7 @@ def read(
             expected = [plain(text.prompt, [*text.tokens, *path]) for path in reversed(paths)]
             case = f"text {index + 1}, round {number}, {len(draft)} tokens drafted"
             assert len(rows) == len(paths), f"{len(rows)} rows for {len(draft)} tokens ({case})"
-            right = {at: row for at, row in enumerate(expected[::-1]) if row is not None}
-            yield Reading(case, rows[list(right)], torch.stack(list(right.values())))
+            yield Reading(case, rows, torch.stack(expected[::-1]))
             text.session.commit(verdict)
             text.tokens += [*_tokens(draft, verdict.accepted), verdict.next_token]
 
@@ -101,6 +97,12 @@ def chain_rounds(
         rounds.append({0: (draft, Verdict(tuple(range(accepted)), tokens[end]))})
         known = end + 1
     return rounds
+
+
+def spread_over(ids: Sequence[int], count: int) -> list[int]:
+    """Returns some of the ids, such that neighbours differ if there are two."""
+    step = int(0.382 * len(ids)) or 1
+    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
 
 
 def rows_of(texts: Sequence[Sequence[int]], logits: Float[Tensor, "texts tokens vocab"]) -> Plain:

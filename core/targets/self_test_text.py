@@ -11,6 +11,7 @@ from torch import Tensor
 from outrider.base.pretrained import Model
 from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.recurrent import NO_MASK, has_states
+from outrider.targets.readings import spread_over
 
 SHORT = 64
 """A window of up to this many tokens is tested unchanged; a longer one is shortened to `TINY`."""
@@ -57,8 +58,7 @@ def ordinary_tokens(model: Model, count: int) -> list[int]:
     special = {value for value in named if isinstance(value, int)}
     everything = range(int(model.config.get_text_config().vocab_size))
     ids = [token for token in everything if token not in special] or list(everything)
-    step = int(0.382 * len(ids)) or 1
-    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
+    return spread_over(ids, count)
 
 
 def beyond_a_test(model: Model) -> str:

@@ -20,10 +20,10 @@ from outrider.decoding.batches.turns import Turn, without_end
 from outrider.targets.readings import Reading, Text, read
 from outrider.testing.target_texts import (
     WRITTEN,
-    PlainRows,
     assert_near,
     assert_right,
     next_tokens,
+    plain_rows,
     prompts_for,
     refusal,
     token_by_token,
@@ -55,7 +55,7 @@ def check_a_batch_equals_its_texts(make: Make) -> None:
         }
         for of_round, token in zip(drafts, tokens, strict=False)
     ]
-    assert_right(read(texts, rounds, PlainRows(target), serving.score_together))
+    assert_right(read(texts, rounds, plain_rows(target), serving.score_together))
 
 
 def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
@@ -64,7 +64,7 @@ def check_texts_that_join_equal_those_alone(make: Make) -> str | None:
     """
     target = make()
     prompts, tokens = prompts_for(target), next_tokens(target)
-    serving, plain = batched(target), PlainRows(target)
+    serving, plain = batched(target), plain_rows(target)
     texts = _opened(serving, prompts[1:])
     draft = Draft.chain(tokens[:2])
     for token, parts in zip(tokens, [(), (5, 1, 99), (), (99,), ()], strict=False):

@@ -1,7 +1,7 @@
 """Texts for a target, its plain passes, and what counts as the same."""
 
 from collections.abc import Iterable, Sequence
-from typing import final
+from functools import cache, partial
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,8 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
-from outrider.targets.readings import Reading
+from outrider.targets.readings import Plain, Reading, spread_over
+from outrider.testing.exact import Conditionals
 
 LENGTHS = (18, 3, 9)
 """How many tokens the prompts have."""
@@ -36,8 +37,7 @@ def ordinary_ids(target: Target, count: int) -> list[int]:
     """Returns ids that end no text and differ from their neighbours, if there are two such ids."""
     ids = [token for token in range(target.vocab_size) if token not in target.eos]
     assert ids, "expected an id that is not in eos"
-    step = int(0.382 * len(ids)) or 1
-    return [ids[(1 + step * number) % len(ids)] for number in range(count)]
+    return spread_over(ids, count)
 
 
 def prompts_for(target: Target) -> list[list[int]]:
@@ -78,34 +78,10 @@ def refusal(target: Target) -> str:
     return reason
 
 
-@final
-class PlainRows:
-    """Finds the logits after texts; those after the beginnings of a text are read along with it.
-
-    target: what reads them, each text alone.
-    text: what follows every prompt; it is read token by token, and no other text is.
-        By default, any text is read, as a chain in one pass.
-    """
-
-    def __init__(self, target: Target, text: Sequence[int] | None = None) -> None:
-        self._target = target
-        self._text = None if text is None else list(text)
-        self._rows: dict[tuple[tuple[int, ...], tuple[int, ...]], Float[Tensor, vocab]] = {}
-
-    def __call__(
-        self, prompt: Sequence[int], tokens: Sequence[int]
-    ) -> Float[Tensor, "vocab"] | None:
-        """Returns the logits after a prompt and further tokens."""
-        if self._text is not None and self._text[: len(tokens)] != list(tokens):
-            return None
-        if (tuple(prompt), tuple(tokens)) not in self._rows:
-            if self._text is None:
-                text, rows = tokens, self._target.open(prompt).score(Draft.chain(tokens))
-            else:
-                text, rows = self._text, token_by_token(self._target, prompt, self._text)
-            for known, row in enumerate(rows):
-                self._rows[tuple(prompt), tuple(text[:known])] = row
-        return self._rows[tuple(prompt), tuple(tokens)]
+def plain_rows(target: Target) -> Plain:
+    """Returns what finds the logits after a prompt and further tokens, read in one pass alone."""
+    behind = cache(partial(Conditionals, target))
+    return lambda prompt, tokens: behind(tuple(prompt)).after(tuple(tokens))
 
 
 def token_by_token(

@@ -21,12 +21,13 @@ from outrider.testing.generators import global_generators
 from outrider.testing.target_texts import (
     NEW,
     PLAIN,
-    PlainRows,
     assert_right,
     next_tokens,
     others,
+    plain_rows,
     prompts_for,
     refusal,
+    token_by_token,
     tolerance,
     tree,
 )
@@ -72,32 +73,28 @@ def check_a_chain_equals_token_by_token(make: Make) -> None:
     target = make()
     tokens = next_tokens(target)
     for prompt in prompts_for(target)[:2]:
-        plain = PlainRows(target, tokens)
+        rows = token_by_token(target, prompt, tokens)
         begun = [4] if target.begin(prompt)[1] is None else []  # else the text is not the prompt's
         for known in (0, *begun):
             start = [*prompt, *tokens[:known]]
             rounds = chain_rounds([*tokens[known:], tokens[0]], (), [(NEW - known, NEW - known)])
-            rows = lambda _, after: plain(prompt, [*tokens[:known], *after])  # noqa: B023  at once
-            assert_right(read([Text(target.open(start), start)], rounds, rows))
+            plain = lambda _, after: rows[known + len(after)]  # noqa: B023  at once
+            assert_right(read([Text(target.open(start), start)], rounds, plain))
 
 
 def check_a_rollback_forgets_what_was_rejected(make: Make) -> None:
     """After a rejection the text goes on as if the rejected tokens had never been scored."""
     target = make()
-    plain = PlainRows(target, next_tokens(target))
     for accepted in (0, 1, 3):
         rest = NEW - accepted - 1
-        plan = [(accepted + 4, accepted), (rest, rest - 1)]
-        _assert_rounds_are_right(target, prompts_for(target)[0], plan, plain)
+        _assert_rounds_are_right(target, [(accepted + 4, accepted), (rest, rest - 1)])
 
 
 def check_rounds_follow_each_other(make: Make) -> None:
     """Round after round, each score is that of the text so far: after a full acceptance, after an
     empty draft, and after rejections.
     """
-    target = make()
-    plan = [(2, 2), (0, 0), (3, 0), (2, 1), (1, 0)]
-    _assert_rounds_are_right(target, prompts_for(target)[0], plan)
+    _assert_rounds_are_right(make(), [(2, 2), (0, 0), (3, 0), (2, 1), (1, 0)])
 
 
 def check_a_tree_equals_its_paths(make: Make) -> str | None:
@@ -108,18 +105,8 @@ def check_a_tree_equals_its_paths(make: Make) -> str | None:
     if not target.trees:
         return refusal(target)
     prompt, tokens = prompts_for(target)[0], next_tokens(target)
-    draft, text = tree(tokens), list[int]()
-    rounds = [{0: (draft, Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
-    for_leaves = []
-    for path in ((1, 3), ()):
-        for leaf in (2, 4, 5):
-            leaf_text = [*text, *(draft.tokens[node] for node in draft.path(leaf))]
-            for_leaves.append(PlainRows(target, leaf_text))
-        text += [*(draft.tokens[node] for node in path), tokens[-1]]
-    plain = lambda prompt, tokens: next(
-        row for rows in for_leaves if (row := rows(prompt, tokens)) is not None
-    )
-    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain))
+    rounds = [{0: (tree(tokens), Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain_rows(target)))
     return None
 
 
@@ -130,7 +117,7 @@ def check_sessions_are_independent(make: Make) -> None:
     texts = [Text(target.open(prompt), prompt) for prompt in prompts_for(target)[:2]]
     rounds = chain_rounds(tokens, others(target, tokens), [(2, 2)] * 3)
     both = [{0: round[0], 1: round[0]} for round in rounds]
-    assert_right(read(texts, both, PlainRows(target, tokens)))
+    assert_right(read(texts, both, plain_rows(target)))
 
 
 def check_offers_work(make: Make) -> None:
@@ -178,20 +165,14 @@ def check_what_is_not_offered_is_refused(make: Make) -> None:
         _assert_refused(partial(target.encode, "text"), "text, without a tokenizer")
 
 
-def _assert_rounds_are_right(
-    target: Target,
-    prompt: list[int],
-    plan: Sequence[tuple[int, int]],
-    plain: PlainRows | None = None,
-) -> None:
-    """Raises AssertionError unless rounds of chains are scored as their tokens are one by one.
+def _assert_rounds_are_right(target: Target, plan: Sequence[tuple[int, int]]) -> None:
+    """Raises AssertionError unless rounds of chains are scored as each path is alone.
 
     plan: as for `chain_rounds`.
     """
-    tokens = next_tokens(target)
+    prompt, tokens = prompts_for(target)[0], next_tokens(target)
     rounds = chain_rounds(tokens, others(target, tokens), plan)
-    plain = plain or PlainRows(target, tokens)
-    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain))
+    assert_right(read([Text(target.open(prompt), prompt)], rounds, plain_rows(target)))
 
 
 class _Needy(Drafter):

@@ -39,57 +39,59 @@ def says(part: Any, **fields: Any) -> Any:
     return type(part.__name__, (part,), {"examples": (kind(**fields),)})
 
 
+RULE = {"p": (0.3, 0.7), "q": (0.6, 0.4)}
+
+
 def test_examples_that_hold_pass() -> None:
     examples.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), draft=(2, 2), gamma=2))
-    rule = says(SampleMatch, p=(0.3, 0.7), q=(0.6, 0.4), accepted=0.46)
-    examples.check_its_examples_of_verdicts_hold(rule)
+    examples.check_its_examples_of_verdicts_hold(says(SampleMatch, **RULE, accepted=0.46))
     examples.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (3, 0)), gamma=6))
 
 
+class NeedsAModel(Repeats):
+    needs = frozenset({"model"})
+
+
 @pytest.mark.parametrize(
-    ("fields", "line"),
+    ("check", "part", "line"),
     [
-        ({"draft": (3, 1)}, r"after \(1, 2\) it wrote \(2, 2\), the example says \(3, 1\)"),
         (
-            {"draft": (2, 2), "parents": (-1, -1)},
+            examples.check_its_examples_of_drafts_hold,
+            says(Repeats, text=(1, 2), gamma=2, draft=(3, 1)),
+            r"after \(1, 2\) it wrote \(2, 2\), the example says \(3, 1\)",
+        ),
+        (
+            examples.check_its_examples_of_drafts_hold,
+            says(Repeats, text=(1, 2), gamma=2, draft=(2, 2), parents=(-1, -1)),
             r"wrote \(2, 2\) with the parents \(-1, 0\), the example says \(-1, -1\)",
+        ),
+        (
+            examples.check_its_examples_of_drafts_hold,
+            says(Random, text=(1,), draft=(2, 0), probs=(0.5, 0.5), gamma=2, vocab_size=4),
+            r"token 1 with probability 0\.250000, the example says 0\.500000",
+        ),
+        (
+            examples.check_its_examples_of_drafts_hold,
+            says(NeedsAModel, text=(1,), draft=(1,), gamma=1),
+            "the target of an example offers no model",
+        ),
+        (
+            examples.check_its_examples_of_verdicts_hold,
+            says(SampleMatch, **RULE, accepted=0.5),
+            r"it accepts 0\.460000 tokens, the example says 0\.500000",
+        ),
+        (
+            examples.check_its_examples_of_verdicts_hold,
+            says(SampleMatch, **RULE, text=(0.5, 0.5)),
+            r"token 0 has probability 0\.300000, the example says 0\.500000",
+        ),
+        (
+            examples.check_its_examples_of_lengths_hold,
+            says(Half, rounds=((3, 2), (4, 0)), gamma=6),
+            r"in round 2 its draft has 3 tokens, the example says 4",
         ),
     ],
 )
-def test_a_draft_that_differs_is_told(fields: dict[str, Any], line: str) -> None:
+def test_an_example_that_differs_fails_in_a_line(check: Any, part: Any, line: str) -> None:
     with pytest.raises(AssertionError, match=line):
-        examples.check_its_examples_of_drafts_hold(says(Repeats, text=(1, 2), gamma=2, **fields))
-
-
-def test_a_probability_that_differs_is_told() -> None:
-    part = says(Random, text=(1,), draft=(2, 0), probs=(0.5, 0.5), gamma=2, vocab_size=4)
-    line = r"wrote \(2, 0\), token 1 with probability 0\.250000, the example says 0\.500000"
-    with pytest.raises(AssertionError, match=line):
-        examples.check_its_examples_of_drafts_hold(part)
-
-
-def test_a_drafter_that_needs_a_model_can_give_no_example() -> None:
-    part = says(Repeats, text=(1,), draft=(1,), gamma=1)
-    part.needs = frozenset({"model"})
-    with pytest.raises(AssertionError, match="the target of an example offers no model"):
-        examples.check_its_examples_of_drafts_hold(part)
-
-
-@pytest.mark.parametrize(
-    ("fields", "line"),
-    [
-        ({"accepted": 0.5}, r"it accepts 0\.460000 tokens, the example says 0\.500000"),
-        ({"text": (0.5, 0.5)}, r"token 0 has probability 0\.300000, the example says 0\.500000"),
-    ],
-)
-def test_a_verdict_that_differs_is_told(fields: dict[str, Any], line: str) -> None:
-    with pytest.raises(AssertionError, match=line):
-        examples.check_its_examples_of_verdicts_hold(
-            says(SampleMatch, p=(0.3, 0.7), q=(0.6, 0.4), **fields)
-        )
-
-
-def test_a_length_that_differs_is_told() -> None:
-    line = r"in round 2 its draft has 3 tokens, the example says 4"
-    with pytest.raises(AssertionError, match=line):
-        examples.check_its_examples_of_lengths_hold(says(Half, rounds=((3, 2), (4, 0)), gamma=6))
+        check(part)
