@@ -79,14 +79,9 @@ class TestPublished(PublishedNetwork):
     refused: ClassVar[Refused] = {
         line: (entries, {})
         for line, entries in {
-            "num_hidden_layers=2: expected 1": {"num_hidden_layers": 2},
             "fc_norm=True: expected False with norm_b": {"fc_norm": True, "norm_before_fc": True},
             "names no norm_before_residual: expected": {"speculators_model_type": "eagle3"},
-            "model_type='dspark': expected 'eagle3'": {"speculators_model_type": "dspark"},
-            "use_mtp_layernorm=True: expected False": {"eagle_config": {"use_mtp_layernorm": True}},
             "rope_parameters=.'full_a": {"rope_parameters": {"full_attention": {"factor": 5.0}}},
-            "model_type='granite': expected llama or qwen3": {"model_type": "granite"},
-            "target_hidden_size=8: expected 16": {"target_hidden_size": 8},
             "draft_vocab_size=11: expected 12, the size": {"draft_vocab_size": 11},
             r"expected \(1, 2, 4\), as the": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
             r"reads hidden_states\.9, and \w+ has \d layers": {

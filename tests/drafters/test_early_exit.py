@@ -1,16 +1,16 @@
 """Early exit: the target's first layers draft on its cache, with an adapter behind them or not."""
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from tiny.checkpoints import change
 from tiny.drafters import bound, tokens_of
 from tiny.models import build, entries
 from tiny.parts import held
+from tiny.published import PublishedNetwork, Refused, causal_mask
+from torch import Tensor
+from torch.nn.functional import rms_norm
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
@@ -82,35 +82,54 @@ def test_if_the_other_layers_hardly_do_anything_all_is_accepted(llama: Any, opti
     assert [round.drafted for round in rounds[:3]] == [0, 4, 4]
 
 
-def adapted(model: Any, adapter: Adapter, text: Sequence[int]) -> Any:
+def adapted(model: Any, weights: Mapping[str, Tensor], text: Sequence[int]) -> Any:
     """Returns the distribution after a text: a layer of Llama's without feed-forward."""
     layer = LlamaDecoderLayer(model.config, 0).to(model.dtype)
-    layer.load_state_dict(
-        {
-            name: tensor
-            for name, tensor in adapter.state_dict().items()
-            if not name.startswith("norm.")
-        }
-        | {
-            name: torch.zeros_like(tensor)
-            for name, tensor in layer.state_dict().items()
-            if name.startswith(("mlp.", "post_attention_layernorm."))
-        }
-    )
+    without = {name: torch.zeros_like(rows) for name, rows in layer.state_dict().items()}
+    layer.load_state_dict({name: weights.get(name, zeros) for name, zeros in without.items()})
     ids = torch.tensor([text])
     with torch.no_grad():
         early = model(ids, output_hidden_states=True).hidden_states[2]
         positions = torch.arange(len(text))[None]
-        mask = torch.full((len(text), len(text)), float("-inf"), dtype=model.dtype).triu(1)
         turn = LlamaRotaryEmbedding(model.config)(early, positions)
-        out = layer(early, attention_mask=mask[None, None], position_embeddings=turn)
-        return model.lm_head(adapter.norm(out[0, -1])).softmax(-1)
+        mask = causal_mask(len(text)).to(model.dtype)
+        out = layer(early, attention_mask=mask, position_embeddings=turn)[0, -1]
+        norm = weights["norm.weight"].to(model.dtype)
+        return model.lm_head(rms_norm(out, out.shape, norm, model.config.rms_norm_eps)).softmax(-1)
 
 
-@pytest.mark.parametrize("tree", [None, "2x1x1"])
-def test_the_adapter_is_a_layer_without_feed_forward(llama: Any, tree: str | None) -> None:
+class TestPublished(PublishedNetwork):
+    """Kangaroo's layout, with an entry for the layers below the adapter."""
+
+    drafter, network, file = EarlyExit, Adapter, "pytorch_model.bin"
+    refused: ClassVar[Refused] = {
+        "exit_layer=None: expected a whole number": ({"exit_layer": None}, {}),
+        r"tensor self_attn\.k_proj\.weight is \[8, 16\]": ({"num_key_value_heads": 2}, {}),
+    }
+
+    def layout(self, model: Any, variant: Any) -> Any:
+        shapes = {"q": (16, 16), "k": (8, 16), "v": (8, 16), "o": (16, 16)}
+        tensors = {
+            f"layers.0.self_attn.{name}_proj.weight": torch.randn(*shape)
+            for name, shape in shapes.items()
+        }
+        for name in ("layers.0.input_layernorm.weight", "norm.weight"):
+            tensors[name] = torch.rand(16) + 0.5
+        tensors["layers.0.self_attn.rotary_emb.inv_freq"] = torch.ones(4)
+        config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 2}
+        return config, tensors
+
+    def saved(self, tensors: Any) -> Any:
+        return {name: rows for name, rows in tensors.items() if "inv_freq" not in name}
+
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
+        weights = {name.removeprefix("layers.0."): rows for name, rows in w.items()}
+        return [adapted(model, weights, [*text, *drafted[:n]]) for n in range(len(drafted))]
+
+
+def test_a_trees_distributions_are_those_of_the_adapter_after_its_paths(llama: Any) -> None:
     model = llama(rope_theta=500.0).double()
-    target, drafter = TransformersTarget(model), EarlyExit(path="untrained", tree=tree)
+    target, drafter = TransformersTarget(model), EarlyExit(path="untrained", tree="2x1x1")
     drafter.bind(target)
     adapter = held(drafter, Adapter)
     with torch.no_grad():  # its weights differ from those of a new norm
@@ -123,7 +142,7 @@ def test_the_adapter_is_a_layer_without_feed_forward(llama: Any, tree: str | Non
             parent = draft.parents[node]
             path = [draft.tokens[step] for step in draft.path(parent)]
             if draft.children(parent)[0] == node:  # the others are drawn from what it leaves
-                right = adapted(model, adapter, [*text, *path])
+                right = adapted(model, adapter.state_dict(), [*text, *path])
                 torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
         text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
     assert torch.equal(model.model.norm.weight, torch.ones(16))
@@ -139,7 +158,7 @@ def test_an_adapter_on_packed_weights(llama: Any, optimize: str, dtype: torch.dt
     adapter.load_state_dict(held(drafter, Adapter).state_dict())
     draft = draft_after(drafter, target, TEXT, 3)
     for depth, probs in enumerate(draft.probs):
-        expected = adapted(right, adapter, [*TEXT, *draft.tokens[:depth]])
+        expected = adapted(right, adapter.state_dict(), [*TEXT, *draft.tokens[:depth]])
         torch.testing.assert_close(
             probs, expected, rtol=0, atol=1e-5 if dtype is torch.float32 else 0.05
         )
@@ -158,55 +177,6 @@ def test_many_positions_of_a_text_are_drafted_for_at_once(llama: Any, path: str 
         alone = write_draft(drafter, target, context, gamma=3, sampling=SAMPLED, seed=seed)
         assert draft.tokens == alone.tokens
         torch.testing.assert_close(draft.probs, alone.probs, rtol=1e-9, atol=1e-12)
-
-
-@pytest.fixture
-def published(llama: Any, tmp_path: Path) -> Any:
-    """An adapter in Kangaroo's layout, with an entry for the layers below it."""
-    generator = torch.Generator().manual_seed(2)
-    shapes = {"q": (16, 16), "k": (8, 16), "v": (8, 16), "o": (16, 16)}
-    tensors = {
-        f"layers.0.self_attn.{name}_proj.weight": torch.randn(*shape, generator=generator)
-        for name, shape in shapes.items()
-    }
-    for name in ("layers.0.input_layernorm.weight", "norm.weight"):
-        tensors[name] = torch.rand(16, generator=generator) + 0.5
-    buffers = {"layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)}
-    torch.save(tensors | buffers, tmp_path / "pytorch_model.bin")
-    config = {"hidden_size": 16, "vocab_size": 31, "num_hidden_layers": 1, "exit_layer": 2}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    return TransformersTarget(llama(eos_token_id=None)), tmp_path, tensors
-
-
-def test_published_adapters_are_read(published: Any, tmp_path: Path) -> None:
-    target, folder, tensors = published
-    drafter = EarlyExit(path=str(folder))
-    assert drafter.needs == {"model", "cache", "hidden_states.2"}
-    assert len(written(target, drafter, gamma=2)) > 1
-    again = tmp_path / "again"
-    held(drafter, Adapter).save_checkpoint(again, target)
-    saved = Adapter.read_checkpoint(again, target).state_dict()
-    for name, tensor in tensors.items():
-        own = saved[name.removeprefix("layers.0.")]
-        torch.testing.assert_close(own, tensor.half().float())
-
-
-@pytest.mark.parametrize(
-    ("entries", "settings", "line"),
-    [
-        ({"exit_layer": None}, {}, "exit_layer=None: expected a whole number"),
-        ({}, {"layers": 1}, r"drafter\.layers=1: expected 2, as below the adapter"),
-        ({"exit_layer": 5}, {}, r"needs hidden_states\.5"),
-        ({"num_key_value_heads": 2}, {}, r"tensor self_attn\.k_proj\.weight is \[8, 16\]"),
-    ],
-)
-def test_other_adapters_are_refused(
-    entries: dict[str, Any], settings: dict[str, Any], line: str, published: Any
-) -> None:
-    target, folder, _ = published
-    change(folder, entries)
-    with pytest.raises(ConfigError, match=line):
-        written(target, EarlyExit(path=str(folder), **settings))
 
 
 @pytest.mark.parametrize("path", [None, "untrained"])

@@ -187,33 +187,16 @@ class Silent(Drafter):
 
 
 @pytest.mark.parametrize(
-    ("drafters", "complaint"),
+    ("settings", "complaint"),
     [
-        ([Silent()], "expected none that asks the target"),
-        ([{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}], "one kind of trees, not"),
+        ({"drafters": [Silent()]}, "expected none that asks the target"),
+        ({"drafters": [{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}]}, "one kind of tre"),
+        ({"chain": ["prompt_lookup", EAGLE]}, "expected Eagle first, since it needs hidden_states"),
+        ({"chain": ["token_recycling", "suffix"]}, "expected TokenRecycling last, since it writes"),
+        ({"chain": ["suffix"], "merge": ["suffix"]}, r"drafter\.merge: expected none beside"),
     ],
+    ids=["asks", "trees", "needs", "order", "both"],
 )
-def test_bad_settings_are_refused(drafters: list[Any], complaint: str) -> None:
+def test_drafters_that_can_not_be_combined_are_refused(settings: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):
-        Hybrid(drafters)
-
-
-@pytest.mark.parametrize(
-    ("chain", "complaint"),
-    [
-        (["prompt_lookup", EAGLE], "expected Eagle first, since it needs hidden_states"),
-        (["token_recycling", "suffix"], "expected TokenRecycling last, since it writes trees"),
-        (
-            ["suffix", {"drafter": "random", "tree": "paths:2"}],
-            "expected Random alone, since it writes paths",
-        ),
-    ],
-)
-def test_chains_that_can_not_be_are_refused(chain: list[Any], complaint: str) -> None:
-    with pytest.raises(ConfigError, match=complaint):
-        Hybrid(chain=chain)
-
-
-def test_a_chain_and_a_merged_tree_at_once_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.merge: expected none beside drafter\.chain"):
-        Hybrid(chain=["suffix"], merge=["suffix"])
+        Hybrid(**settings)

@@ -1,20 +1,20 @@
 """MTP: conformance, the layouts of DeepSeek-V3, GLM-4.5 and Qwen3-Next, and what does not fit."""
 
 import json
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny.models import build, entries
+from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hidden
 from torch import Tensor, nn
 
 from outrider import ConfigError, decode
 from outrider.drafters.mtp.drafter import Mtp
 from outrider.drafters.mtp.network import MtpNetwork
-from outrider.drafters.parts.networks.layer import KeysAndValues
+from outrider.drafters.parts.checkpoint import replace_prefixes
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
@@ -25,35 +25,6 @@ FUSION = {
     "qwen3_next": ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm", "mtp."),
 }
 """The names of the two norms, the fusion and the last norm, and what all names begin with."""
-
-
-def with_layer(name: str, folder: Path) -> tuple[Any, dict[str, nn.Module], nn.Module]:
-    """Writes a model and the tensors of a random layer; returns it, its fusion and the layer."""
-    model = build(ENTRIES[name])
-    model.save_pretrained(folder)
-    # The last layer of each is one of full attention with experts.
-    layer = build(ENTRIES[name], seed=7).get_decoder().layers[-1]
-    layer.self_attn.layer_idx = 0
-    norm = partial(type(model.get_decoder().norm), 32, model.config.rms_norm_eps)
-    parts = {part: norm() for part in ("words", "states", "end")}
-    parts["fusion"] = nn.Linear(64, 32, bias=False)
-    for part in parts.values():
-        nn.init.normal_(part.weight, 0.9, 0.2)
-    words, states, fusion, end, prefix = FUSION[name]
-    tensors = {
-        f"{words}.weight": parts["words"].weight,
-        f"{states}.weight": parts["states"].weight,
-        f"{fusion}.weight": parts["fusion"].weight,
-        f"{end}.weight": parts["end"].weight,
-    }
-    inner = "layers.0." if prefix == "mtp." else ""
-    tensors |= {inner + key: tensor for key, tensor in single_experts(layer).items()}
-    if not inner:  # the published files have copies of these
-        tensors["embed_tokens.weight"] = model.get_input_embeddings().weight
-        tensors["shared_head.head.weight"] = model.get_output_embeddings().weight
-    whole = {prefix + key: tensor.detach().clone() for key, tensor in tensors.items()}
-    save_file(load_file(folder / "model.safetensors") | whole, folder / "model.safetensors")
-    return type(model).from_pretrained(folder).eval(), parts, layer
 
 
 def single_experts(layer: nn.Module) -> dict[str, Tensor]:
@@ -68,49 +39,86 @@ def single_experts(layer: nn.Module) -> dict[str, Tensor]:
     return tensors
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("name", FUSION)
-def test_the_layer_is_that_of_the_targets_checkpoint(name: str, tmp_path: Path) -> None:
-    model, parts, layer = with_layer(name, tmp_path)
-    target = TransformersTarget(model)
-    network = MtpNetwork.load(None, target)
-    states, tokens = torch.randn(1, 6, 32), torch.randint(0, 60, (1, 6))
-    positions = torch.arange(6)[None]
-    words = parts["words"](model.get_input_embeddings()(tokens))
-    x = parts["fusion"](torch.cat([words, parts["states"](states)], dim=-1))
-    right = parts["end"](
-        layer(
-            x,
-            attention_mask=torch.full((1, 1, 6, 6), torch.finfo().min).triu(1),
-            position_embeddings=model.get_decoder().rotary_emb(x, positions),
-            position_ids=positions,
+def layer_of(name: str) -> Any:
+    """Returns a random layer of full attention with experts, as the last one of each kind is."""
+    layer: Any = build(ENTRIES[name], seed=7).get_decoder().layers[-1]
+    layer.self_attn.layer_idx = 0
+    return layer
+
+
+class TestPublished(PublishedNetwork):
+    """The layouts of DeepSeek-V3, GLM-4.5 and Qwen3-Next."""
+
+    drafter, network, variants = Mtp, MtpNetwork, tuple(FUSION)
+    refused: ClassVar[Refused] = {
+        r"tensor block\.mlp\.experts\.gate_up_proj is missing$": (
+            {}, {"model.layers.4.mlp.experts.1.up_proj.weight": None},
         )
-    )
-    after = network(states, tokens, positions, None, KeysAndValues())
-    torch.testing.assert_close(after, right, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(network.logits(after), model.lm_head(after))
-    cache = KeysAndValues()
-    parted = [
-        network(states[:, a:b], tokens[:, a:b], positions[:, a:b], None, cache)
-        for a, b in ((0, 3), (3, 4), (4, 6))
-    ]
-    torch.testing.assert_close(torch.cat(parted, dim=1), right, rtol=1e-4, atol=1e-5)
-    rounds = list(decode(target, Mtp(), Token(), [3, 4, 5], gamma=3, max_new_tokens=9))
-    assert rounds[0].drafted == 0 and rounds[1].drafted == 3
+    }  # fmt: skip
+
+    def target(self, llama: Any, variant: Any = None) -> TransformersTarget:
+        return TransformersTarget(build(ENTRIES[variant]))
+
+    def layout(self, model: Any, variant: str) -> Any:
+        words, states, fusion, end, prefix = FUSION[variant]
+        tensors = {f"{norm}.weight": 0.9 + 0.2 * torch.randn(32) for norm in (words, states, end)}
+        tensors[f"{fusion}.weight"] = 0.9 + 0.2 * torch.randn(32, 64)
+        inner = "layers.0." if prefix == "mtp." else ""
+        layer = single_experts(layer_of(variant))
+        tensors |= {inner + name: tensor for name, tensor in layer.items()}
+        if not inner:  # the published files have copies of these
+            tensors["embed_tokens.weight"] = model.get_input_embeddings().weight
+            tensors["shared_head.head.weight"] = model.get_output_embeddings().weight
+        config = json.loads(model.config.to_json_string(use_diff=False))
+        return config, {prefix + name: tensor for name, tensor in tensors.items()}
+
+    def saved(self, tensors: Any) -> Any:
+        deepseek, qwen = FUSION["deepseek_v3"], FUSION["qwen3_next"]
+        names = {
+            f"mtp.{theirs}.": f"{deepseek[-1]}{ours}."
+            for theirs, ours in zip(qwen[:-1], deepseek[:-1], strict=True)
+        }
+        saved = replace_prefixes(tensors, names | {"mtp.layers.0.": deepseek[-1]})
+        copies = ("embed_tokens.weight", "shared_head.head.weight")
+        return {name: rows for name, rows in saved.items() if not name.endswith(copies)}
+
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: str) -> Any:
+        decoder, layer = model.get_decoder(), layer_of(variant)
+        words, states, fusion, end, prefix = FUSION[variant]
+
+        def normed(name: str, x: Any) -> Any:
+            norm = type(decoder.norm)(32, model.config.rms_norm_eps)
+            norm.load_state_dict({"weight": w[f"{prefix}{name}.weight"]})
+            return norm(x)
+
+        def step(before: Any, tokens: Any) -> Any:
+            embedded = normed(words, model.get_input_embeddings()(tokens))
+            x = torch.cat([embedded, normed(states, before)], dim=-1)
+            x = x @ w[f"{prefix}{fusion}.weight"].T
+            positions = torch.arange(tokens.shape[1])[None]
+            after = layer(
+                x,
+                attention_mask=causal_mask(tokens.shape[1]),
+                position_embeddings=decoder.rotary_emb(x, positions),
+                position_ids=positions,
+            )
+            after = normed(end, after)
+            return after, model.lm_head(after)
+
+        return fed_back(hidden(model, text), text, drafted, step)
+
+    def checkpoint(self, folder: Path, name: str) -> Any:
+        """Returns a target whose own checkpoint has the layer, as published."""
+        target = self.target(None, name)
+        tensors = self.folder(folder, target, name)
+        target.model.save_pretrained(folder)
+        file = folder / "model.safetensors"
+        save_file(load_file(file) | tensors, file)
+        return TransformersTarget(type(target.model).from_pretrained(folder).eval())
 
 
-def test_a_written_network_is_read_again(tmp_path: Path) -> None:
-    model, *_ = with_layer("glm4_moe", tmp_path)
-    target = TransformersTarget(model)
-    network = MtpNetwork.load(str(tmp_path), target)
-    network.save_checkpoint(tmp_path / "own", target)
-    again = MtpNetwork.load(str(tmp_path / "own"), target).state_dict()
-    for name, tensor in network.state_dict().items():
-        torch.testing.assert_close(again[name], tensor, rtol=1e-3, atol=1e-3)
-
-
-def test_tensors_may_lie_in_several_files(tmp_path: Path) -> None:
-    model, *_ = with_layer("deepseek_v3", tmp_path)
+def test_the_layer_is_read_from_the_files_of_the_target(tmp_path: Path) -> None:
+    target = TestPublished().checkpoint(tmp_path, "deepseek_v3")
     tensors = load_file(tmp_path / "model.safetensors")
     first = {name: tensor for name, tensor in tensors.items() if "experts" in name}
     rest = {name: tensor for name, tensor in tensors.items() if name not in first}
@@ -120,13 +128,8 @@ def test_tensors_may_lie_in_several_files(tmp_path: Path) -> None:
         save_file(part, tmp_path / file)
     index = {"weight_map": {name: file for file, part in files.items() for name in part}}
     (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    target = TransformersTarget(model)
-    Mtp().bind(target)
-    del index["weight_map"]["model.layers.4.mlp.experts.1.up_proj.weight"]
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
-    line = r"tensor block\.mlp\.experts\.gate_up_proj is missing$"
-    with pytest.raises(ConfigError, match=line):
-        Mtp().bind(target)
+    rounds = list(decode(target, Mtp(), Token(), [3, 4, 5], gamma=3, max_new_tokens=9))
+    assert rounds[0].drafted == 0 and rounds[1].drafted == 3
 
 
 def test_a_target_without_such_tensors(llama: Any, tmp_path: Path) -> None:

@@ -294,49 +294,6 @@ def test_without_a_token_in_common_only_text_is_left() -> None:
     with_model(target, "text")
 
 
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"vocabulary": "other"}, "drafter.vocabulary='other': expected one of same, shared, text"),
-        (
-            {"vocabulary": "text"},
-            "drafter.vocabulary='text': expected same, unless drafter.model i",
-        ),
-        (
-            {"model": "gemma3", "vocabulary": "text", "tree": "2x2"},
-            "drafter.tree='2x2': expected none, since drafter.vocabulary=text writes chains",
-        ),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(settings: Any, line: str) -> None:
-    with pytest.raises(ConfigError, match=line):
-        SmallLM(**settings)
-
-
-def test_models_and_targets_that_do_not_fit_are_refused(llama: Any, t5: Any) -> None:
-    target = own_model("pieces")
-    for model in (llama(), TransformersTarget(llama())):
-        with pytest.raises(ConfigError, match=r"drafter.model='[LT]\w+': expected a hub id, a"):
-            SmallLM(model, vocabulary="shared").bind(target)
-    with pytest.raises(ConfigError, match="'shared': expected same, since the target has an enc"):
-        with_model(TransformersTarget(t5(), letters()), "shared")
-    with pytest.raises(ConfigError, match="SmallLM needs tokenizer"):
-        decode(TransformersTarget(llama()), SmallLM("x/y", vocabulary="text"), Token(), [3])
-
-
-def test_another_tokenizer_names_the_setting(llama: Any) -> None:
-    with pytest.raises(ConfigError, match=r"; drafter.vocabulary=shared or text takes"):
-        SmallLM(llama(vocab_size=5000)).bind(own_model("pieces"))
-
-
-def test_a_model_that_reads_no_tree_writes_chains_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    own = random_model(letters())
-    own.trees, own.no_trees = False, "Llama takes only chains, since so it is"
-    drafter = SmallLM(own, vocabulary="shared", tree="2x2")
-    with pytest.raises(ConfigError, match=r"drafter.tree='2x2': Llama takes only chains, since"):
-        drafter.bind(own_model("pieces"))
-
-
 def test_a_folder_is_loaded_once(folder: Path, llama: Any, words: Any) -> None:
     target = TransformersTarget(llama(), words)
     drafters = [SmallLM(str(folder), vocabulary="shared") for _ in range(2)]

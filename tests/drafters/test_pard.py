@@ -93,16 +93,9 @@ def test_a_draft_ends_with_the_window(llama: Any) -> None:
         assert len(draft) == count
 
 
-@pytest.mark.parametrize("token", [None, 31, True, "7"])
+@pytest.mark.parametrize("token", [None, 31])
 def test_a_model_without_a_mask_token_is_refused(llama: Any, token: Any) -> None:
     model = llama()
     model.config.update({MASK_ID: token})
     with pytest.raises(ConfigError, match=r"pard_token of drafter\.model=.*an id below 31"):
         Pard(model).bind(TransformersTarget(llama()))
-
-
-def test_models_that_do_not_fit_are_refused(llama: Any, t5: Any) -> None:
-    with pytest.raises(ConfigError, match="vocabulary has 40 tokens, the target's 31"):
-        Pard(llama(vocab_size=40)).bind(TransformersTarget(llama()))
-    with pytest.raises(ConfigError, match="expected a decoder-only model for drafter pard"):
-        Pard("untrained").bind(TransformersTarget(t5()))

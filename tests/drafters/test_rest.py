@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tiny.drafters import bound
 
-from outrider import ConfigError, Draft, Drafter, Sampling, Target
+from outrider import Draft, Drafter, Sampling, Target
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.drafters.rest import Rest
 from outrider.targets.tabular import TabularTarget
@@ -74,8 +74,3 @@ def test_the_tree_has_the_most_frequent_nodes(path: str) -> None:
     assert whole.tokens == (4, 5, 7, 6)  # seen 3, 2, 1 and 1 times
     assert whole.parents == (-1, 0, -1, 0)
     assert draft(path, [2, 3], gamma=1, tree=True).tokens == (4, 7)
-
-
-def test_the_fewest_tokens_are_no_more_than_the_most() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.min_n=3: expected at most max_n, which is 2"):
-        Rest("store", max_n=2, min_n=3)

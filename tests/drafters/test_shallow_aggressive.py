@@ -2,10 +2,9 @@
 
 import itertools
 
-import pytest
 from tiny.pens import new_pen
 
-from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider import Context, Sampling, Tokens, decode
 from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
@@ -77,9 +76,3 @@ def test_a_target_that_copies_is_right_in_one_call() -> None:
     rounds = list(decode(target, ShallowAggressive(), Token(), source, gamma=5, max_new_tokens=6))
     assert [round.tokens for round in rounds] == [tuple(source)]
     assert rounds[0].accepted == 5
-
-
-def test_a_target_without_an_encoder_is_refused() -> None:
-    line = "drafter ShallowAggressive needs source: the target offers nothing"
-    with pytest.raises(ConfigError, match=line):
-        decode(TabularTarget(6), ShallowAggressive(), Token(), [1])

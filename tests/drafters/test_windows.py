@@ -8,12 +8,12 @@ from tiny.drafters import bound, tokens_of
 from tiny.models import build, entries
 from tiny.subject import written
 
-from outrider import Context, Sampling, Tokens, decode
+from outrider import Sampling, decode
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import draft_after, write_draft
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
@@ -39,11 +39,18 @@ def test_questions_end_where_the_window_does(name: str) -> None:
     assert tokens_of(rounds) == right
 
 
-@pytest.mark.parametrize("make", [SmallLM, lambda model: Hierarchy(model=model)])
+def shorten(model: Any) -> None:
+    """Leaves a GPT-2 only the first 48 of its positions."""
+    model.transformer.wpe.weight = torch.nn.Parameter(model.transformer.wpe.weight[:48])
+    model.config.max_position_embeddings = 48
+
+
+@pytest.mark.parametrize(
+    "make", [SmallLM, lambda model: Hierarchy(model=model)], ids=["alone", "hierarchy"]
+)
 def test_a_model_with_a_shorter_window_drafts_while_the_text_fits(make: Any) -> None:
     model, small = build(ENTRIES["gpt2"]), build(ENTRIES["gpt2"])
-    small.transformer.wpe.weight = torch.nn.Parameter(small.transformer.wpe.weight[:48])
-    small.config.max_position_embeddings = 48
+    shorten(small)
     right = written(model, PROMPT)
     rounds = list(
         decode(TransformersTarget(model), make(small), Token(), PROMPT, gamma=4, max_new_tokens=24)
@@ -53,22 +60,13 @@ def test_a_model_with_a_shorter_window_drafts_while_the_text_fits(make: Any) -> 
     assert all(round.drafted == 0 for round in rounds[3:])
 
 
-def test_the_last_position_is_used() -> None:
-    model, small = build(ENTRIES["gpt2"]), build(ENTRIES["gpt2"])
-    small.transformer.wpe.weight = torch.nn.Parameter(small.transformer.wpe.weight[:48])
-    small.config.max_position_embeddings = 48
-    target, drafter = TransformersTarget(model), SmallLM(small)
-    drafter.bind(target)
+@pytest.mark.parametrize("name", ["gpt2", "llama (LongRoPE)"])
+def test_the_last_position_of_a_window_is_used(name: str) -> None:
+    """Of 48 positions; those of LongRoPE are the ones of its original window."""
+    target, small = TransformersTarget(build(ENTRIES["gpt2"])), build(ENTRIES[name])
+    if name == "gpt2":
+        shorten(small)
+    drafter = bound(SmallLM(small), target)
     for length, drafted in ((45, 4), (47, 2), (48, 1), (49, 0)):
         text = [*PROMPT, *range(5, 14)][:length]
-        draft = draft_after(drafter, target, text, 4, sampling=Sampling())
-        assert len(draft) == drafted
-
-
-def test_a_draft_ends_with_the_original_window_of_longrope() -> None:
-    target, small = TransformersTarget(build(ENTRIES["llama"])), build(ENTRIES["llama (LongRoPE)"])
-    drafter = bound(SmallLM(small), target)
-    for length, drafted in ((45, 4), (47, 2), (49, 0)):
-        text = Tokens([*PROMPT, *range(5, 14)][:length])
-        draft = write_draft(drafter, target, Context(text), gamma=4, sampling=Sampling())
-        assert len(draft) == drafted
+        assert len(draft_after(drafter, target, text, 4, sampling=Sampling())) == drafted

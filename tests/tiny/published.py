@@ -64,7 +64,7 @@ class PublishedNetwork:
         """Returns the tensors as they are saved."""
         return tensors
 
-    def target(self, llama: Callable[..., Any]) -> TransformersTarget:
+    def target(self, llama: Callable[..., Any], variant: Any = None) -> TransformersTarget:
         return TransformersTarget(llama(num_hidden_layers=5, eos_token_id=None, **self.sizes))
 
     def folder(self, path: Path, target: TransformersTarget, variant: Any) -> Tensors:
@@ -89,7 +89,7 @@ class PublishedNetwork:
     def test_drafts_have_the_distributions_of_the_published_network(
         self, variant: Any, llama: Any, tmp_path: Path
     ) -> None:
-        target = self.target(llama)
+        target = self.target(llama, variant)
         tensors = self.folder(tmp_path, target, variant)
         drafter = bound(self.drafter(path=str(tmp_path)), target)
         for length, gamma in CALLS:
@@ -105,7 +105,7 @@ class PublishedNetwork:
     def test_a_saved_network_has_the_published_tensors(
         self, variant: Any, llama: Any, tmp_path: Path
     ) -> None:
-        target = self.target(llama)
+        target = self.target(llama, variant)
         right = self.saved(self.folder(tmp_path, target, variant))
         drafter = bound(self.drafter(path=str(tmp_path)), target)
         network = held(drafter, self.network)
@@ -121,7 +121,7 @@ class PublishedNetwork:
             assert torch.equal(again.state_dict()[name], tensor.half().float())
 
     def test_other_networks_are_refused(self, line: str, llama: Any, tmp_path: Path) -> None:
-        target = self.target(llama)
+        target = self.target(llama, self.variants[0])
         self.folder(tmp_path, target, self.variants[0])
         change(tmp_path, *self.refused[line])
         with pytest.raises(ConfigError, match=line):

@@ -160,18 +160,6 @@ def test_a_corrector_of_ones_own_is_named_by_its_class() -> None:
     assert isinstance(corrector_of(f"{__name__}:Own"), Own)
 
 
-@pytest.mark.parametrize(
-    ("kind", "line"),
-    [
-        ("markow", "corrector='markow': did you mean 'markov'"),
-        ("no.module:Class", "corrector='no.module:Class': expected a class"),
-    ],
-)
-def test_a_corrector_that_does_not_exist(kind: str, line: str) -> None:
-    with pytest.raises(ConfigError, match=line):
-        corrector_of(kind)
-
-
 def test_a_drafter_refuses_an_unknown_corrector_at_once() -> None:
     with pytest.raises(ConfigError, match="corrector='grou'"):
         DFlash("untrained", corrector="grou")

@@ -1,16 +1,14 @@
 """Students are saved without the target's tables, and read back with them, bit by bit the same."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from tiny.drafters import bound
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.drafters.parts.networks.student import borrows, read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
@@ -73,21 +71,6 @@ def test_a_packed_target_lends_its_tables_too(folder: Path, target: Any) -> None
     use_engine(target.model, "packed")
     logits = read_student(folder, target)(ids).logits
     torch.testing.assert_close(logits, right, rtol=1e-5, atol=1e-5)
-
-
-def test_a_tensor_that_does_not_fit_is_named(folder: Path, target: Any) -> None:
-    tensors = load_file(folder / "model.safetensors")
-    gone = "model.layers.1.mlp.up_proj.weight"
-    save_file(
-        {name: tensor for name, tensor in tensors.items() if name != gone},
-        folder / "model.safetensors",
-    )
-    with pytest.raises(ConfigError, match=f"tensor {gone} is missing"):
-        read_student(folder, target)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"hidden_size": 24}))
-    with pytest.raises(ConfigError, match="its hidden_size is 24, the target's 16"):
-        read_student(folder, target)
 
 
 @pytest.mark.parametrize("optimize", ["none", "packed"])

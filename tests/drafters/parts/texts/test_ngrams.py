@@ -101,22 +101,12 @@ def test_an_empty_corpus_is_uniform() -> None:
     np.testing.assert_allclose(np.exp(log_distribution(NGramTable.fit([], 2, V), [1])), [1 / V] * V)
 
 
-def test_files_that_do_not_hold_a_table(tmp_path: Path) -> None:
-    odd = tmp_path / "odd.safetensors"
+def test_a_file_that_was_cut_short_holds_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "table.safetensors"
+    NGramTable.fit(texts(1), 2, V).save(path)
+    path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ConfigError, match="can't be read"):
-        NGramTable.load(odd)
-    odd.write_bytes(b"\x00" * 64)
-    with pytest.raises(ConfigError, match="can't be read"):
-        NGramTable.load(odd)
-    save_file({"x": torch.zeros(1)}, odd)
+        NGramTable.load(path)
+    save_file({"x": torch.zeros(1)}, path)
     with pytest.raises(ConfigError, match="expected a table of n-gram counts"):
-        NGramTable.load(odd)
-    NGramTable.fit(texts(1), 2, V).save(odd)
-    odd.write_bytes(odd.read_bytes()[:-8])
-    with pytest.raises(ConfigError, match="can't be read"):
-        NGramTable.load(odd)
-
-
-def test_order_zero_is_refused() -> None:
-    with pytest.raises(ConfigError, match="order=0: expected a whole number of at least 1"):
-        NGramTable.fit([], 0, V)
+        NGramTable.load(path)

@@ -1,6 +1,5 @@
 """Tokens of every kind of tokenizer are taken back to bytes, and bytes to tokens."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,11 +85,6 @@ def test_every_common_decoder_is_read(decoder: Any, names: list[str], expected: 
 def test_a_decoder_that_does_not_read_single_tokens_is_refused(decoder: Any) -> None:
     with pytest.raises(ConfigError, match=r"its decoder has a step (CTC|Replace), which"):
         spelling(words(decoder, ["a"]))
-
-
-def test_a_slow_tokenizer_is_refused() -> None:
-    with pytest.raises(ConfigError, match="tokenizer SimpleNamespace: expected a fast one"):
-        Spelling(SimpleNamespace(is_fast=False), 3)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny.tokenizers import byte_level, unigram
 
-from outrider import ConfigError, Tokens
+from outrider import Tokens
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
 from outrider.targets.tabular import TabularTarget
 
@@ -80,11 +80,6 @@ def test_tokenizers_may_share_no_token(pieces: Any) -> None:
     both = translation(byte_level(b"xyz"), pieces)
     assert (both.shared, both.own_ids) == (0, {})
     assert (both.spread(torch.rand(3, 3)) == -torch.inf).all()
-
-
-def test_a_target_without_a_tokenizer_is_refused(bpe: Any) -> None:
-    with pytest.raises(ConfigError, match="target: expected one with a tokenizer"):
-        Translation(bpe, 15, TabularTarget(3))
 
 
 @pytest.mark.parametrize(
