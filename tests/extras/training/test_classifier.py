@@ -66,9 +66,3 @@ def test_the_policy_uses_the_weights_that_the_command_trained(
     assert load_weights(str(written))["w1"].shape[0] == FEATURES
     use = ["policy=classifier", f"policy.path={written}", "prompt=the cat"]
     run.done("generate", *settings[:2], *more, *use)
-
-
-def test_one_prompt_is_too_few(run: Any, folder: Path, data: Path) -> None:
-    settings = ["target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}"]
-    complaint = run.refused("train", "recipe=classifier", *settings, "data.limit=1")
-    assert "data=1: expected two prompts, to hold one out" in complaint

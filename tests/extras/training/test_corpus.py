@@ -1,6 +1,5 @@
 """Texts are the target's own, kept as lines of a file, and the same after an interruption."""
 
-import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -8,11 +7,12 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from outrider import ConfigError, SampledChance, Sampling
+from outrider import SampledChance, Sampling
 from outrider.data.prompts import Prompt
 from outrider.decoding.batches.batched import batched
+from outrider.extras.training.card import FILE, fingerprint, write_fingerprints
 from outrider.extras.training.corpus import collect_texts
-from outrider.extras.training.generated_texts import Writing, template_around_user
+from outrider.extras.training.generated_texts import Text, Writing, template_around_user
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
 WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)
@@ -92,8 +92,11 @@ def test_given_prompts_are_answered_in_turn(target: Any, tmp_path: Path, console
     assert all(text.start == text.answer for text in texts)
 
 
-def test_another_file_is_refused(target: Any, tmp_path: Path, console: Any) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps({"prompt": "hi"}) + "\n")
-    with pytest.raises(ConfigError, match="expected texts of the target"):
-        collect_texts(target, [], path, 1, console=console, writing=WRITING)
+def test_prompts_that_were_trained_on_are_known_by_their_fingerprints(
+    target: Any, tmp_path: Path
+) -> None:
+    ids = target.encode("the cat sat")
+    write_fingerprints(tmp_path, target, [Text([*ids, 9, 9], len(ids), len(ids))])
+    known = (tmp_path / FILE).read_text().split()
+    assert known == [fingerprint("the cat sat")] != [fingerprint("the dog sat")]
+    assert fingerprint("The  cat\nsat ") == fingerprint("the cat sat")

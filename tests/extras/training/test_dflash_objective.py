@@ -1,7 +1,9 @@
 """DFlash's training: each block predicts what a draft from its anchor would."""
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,25 @@ from outrider.testing.tiny_targets import write_draft
 OPTIONS: dict[str, Any] = {"block": 4, "decoders": 2, "layers": [1, 4], "anchors": 3, "decay": 0.5}
 
 
+@pytest.fixture
+def anchored(examples: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Six texts, and three anchors in each, which every loss takes."""
+    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
+    anchors = dflash_objective.sample_anchors(batch.own, 3)
+    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
+    return batch, anchors
+
+
+def counted(batch: Any, anchors: Any, known: Vocabulary) -> Iterator[tuple[int, int, int, int]]:
+    """Yields the text, anchor, step and place of each token that has a part in the loss."""
+    for row, number, step in itertools.product(range(6), range(3), range(3)):
+        place = int(anchors[0][row, number]) + 1 + step
+        if not anchors[1][row, number] or place >= batch.ids.shape[1] or not batch.own[row, place]:
+            continue
+        if known.knows(batch.best[row, place - 1]) and known.knows(batch.ids[row, place]):
+            yield row, number, step, place
+
+
 def test_anchors_stand_before_tokens_of_the_target() -> None:
     own = torch.zeros(3, 12, dtype=torch.bool)
     own[0, 4:12], own[1, 6:8] = True, True
@@ -41,11 +62,7 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
 
 @pytest.mark.parametrize("more", [{"soft": False}, {}, {"causal": True}, {"convolved": True}])
 def test_the_loss_is_that_of_drafts(
-    more: dict[str, bool],
-    target: Any,
-    examples: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    more: dict[str, bool], target: Any, anchored: Any, tmp_path: Path
 ) -> None:
     soft = more.get("soft", True)
     known = Vocabulary(31, torch.arange(0, 31, 2) if soft else None)
@@ -55,29 +72,24 @@ def test_the_loss_is_that_of_drafts(
             torch.nn.init.normal_(weight, std=0.3)
     assert set(learned.reads) == {HIDDEN, "hidden_states.1", "hidden_states.4"}
     learned.save_checkpoint(tmp_path)
-    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = dflash_objective.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
+    batch, anchors = anchored
     drafter = bound(make("drafter", "dflash", path=str(tmp_path)), target)
-    total = weight = 0.0
-    head = target.model.get_output_embeddings().weight.detach()
-    for row, position in itertools.product(range(6), range(3)):
-        start = int(anchors[0][row, position])
+    head = known.rows(target.model.get_output_embeddings().weight.detach())
+
+    @cache
+    def draft(row: int, start: int) -> Any:
         features = {name: batch.states[name][row] for name in drafter.needs if name != "model"}
         context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
-        draft = write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
-        for step, probs in enumerate(draft.probs):
-            token = start + 1 + step
-            if not anchors[1][row, position] or token >= batch.ids.shape[1]:
-                continue
-            best, written = batch.best[row, token - 1], batch.ids[row, token][None]
-            if not (batch.own[row, token] and known.knows(best) and known.knows(written)):
-                continue
-            own = known.rows(probs.log()[:, None]).T
-            state = batch.states[HIDDEN][row, token - 1]
-            right = (state @ known.rows(head).T)[None].double()
-            term = forward_kl(own, right) if soft else cross_entropy(own, written)
-            total, weight = total + 0.5**step * float(term), weight + 0.5**step
+        return write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
+
+    total = weight = 0.0
+    for row, number, step, place in counted(batch, anchors, known):
+        probs = draft(row, int(anchors[0][row, number])).probs[step]
+        own = known.rows(probs.log()[:, None]).T
+        right = (batch.states[HIDDEN][row, place - 1] @ head.T)[None].double()
+        written = batch.ids[row, place][None]
+        term = forward_kl(own, right) if soft else cross_entropy(own, written)
+        total, weight = total + 0.5**step * float(term), weight + 0.5**step
     assert weight > 3
     loss = learned.loss(batch)
     assert loss.item() == pytest.approx(total / weight, rel=0.01)
@@ -88,48 +100,37 @@ def test_the_loss_is_that_of_drafts(
 @pytest.mark.parametrize("soft", [True, False])
 @pytest.mark.parametrize("kind", CORRECTORS)
 def test_a_corrector_is_shown_the_tokens_of_the_text(
-    kind: str, soft: bool, target: Any, examples: Any, monkeypatch: pytest.MonkeyPatch
+    kind: str, soft: bool, target: Any, anchored: Any
 ) -> None:
     known = Vocabulary(31, torch.arange(0, 31, 2))
     options = OPTIONS | {"soft": soft, "corrector": kind, "rank": 8, "candidates": 6}
     learned = make_learner("dflash", target, known, 0, options)
     network: Any = learned.network
-    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = dflash_objective.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
+    batch, anchors = anchored
     given: list[Any] = []
     network.corrector.register_forward_pre_hook(lambda _, block: given.append(*block))
     loss = learned.loss(batch)
     (block,), total, weight = given, 0.0, 0.0
     head = known.rows(target.model.get_output_embeddings().weight.detach())
-    for number, (row, position) in enumerate(itertools.product(range(6), range(3))):
-        start = int(anchors[0][row, position])
-        tokens = batch.ids[row, start : start + 3]
-        one = Block(*(getattr(block, part.name)[number : number + 1] for part in fields(Block)))
+    for row, number, step, place in counted(batch, anchors, known):
+        start, which = int(anchors[0][row, number]), 3 * row + number
+        one = Block(*(getattr(block, part.name)[which : which + 1] for part in fields(Block)))
         assert one.earlier.tolist() == [[batch.ids[row, max(start - 1, 0)]]]
-        corrected = network.corrector(one)(tokens[None], 0)[0].detach()
         if start:
-            states = [
-                batch.states[name][row : row + 1, start - 1 : start] for name in network.reads
-            ]
-            torch.testing.assert_close(block.text[number], network.fused(states)[0, 0])
-        for step, logits in enumerate(corrected):
-            token = start + 1 + step
-            if not anchors[1][row, position] or token >= batch.ids.shape[1]:
-                continue
-            best, written = batch.best[row, token - 1], batch.ids[row, token]
-            if not (batch.own[row, token] and known.knows(best) and known.knows(written)):
-                continue
-            right = batch.states[HIDDEN][row, token - 1] @ head.T
-            of_base = network.corrector.base
-            for scale, q in ((1.0, logits), (of_base, one.logits[0, step].detach())):
-                kept = ~q.isneginf()
-                at = known.numbers(written)
-                p, log_q = right[kept].log_softmax(-1), q[kept].log_softmax(-1)
-                hard = -q.log_softmax(-1)[at] if kept[at] else 0.0
-                term = float((p.exp() * (p - log_q)).sum() if soft else hard)
-                total += scale * 0.5**step * term
-            weight += 0.5**step
+            before = slice(start - 1, start)
+            states = [batch.states[name][row : row + 1, before] for name in network.reads]
+            torch.testing.assert_close(one.text[0], network.fused(states)[0, 0])
+        tokens = batch.ids[row, start : start + 3]
+        corrected = network.corrector(one)(tokens[None], 0)[0, step].detach()
+        right = batch.states[HIDDEN][row, place - 1] @ head.T
+        at = known.numbers(batch.ids[row, place])
+        for scale, q in ((1.0, corrected), (network.corrector.base, one.logits[0, step].detach())):
+            kept = ~q.isneginf()
+            p, log_q = right[kept].log_softmax(-1), q[kept].log_softmax(-1)
+            hard = -q.log_softmax(-1)[at] if kept[at] else 0.0
+            term = float((p.exp() * (p - log_q)).sum() if soft else hard)
+            total += scale * 0.5**step * term
+        weight += 0.5**step
     assert weight > 3
     assert loss.item() == pytest.approx(total / weight, rel=1e-4)
 
@@ -162,12 +163,10 @@ def test_a_network_with_a_corrector_learns_and_drafts_from_its_checkpoint(
 
 @pytest.mark.parametrize("corrector", [None, "selector"])
 def test_a_confidence_head_learns_the_acceptance(
-    corrector: str | None, target: Any, examples: Any, tmp_path: Path, monkeypatch: Any
+    corrector: str | None, target: Any, anchored: Any, tmp_path: Path
 ) -> None:
     options = OPTIONS | {"corrector": corrector, "rank": 8, "candidates": 6}
-    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    anchors = dflash_objective.sample_anchors(batch.own, 3)
-    monkeypatch.setattr(dflash_objective, "sample_anchors", lambda own, count: anchors)
+    batch, anchors = anchored
     plain, learned = (
         make_learner("dflash", target, Vocabulary(31), 0, options | {"confident": confident})
         for confident in (False, True)
@@ -179,10 +178,7 @@ def test_a_confidence_head_learns_the_acceptance(
     states = rows[:, :, 1:]
     places = anchors[0][..., None] + torch.arange(3)
     total = weight = 0.0
-    for row, number, step in itertools.product(range(6), range(3), range(3)):
-        token = int(anchors[0][row, number]) + 1 + step
-        if not anchors[1][row, number] or token >= batch.ids.shape[1] or not batch.own[row, token]:
-            continue
+    for row, number, step, token in counted(batch, anchors, Vocabulary(31)):
         own = states[row, number][None]
         logits = network.logits(own)
         if corrector is not None:
@@ -216,10 +212,3 @@ def test_a_network_begins_with_a_trained_backbone(target: Any, tmp_path: Path) -
         make_learner(
             "dflash", target, Vocabulary(31), 0, OPTIONS | {"inner": 8, "backbone": str(tmp_path)}
         )
-
-
-def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
-    learned = make_learner("dflash", target, Vocabulary(31), 0, OPTIONS)
-    batch = next(examples.batches(6, 0)).to(torch.device("cpu"), torch.float32)
-    batch.own[:] = False
-    assert learned.loss(batch).item() == 0

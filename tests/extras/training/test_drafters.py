@@ -1,13 +1,13 @@
 """The command trains each family from scratch, and its drafter can use what was written."""
 
 import json
-import re
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file
 from tiny.learners import FAMILIES
 
 from outrider.drafters.small_lm import SmallLM
@@ -80,6 +80,12 @@ def test_a_family_is_trained_and_used(
     assert str(tmp_path) not in facts["command"]
     assert facts["target"] == folder.name and len(facts["target's weights"]) == 16
     assert f"torch {version('torch')}" in facts["versions"]
+    if family == "medusa":
+        counts = []
+        for part in ("learned", "held_out"):
+            states = load_file(tmp_path / "run" / "states" / part / "states-00000.safetensors")
+            counts.append(sum(name.endswith("best") for name in states))
+        assert counts == [12, 2]
     assert f"| date | {datetime.now(UTC):%Y-%m-}" in card and "| machine | " in card
     assert (path / "curve.png").read_bytes()[:4] == b"\x89PNG"
     begun, *logged = map(json.loads, log.read_text().splitlines())
@@ -106,40 +112,6 @@ def test_texts_may_be_written_with_other_settings(
     assert is_same == (not settings)
 
 
-@pytest.mark.parametrize(
-    ("writer", "line"),
-    [
-        ("int8", "writer='int8': expected a mapping, or null"),
-        ("{quantise: int8}", "writer.quantise: did you mean 'quantize'"),
-    ],
-)
-def test_a_writer_is_the_target_with_other_settings(
-    writer: str, line: str, run: Any, folder: Path
-) -> None:
-    target = ["target=transformers", f"target.model={folder}"]
-    complaint = run.refused("train", "drafter=medusa", *target, f"writer={writer}")
-    assert re.search(line, complaint), complaint
-
-
-def test_held_out_texts_are_not_trained_on(run: Any, folder: Path, tmp_path: Path) -> None:
-    settings = [
-        "target=transformers",
-        f"target.model={folder}",
-        f"hydra.run.dir={tmp_path / 'run'}",
-    ]
-    assert run("train", "drafter=medusa", *settings, *SMALL, "recipe.vocabulary=25")[0] == 0
-    lines = (tmp_path / "run" / "texts.jsonl").read_text().splitlines()
-    assert len(lines) == 14
-    states = tmp_path / "run" / "states"
-    from safetensors import safe_open
-
-    counts = []
-    for part in ("learned", "held_out"):
-        with safe_open(states / part / "states-00000.safetensors", "pt") as file:
-            counts.append(sum(name.endswith("best") for name in file.keys()))  # noqa: SIM118
-    assert counts == [12, 2]
-
-
 def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
     settings = ["target=transformers", f"target.model={folder}"]
     path = tmp_path / "table"
@@ -161,29 +133,6 @@ def test_a_store_is_written_and_used(
     assert (facts["texts"], facts["held-out texts"]) == ((6, 2) if answers else (3, 2))
     use = ["drafter=rest", f"drafter.path={path}", "prompt=the cat", "max_new_tokens=8"]
     assert run("generate", *settings, *use)[0] == 0
-
-
-def test_a_store_of_too_few_texts(run: Any, folder: Path, data: Path) -> None:
-    settings = ["target=transformers", f"target.model={folder}"]
-    own = ["recipe.answers=false", "data=jsonl", f"data.path={data}"]
-    complaint = run.refused("train", "drafter=rest", *settings, *own)
-    assert "recipe.held_out=32: expected fewer than the 5 texts of the data set" in complaint
-
-
-def test_a_drafter_without_recipe_is_a_clear_line(run: Any) -> None:
-    assert "recipe='random'" in run.refused("train", "drafter=random")
-
-
-@pytest.mark.parametrize(
-    ("setting", "line"),
-    [
-        ("recipe.schedule.epochs=0", "recipe.epochs=0: expected a whole number of at least 1"),
-        ("recipe.options.haeds=3", "haeds"),
-    ],
-)
-def test_bad_settings(setting: str, line: str, run: Any, folder: Path) -> None:
-    settings = ["target=transformers", f"target.model={folder}"]
-    assert line in run.refused("train", "drafter=medusa", *settings, *SMALL, setting)
 
 
 def test_the_figures_of_a_drafter_that_is_always_right(target: Any, texts: Any) -> None:

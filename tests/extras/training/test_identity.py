@@ -12,7 +12,7 @@ from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
 from outrider.extras.training.corpus import collect_texts
 from outrider.extras.training.generated_texts import Writing
-from outrider.extras.training.identity import FILE, begin, check_same, finish, identity, unfinished
+from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.progress import CHECKPOINT
 from outrider.extras.training.states import compute_states
 from outrider.targets.tabular import TabularTarget
@@ -127,8 +127,3 @@ def test_a_training_that_broke_off_says_how_to_go_on(
     assert json.loads((tmp_path / "runs" / "a" / FILE).read_text())["finished"]
     curves = [(tmp_path / "runs" / name / "curve.jsonl").read_text() for name in "ab"]
     assert curves[0] == curves[1]
-
-
-def test_the_first_change_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"^a\.b=None: expected 2, as in x; another folder"):
-        check_same(Path("x"), {"a": {"b": 2}}, {"a": {}})

@@ -1,7 +1,7 @@
 """A run that is interrupted ends with the same curve and weights as one that is not."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +31,15 @@ def go(target: Any, examples: Any, console: Any) -> Any:
     return start
 
 
-def test_training_learns(go: Any, tmp_path: Path) -> None:
-    curve, _ = go(tmp_path)
+@pytest.mark.parametrize("change", [{}, {"whitened": True}, {"precision": "bf16"}])
+def test_training_learns(change: dict[str, Any], go: Any, tmp_path: Path) -> None:
+    curve, weights = go(tmp_path, replace(SCHEDULE, **change))
     assert [point["step"] for point in curve] == [3, 6, 9, 12, 15, 16]
     assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
     lines = (tmp_path / "curve.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == curve
+    assert all(tensor.dtype == torch.float32 for tensor in weights.values())
+    assert (curve == go(tmp_path / "plain")[0]) == (not change)
 
 
 @pytest.mark.parametrize("whitened", [False, True])
@@ -57,19 +60,6 @@ def test_a_killed_run_continues(at: int, whitened: bool, go: Any, tmp_path: Path
     curve, weights = go(tmp_path / "cut", schedule)
     assert curve == whole
     assert all(torch.equal(weights[name], right[name]) for name in right)
-
-
-def test_bases_change_the_trained_weights(go: Any, tmp_path: Path) -> None:
-    plain, _ = go(tmp_path / "plain")
-    curve, _ = go(tmp_path / "whitened", replace(SCHEDULE, whitened=True))
-    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
-    assert curve != plain
-
-
-def test_training_learns_in_half_precision_too(go: Any, tmp_path: Path) -> None:
-    curve, weights = go(tmp_path, Schedule(**{**asdict(SCHEDULE), "precision": "bf16"}))
-    assert curve[-1]["held_out"] < 0.9 * curve[0]["held_out"]
-    assert all(tensor.dtype == torch.float32 for tensor in weights.values())
 
 
 def test_training_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> None:

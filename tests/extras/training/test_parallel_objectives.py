@@ -97,10 +97,3 @@ def test_the_loss_is_that_of_drafts(
     assert loss.item() == pytest.approx(sum(terms) / len(terms), rel=0.01)
     loss.backward()
     assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
-
-
-def test_texts_without_answers_teach_nothing(target: Any, examples: Any) -> None:
-    learned = make_learner("peagle", target, Vocabulary(31), 0, PEAGLE)
-    batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float32)
-    batch.own[:] = False
-    assert learned.loss(batch).item() == 0

@@ -107,10 +107,11 @@ def test_a_file_that_is_written_has_vllms_tensors(
     ("change", "line"),
     [
         ({"token_ids": torch.tensor([3, 4])}, "token_ids are those of another text than row 0"),
-        ({"hidden_states": None}, "expected a tensor hidden_states"),
-        ({"hidden_states": 2}, r"2 states for each token: expected 3, hidden_states\.2, hidden"),
+        (
+            {"hidden_states": [0, 1]},
+            r"2 states for each token: expected 3, hidden_states",
+        ),
         ({"hidden_states": [0, 1, 1]}, r"hidden_states is \d+% away from the target's"),
-        ({"hidden_states": [1, 1, 2]}, r"hidden_states\.2 is \d+% away from the target's"),
     ],
 )
 def test_other_states_are_refused(
@@ -120,22 +121,11 @@ def test_other_states_are_refused(
     path = state_path(tmp_path, 0)
     tensors = load_file(path)
     for name, value in change.items():
-        if value is None:
-            del tensors[name]
-        elif isinstance(value, torch.Tensor):
-            tensors[name] = value
-        else:
-            places = list(range(value)) if isinstance(value, int) else value
-            tensors[name] = tensors[name][:, places].contiguous()
+        is_tensor = isinstance(value, torch.Tensor)
+        tensors[name] = value if is_tensor else tensors[name][:, value].contiguous()
     save_file(tensors, path)
     with pytest.raises(ConfigError, match=rf"hs_0\.safetensors: .*{line}"):
         read_state_files(target, texts[:1], NAMES, tmp_path, 0)
-
-
-def test_a_missing_file_is_named(target: Any, texts: list[Text], tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"hs_5\.safetensors: expected the states of a row"):
-        read_state_files(target, texts[:1], NAMES, tmp_path, first=5)
-    assert find_state_files([str(tmp_path), None]) is None
 
 
 FEW = ["recipe.texts=10", "recipe.held_out=2", "max_new_tokens=12"]
@@ -199,16 +189,6 @@ def test_a_drafter_learns_the_same_from_it(folder: Path, data: Path, console: An
         torch.testing.assert_close(loss, right, rtol=1e-2, atol=1e-3)  # half precision, and float32
 
 
-def test_counts_of_a_gpu_are_told_from_a_damaged_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
-    torch.save({2: torch.tensor(3)}, tmp_path / "token_freq.pt")
-    monkeypatch.undo()
-    with pytest.raises(ConfigError, match="expected counts by token, below 31"):
-        read_frequencies(tmp_path / "token_freq.pt", 31)
-
-
 def test_frequencies_in_the_rows_choose_the_vocabulary(
     run: Any, model: list[str], data: Path, tmp_path: Path
 ) -> None:
@@ -221,8 +201,10 @@ def test_frequencies_in_the_rows_choose_the_vocabulary(
     assert known.tolist() == [0, 2, 5, 7, 30]  # the most frequent, then the lowest ids
 
 
-def test_other_frequencies_are_refused(tmp_path: Path) -> None:
-    torch.save({31: 2}, tmp_path / "token_freq.pt")
+def test_other_frequencies_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:  # those of a GPU are read
+        patch.setattr(torch.serialization, "location_tag", lambda _: "cuda:0")
+        torch.save({31: torch.tensor(2)}, tmp_path / "token_freq.pt")
     with pytest.raises(ConfigError, match="expected counts by token, below 31"):
         read_frequencies(tmp_path / "token_freq.pt", 31)
     (tmp_path / "token_freq.pt").write_text("nothing")
@@ -239,14 +221,8 @@ def test_rows_are_checked_before_anything_is_learned(
     assert (facts["texts"], facts["held-out texts"]) == (10, 2)
     (tmp_path / "run" / "rows.json").write_text('{"rows": "others"}')
     for where, more, line in (
-        ("data", "data=demo", "rows=.*: expected null with data, or rows without data"),
         ("few", "recipe.held_out=12", "rows=.*: expected more than the 12 rows that"),
         ("run", "draft_timeout=9", r"rows='\w+': expected 'others', as in .*rows\.json"),
     ):
         complaint = run.refused(*table, more, f"hydra.run.dir={tmp_path / where}")
         assert re.search(line, complaint), complaint
-
-
-def test_layers_that_the_target_lacks(run: Any, model: list[str]) -> None:
-    complaint = run.refused("train", "recipe=speculators", *model, "recipe.layers=[1,3]")
-    assert "recipe.layers=[1, 3]: expected numbers from 0 to 2" in complaint

@@ -59,9 +59,3 @@ def test_files_of_other_texts_or_without_a_state_are_computed_again(
     assert fewer != before
     compute_states(target, texts[1:], [HIDDEN, f"{HIDDEN}.2"], tmp_path / "states", console)
     assert path.read_bytes() != fewer
-
-
-def test_a_batch_moves_and_changes_precision(examples: Any) -> None:
-    batch = next(examples.batches(3, 0)).to(torch.device("cpu"), torch.float64)
-    assert batch.states[HIDDEN].dtype == torch.float64
-    assert batch.ids.dtype == torch.long

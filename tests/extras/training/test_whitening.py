@@ -70,12 +70,3 @@ def test_steps_are_those_of_adamw_on_a_turned_network(network: Any) -> None:
             optimizer.step()
     assert torch.allclose(network[0].weight, other[0].weight @ basis, rtol=1e-7)
     assert torch.allclose(network[2].weight, other[2].weight, rtol=1e-7)
-
-
-def test_a_state_holds_the_bases(network: Any) -> None:
-    bases = bases_for(network, inputs(100))
-    again = WhitenedAdamW(network, {}, RATE)
-    again.load_state_dict(WhitenedAdamW(network, bases, RATE).state_dict())
-    held = [group["basis"] for group in again.param_groups]
-    assert torch.equal(held[0], bases["0.weight"])
-    assert held[1] is None  # a bias
