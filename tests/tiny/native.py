@@ -40,21 +40,27 @@ def compiled(path: Path, tunings: tuple[str, ...], *options: str) -> ctypes.CDLL
     return ctypes.CDLL(str(path))
 
 
-@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
-def native_model(request: pytest.FixtureRequest) -> Any:
-    """A tiny decoder that the native library runs, in each precision of its weights."""
+def tiny_native_model(heads: tuple[int, int, int], dtype: torch.dtype) -> Any:
+    """Returns a decoder that the native library runs. heads: queries, keys, and their width."""
+    queries, keys, dim = heads
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         config = LlamaConfig(
             vocab_size=90,
-            hidden_size=96,
+            hidden_size=16 * queries,
             intermediate_size=80,
             num_hidden_layers=2,
-            num_attention_heads=6,
-            num_key_value_heads=2,
-            head_dim=16,
+            num_attention_heads=queries,
+            num_key_value_heads=keys,
+            head_dim=dim,
         )
-        made = LlamaForCausalLM(config).to(request.param).eval()
+        made: Any = LlamaForCausalLM(config).to(dtype).eval()
     use_engine(made, "packed")
     assert native_pass.is_used_for(made)
     return made
+
+
+@pytest.fixture(scope="module", params=[torch.float32, torch.bfloat16], ids=str)
+def native_model(request: pytest.FixtureRequest) -> Any:
+    """Such a decoder in each precision of its weights."""
+    return tiny_native_model((6, 2, 16), request.param)

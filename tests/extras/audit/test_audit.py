@@ -131,7 +131,6 @@ def test_seeds_that_do_not_repeat_are_told_unless_it_was_once() -> None:
 @pytest.mark.parametrize(
     ("change", "expected", "line"),
     [
-        ({"tokens": ()}, FromTarget(TARGET), "the server tells no ids of tokens"),
         ({"tokens": ("a", 1)}, FromTarget(TARGET), "the server tells no ids of tokens"),
         ({"tokens": (1, 8)}, FromTarget(TARGET), "token 8: expected one of the 8 that"),
         ({"logprobs": None}, FromLogprobs(), "the server lists no log-probabilities"),

@@ -6,12 +6,11 @@ import pytest
 import torch
 from tiny.drafters import bound
 
-from outrider import ConfigError, Context, Drafter, DrafterError, Pen
+from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.beams.draft import BeamDrafter, fit, log_probs
 from outrider.extras.beams.search import begin
@@ -68,7 +67,6 @@ class Watches(Drafter):
     ("drafter", "line"),
     [
         (Medusa(), "drafter Medusa needs hidden_states: for beams there is the text, model$"),
-        (Random("iid:2"), "drafter Random writes trees: expected one that writes chains"),
         (LookaheadDecoding(), "drafter LookaheadDecoding writes trees"),
         (Watches(), "drafter Watches observes: for beams there are no logits to observe"),
     ],
@@ -85,14 +83,3 @@ def test_a_target_without_trees_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(target, "trees", False)
     with pytest.raises(ConfigError, match=r"^beams are scored as a tree"):
         fit(target, NoDraft())
-
-
-def test_a_drafter_that_fails_is_named() -> None:
-    class Fails(Drafter):
-        def propose(self, context: Context, pen: Pen) -> None:
-            raise KeyError("gone")
-
-    with pytest.raises(DrafterError, match=r"^drafter Fails raised KeyError: 'gone'"):
-        log_probs(Fails(), [[0]], 3)
-    with pytest.raises(DrafterError, match=r"^drafter Table gave logits of shape \(2,\)"):
-        log_probs(Table(torch.zeros(3, 2)), [[0]], 3)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, scaled_dot_product_attention
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
@@ -84,19 +83,10 @@ def test_a_block_counts_the_products_inside() -> None:
 
 @pytest.mark.parametrize("is_native", [True, False])
 def test_a_pass_reads_all_matrices_and_the_cache(
-    is_native: bool, monkeypatch: pytest.MonkeyPatch
+    is_native: bool, llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=16,
-        tie_word_embeddings=False,
-    )
-    model: Any = LlamaForCausalLM(config).eval()
+    sizes = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 96, "num_hidden_layers": 2}
+    model = llama(**sizes, tie_word_embeddings=False)
     weights = sum(parameter.nbytes for parameter in model.parameters() if parameter.dim() == 2)
     weights -= model.get_input_embeddings().weight.nbytes  # only looked up
     if not is_native:

@@ -7,7 +7,6 @@ import pytest
 import torch
 from transformers import (
     AutoModelForCausalLM,
-    DynamicCache,
     LlamaConfig,
     MistralConfig,
     Qwen2Config,
@@ -19,7 +18,6 @@ from outrider.extras.cpu import packed_linear as linear
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_linear import rounded
 from outrider.targets.passes.engine import run_pass, use_engine
-from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PART, PassInput
 
@@ -63,6 +61,14 @@ def packed(plain: Any) -> Any:
     return other
 
 
+def assert_alike(models: tuple[Any, Any], caches: Any, inputs: PassInput, most: float) -> None:
+    """Asserts that both models give a pass the same scores and states."""
+    right, result = map(run_pass, models, caches, (inputs, inputs))
+    torch.testing.assert_close(result.logits, right.logits, rtol=most, atol=most)
+    for number, state in right.states.items():
+        torch.testing.assert_close(result.states[number], state, rtol=most, atol=most)
+
+
 @pytest.mark.parametrize("kind", list(CONFIGS))
 def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
     plain = make(kind)
@@ -83,13 +89,7 @@ def test_chains_and_trees_score_as_in_transformers(kind: str) -> None:
         PassInput(ids[:, :1], 1, states=states),
     ]
     for inputs in rounds:
-        right, result = (
-            run_pass(either, cache, inputs)
-            for either, cache in zip((plain, fast), caches, strict=True)
-        )
-        torch.testing.assert_close(result.logits, right.logits, rtol=2e-4, atol=2e-4)
-        for number, state in right.states.items():
-            torch.testing.assert_close(result.states[number], state, rtol=2e-4, atol=2e-4)
+        assert_alike((plain, fast), caches, inputs, 2e-4)
         if inputs.mask is not None:
             for cache in caches:
                 cache.retain_rows(3, [0, 2])
@@ -112,19 +112,14 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> set[int]:
 
 def test_long_chains_are_read_in_few_sizes(kernels: set[int]) -> None:
     plain = make("llama")
-    fast, name = packed(plain), cache_argument(type(plain).forward)
+    models = (plain, packed(plain))
     for count in range(33, 560, 7):
         ids = torch.arange(count)[None] % 40
-        cache, other = GrowingCache(), DynamicCache()
+        caches = (GrowingCache(), GrowingCache())
         for part in (ids, torch.arange(35)[None]):  # the second goes on after the first
             rows = min(part.shape[1], count // 3)
-            result = run_pass(fast, cache, PassInput(part, rows, states=(0, 2, 3)))
-            right = plain(part, output_hidden_states=True, **{name: other})
-            assert torch.allclose(result.logits, right.logits[:, -rows:], atol=1e-3)
-            for number in (0, 2, 3):
-                state = right.hidden_states[number]
-                assert torch.allclose(result.states[number], state, atol=1e-3)
-        assert cache.get_seq_length() == count + 35
+            assert_alike(models, caches, PassInput(part, rows, states=(0, 2, 3)), 1e-3)
+        assert caches[1].get_seq_length() == count + 35
     assert kernels - {0} <= {rounded(rows) for rows in range(1, PART + 1)}
 
 
@@ -139,32 +134,11 @@ def test_passes_with_masks_are_read_in_few_sizes(texts: int, kernels: set[int]) 
         ids = torch.randint(0, 40, (texts, count), generator=draw)
         positions = torch.randint(0, 99, (texts, count), generator=draw)
         inputs = PassInput(ids, (count + 1) // 2, mask, positions, (0, 2, 3))
-        right, result = (
-            run_pass(either, cache, inputs)
-            for either, cache in zip((plain, fast), caches, strict=True)
-        )
-        torch.testing.assert_close(result.logits, right.logits, rtol=1e-3, atol=1e-3)
-        for number, state in right.states.items():
-            torch.testing.assert_close(result.states[number], state, rtol=1e-3, atol=1e-3)
+        assert_alike((plain, fast), caches, inputs, 1e-3)
         for cache in caches:
             cache.crop(1 - count)  # the next tree stands on one token more
             assert cache.get_seq_length() == caches[0].get_seq_length()
     assert kernels == {rounded(rows) for rows in kernels}
-
-
-def test_texts_side_by_side_score_as_alone() -> None:
-    fast = packed(make("llama"))
-    texts = [[4, 5, 6, 7], [9, 8]]
-    alone = [
-        run_pass(fast, GrowingCache(), PassInput(torch.tensor([text]), 1)).logits[0]
-        for text in texts
-    ]
-    mask = torch.zeros(2, 1, 4, 4).masked_fill(torch.ones(4, 4).triu(1).bool(), -1e30)
-    mask[1, :, :, :2] = -1e30
-    ids = torch.tensor([texts[0], [0, 0, *texts[1]]])
-    positions = torch.tensor([[0, 1, 2, 3], [0, 0, 0, 1]])
-    both = run_pass(fast, GrowingCache(), PassInput(ids, 1, mask, positions)).logits
-    torch.testing.assert_close([*both], alone, rtol=1e-4, atol=1e-4)
 
 
 def test_windows_and_other_kinds_are_left_to_transformers(llama: Any) -> None:

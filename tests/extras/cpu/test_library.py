@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from tiny.native import tiny_native_model
 
 from outrider.extras.cpu import library as native
-from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.packed_matrix import Panels
 from outrider.extras.cpu.processor import cpu_flags
-from outrider.targets.passes.engine import run_pass, use_engine
+from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.tree_mask import additive_mask, tree_mask
@@ -49,19 +48,7 @@ def test_a_text_has_the_same_logits_in_passes_of_any_length(
 def test_a_long_chain_has_the_logits_of_its_tokens_up_to_rounding(
     heads: tuple[int, int, int], parts: list[int], dtype: torch.dtype, most: float
 ) -> None:
-    queries, keys, dim = heads
-    config = LlamaConfig(
-        vocab_size=90,
-        hidden_size=16 * queries,
-        intermediate_size=80,
-        num_hidden_layers=2,
-        num_attention_heads=queries,
-        num_key_value_heads=keys,
-        head_dim=dim,
-    )
-    made: Any = LlamaForCausalLM(config).to(dtype).eval()
-    use_engine(made, "packed")
-    assert native_pass.is_used_for(made)
+    made = tiny_native_model(heads, dtype)
     torch.testing.assert_close(read(made, parts), read(made, [1] * 129), rtol=most, atol=most)
 
 

@@ -42,10 +42,8 @@ def test_a_text_in_a_batch_has_its_own_logits(native_model: Any) -> None:
     pending = [[7], [8, 9], [10]]
     passes = group.feed(range(3), pending, [draft] * 3, ())
     for number, length in enumerate(lengths):
-        cache = GrowingCache()
         text = [*IDS[0, :length].tolist(), *pending[number], 5, 6]
-        alone = run_pass(native_model, cache, PassInput(torch.tensor([text]), 3)).logits
-        assert torch.equal(passes[number].logits, alone)
+        assert torch.equal(passes[number].logits, logits_alone(native_model, text, 3))
 
 
 def test_a_tree_in_a_batch_has_the_logits_of_its_paths(native_model: Any) -> None:

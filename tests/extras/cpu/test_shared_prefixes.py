@@ -12,26 +12,6 @@ def test_rows_that_share_nothing_need_no_table() -> None:
     assert prefixes.table() is None and prefixes.leave(0) is None and prefixes.free(1) is None
 
 
-def test_the_owner_is_the_row_that_holds_the_tokens() -> None:
-    prefixes = SharedPrefixes(2)
-    prefixes.add_row()
-    assert prefixes.share(1, 0, 10) is None
-    assert prefixes.share(2, 1, 5) is None
-    table = prefixes.table()
-    assert table is not None and table.tolist() == [[0, 0, 0], [0, 10, 5]]
-    assert prefixes.free(0) == (1, 10)
-    assert prefixes.leave(2) == (1, 5)
-    assert prefixes.table() is None
-
-
-def test_a_row_with_more_than_its_owner_becomes_one() -> None:
-    prefixes = SharedPrefixes(3)
-    assert prefixes.share(1, 0, 10) is None
-    assert prefixes.share(2, 1, 15) == (0, 10)
-    table = prefixes.table()
-    assert table is not None and table.tolist() == [[0, 0, 1], [0, 0, 15]]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_every_row_finds_its_tokens(seed: int) -> None:
     """Rows of numbers stand for keys and values, and are copied as the answers say."""

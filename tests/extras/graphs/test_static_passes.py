@@ -32,30 +32,35 @@ from outrider.verifiers.token import Token
 ENTRIES = {entry.name: entry for entry in entries()}
 
 
-def compiled(model: Any, compiler: Any) -> None:
-    engine = CompiledPasses(compiler)
-    engine.prepare(model)
-    note_engine(model, engine)
-
-
 @pytest.fixture(scope="module")
 def plain(llama: Any) -> Any:
     """A target whose engine is transformers' modules."""
-    return TransformersTarget(
-        llama(
-            max_position_embeddings=400,
-            num_key_value_heads=2,
-            num_attention_heads=4,
-            num_hidden_layers=2,
-        )
-    )
+    sizes = {"num_key_value_heads": 2, "num_attention_heads": 4, "num_hidden_layers": 2}
+    return TransformersTarget(llama(max_position_embeddings=400, **sizes))
 
 
 def beside(plain: Any, compiler: Any) -> Any:
     """Returns a target, and the same one compiled."""
     model = copy.deepcopy(plain.model)
-    compiled(model, compiler)
+    engine = CompiledPasses(compiler)
+    engine.prepare(model)
+    note_engine(model, engine)
     return plain, TransformersTarget(model)
+
+
+def assert_same_scores(targets: Any, prompt: list[int], rounds: Any, most: float) -> None:
+    """Asserts that both targets score drafts alike, after the same verdicts."""
+    sessions = [target.open(prompt, frozenset({"hidden_states.1"})) for target in targets]
+    for draft, verdict in rounds:
+        right, logits = (session.score(draft) for session in sessions)
+        torch.testing.assert_close(logits, right, rtol=1e-4, atol=most)
+        for session in sessions:
+            session.commit(verdict)
+        right, states = (session.features()["hidden_states.1"] for session in sessions)
+        torch.testing.assert_close(states, right, rtol=1e-4, atol=1e-4)
+
+
+TREE = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
 
 
 @pytest.fixture(scope="module")
@@ -87,22 +92,12 @@ def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
     def graphs(function: Any) -> Any:
         return torch.compile(function, backend="eager", fullgraph=True, dynamic=False)
 
-    targets = beside(plain, graphs)
-    plain, fast = (target.open([3, 4, 5], frozenset({"hidden_states.1"})) for target in targets)
-    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
     chain = Draft((5, 6), (-1, 0), (None,) * 2)
     rounds = [
-        (Draft(), Verdict((), 9)), (tree, Verdict((1, 3), 2)), (chain, Verdict((0,), 3)),
-        (tree, Verdict((0, 2), 4)), (chain, Verdict((), 5)), (Draft(), Verdict((), 6)),
+        (Draft(), Verdict((), 9)), (TREE, Verdict((1, 3), 2)), (chain, Verdict((0,), 3)),
+        (TREE, Verdict((0, 2), 4)), (chain, Verdict((), 5)), (Draft(), Verdict((), 6)),
     ]  # fmt: skip
-    for draft, verdict in rounds:
-        right, logits = (session.score(draft) for session in (plain, fast))
-        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-5)
-        for session in (plain, fast):
-            session.commit(verdict)
-        name = "hidden_states.1"
-        states, right = (session.features()[name] for session in (fast, plain))
-        torch.testing.assert_close(states, right, rtol=1e-4, atol=1e-4)
+    assert_same_scores(beside(plain, graphs), [3, 4, 5], rounds, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -113,20 +108,14 @@ def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
         (lambda: SelfSparse(sink=1, window=3), Token()),
     ],
 )
-def test_texts_are_the_same(make: Any, rule: Any, pair: Any) -> None:
+@pytest.mark.parametrize("capacity", [16, 1024])
+def test_texts_are_the_same_though_they_outgrow_their_buffers(
+    make: Any, rule: Any, capacity: int, pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(static_cache, "CAPACITY", capacity)
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 40}
     texts = [
         [round.tokens for round in decode(target, make(), rule, [3, 4, 5, 3, 4], **options)]
-        for target in pair
-    ]
-    assert texts[0] == texts[1]
-
-
-def test_a_text_outgrows_its_buffers(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_cache, "CAPACITY", 16)
-    options: dict[str, Any] = {"gamma": 1, "max_new_tokens": 24}  # few sizes to compile
-    texts = [
-        [round.tokens for round in decode(target, PromptLookup(), Token(), [3, 4, 3], **options)]
         for target in pair
     ]
     assert texts[0] == texts[1]
@@ -275,16 +264,9 @@ def test_a_rollback_moves_nothing(pair: Any) -> None:
 @pytest.mark.parametrize("name", ["gpt2", "gemma3_text", "mixtral", "deepseek_v3"])
 def test_other_architectures_have_the_scores_of_their_modules(name: str) -> None:
     """Learned places, two windows, experts, and keys of another width than values."""
-    model = build(ENTRIES[name])
-    plain = TransformersTarget(copy.deepcopy(model))
-    compiled(model, lambda function: function)
-    sessions = [it.open([7, 9, 11, 13, 15, 17, 6, 8]) for it in (plain, TransformersTarget(model))]
-    tree = Draft((6, 7, 8, 9), (-1, -1, 0, 1), (None,) * 4)
-    for draft, verdict in ((tree, Verdict((1, 3), 4)), (tree, Verdict((0,), 5))):
-        right, logits = (session.score(draft) for session in sessions)
-        torch.testing.assert_close(logits, right, rtol=1e-4, atol=1e-4)
-        for session in sessions:
-            session.commit(verdict)
+    targets = beside(TransformersTarget(build(ENTRIES[name])), lambda function: function)
+    rounds = [(TREE, Verdict((1, 3), 4)), (TREE, Verdict((0,), 5))]
+    assert_same_scores(targets, [7, 9, 11, 13, 15, 17, 6, 8], rounds, 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -298,8 +280,3 @@ def test_other_architectures_have_the_scores_of_their_modules(name: str) -> None
 def test_passes_that_are_not_static_are_refused(name: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=f"^[^\n]*optimize='compile': .*, since {reason}[^\n]*$"):
         TransformersTarget(build(ENTRIES[name]), optimize="compile")
-
-
-def test_an_unknown_engine_is_refused(llama: Any) -> None:
-    with pytest.raises(ConfigError, match=r"optimize='fast': expected one of auto, none"):
-        TransformersTarget(llama(), optimize="fast")

@@ -1,7 +1,6 @@
 """Sweeps in several processes: on Ray, where a worker is killed, and by submitit."""
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,8 +9,8 @@ from typing import Any
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from tiny import forked
+from tiny.stub_ray import Died, StubRay
 
-from outrider import ConfigError
 from outrider.extras.ray.launcher import Job, RayLauncher
 from outrider.extras.ray.team import WorkerError
 from outrider.lab.runs.run import load
@@ -91,14 +90,6 @@ def test_a_job_of_a_sweep_resumes_in_its_own_folder(
     assert (tmp_path / "sweep" / "0" / "measurements.jsonl").read_text() == before
 
 
-class TaskError(Exception):
-    """Stands for the error that Ray raises if the task itself failed."""
-
-
-class Died(Exception):
-    """Stands for the error that Ray raises if the worker died."""
-
-
 def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
     """Returns a stand-in for Ray.
 
@@ -116,8 +107,7 @@ def ray_whose_workers_die(deaths: dict[int, int]) -> Any:
     def wait(running: Sequence[Job], num_returns: int) -> Any:
         return list(running)[:num_returns], []
 
-    errors = SimpleNamespace(RayTaskError=TaskError, RayError=Died)
-    return SimpleNamespace(remote=remote, wait=wait, get=get, exceptions=errors)
+    return SimpleNamespace(remote=remote, wait=wait, get=get, exceptions=StubRay.exceptions)
 
 
 def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,17 +121,3 @@ def test_a_job_is_retried_and_the_others_end(monkeypatch: pytest.MonkeyPatch) ->
         WorkerError, match=r"^job 2 \(gamma=2\): its worker died 3 times \(killed\)$"
     ):
         done[2].return_value  # noqa: B018
-
-
-def test_a_cluster_that_runs_knows_how_many_jobs_fit() -> None:
-    with pytest.raises(ConfigError, match=r"^hydra\.launcher\.workers=2: expected null with an"):
-        RayLauncher(address="auto", workers=2)
-
-
-def test_a_missing_ray_is_one_line_with_the_installation(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    err = run.refused("generate", "--multirun", "target=tabular", "prompt=[0,1]", "gamma=1,2",
-                         "hydra/launcher=outrider_ray")  # fmt: skip
-    assert "hydra/launcher=outrider_ray needs ray: pip install 'outrider[ray]'" in err

@@ -165,14 +165,3 @@ def test_a_layer_takes_the_place_of_the_targets_own(tmp_path: Path) -> None:
     assert (folder / "merges.txt").read_text() == "a b"
     config = json.loads((folder / "config.json").read_text())
     assert config["num_nextn_predict_layers"] == 1
-
-
-def test_targets_whose_layers_no_engine_reads(llama: Any, tmp_path: Path) -> None:
-    model = llama()
-    model.save_pretrained(tmp_path)
-    target = TransformersTarget(type(model).from_pretrained(tmp_path))
-    network = MtpNetwork.untrained(target, Vocabulary(target.vocab_size), seed=3)
-    line = "engines have no layer for multi-token prediction of llama: expected deepseek_v3, glm4"
-    with pytest.raises(ConfigError, match=line):
-        write_stitched(network, target, tmp_path / "stitched")
-    assert not (tmp_path / "stitched").exists()

@@ -8,14 +8,13 @@ from transformers import (
     LogitsProcessorList,
     MinPLogitsWarper,
     NoRepeatNGramLogitsProcessor,
-    SynthIDTextWatermarkLogitsProcessor,
     TemperatureLogitsWarper,
     TopKLogitsWarper,
     TopPLogitsWarper,
     TypicalLogitsWarper,
 )
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.extras.serving.generate_row import unwarped
 
 NO_REPEAT = NoRepeatNGramLogitsProcessor(2)
@@ -59,10 +58,3 @@ def test_greedy_texts_keep_their_processors() -> None:
     rest, taken = unwarped(LogitsProcessorList([NO_REPEAT, TEMPERATURE]), sample=False)
     assert list(rest) == [NO_REPEAT, TEMPERATURE]
     assert taken == Sampling()
-
-
-def test_a_processor_with_a_state_is_refused() -> None:
-    synth = SynthIDTextWatermarkLogitsProcessor(3, [1, 2], 64, 0, 4, torch.device("cpu"))
-    line = "^logits processor SynthID.*: expected one that depends on the text alone"
-    with pytest.raises(ConfigError, match=line):
-        unwarped(LogitsProcessorList([synth]), sample=True)

@@ -8,7 +8,6 @@ import pytest
 import torch
 from tiny import harness
 
-from outrider import ConfigError
 from outrider.targets.transformers import TransformersTarget
 
 harness.stand_in()
@@ -69,8 +68,6 @@ def test_a_context_that_is_too_long_loses_its_beginning(llama: Any, words: Any) 
     kept = ("cat sat on the", " mat .")  # six tokens: the last is not read
     found = lm.loglikelihood(asked(long, (f"the {kept[0]}", kept[1]), short))
     assert found[0] == found[1] != found[2]
-    with pytest.raises(ConfigError, match="continuation"):
-        lm.loglikelihood(asked(("the", " cat" * 7)))
 
 
 def test_answers_are_those_of_generate(target: Any, words: Any) -> None:
@@ -92,11 +89,6 @@ def test_answers_that_are_sampled_differ_and_repeat(target: Any) -> None:
     first, again = (OutriderLM(target, seed=5).generate_until(requests) for _ in range(2))
     assert first == again
     assert len(set(first)) == 4
-
-
-def test_a_setting_that_is_not_understood_is_refused(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"gen_kwargs='num_beams': .*max_gen_toks"):
-        OutriderLM(target).generate_until(asked(("the", {"num_beams": 2})))
 
 
 def test_a_conversation_is_written_in_the_tokenizers_template(target: Any, words: Any) -> None:

@@ -114,12 +114,6 @@ def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
     assert list(facts["drafters"]) == ["prompt_lookup"]
 
 
-def test_sampled_texts_are_not_compared(checked: Any) -> None:
-    status, _, err = checked("sampling.temperature=1")
-    assert status == 1
-    assert "sampling.temperature=1: expected 0: texts are compared" in err
-
-
 def test_another_version_of_vllm_is_refused_before_the_start(checked: Any, tmp_path: Path) -> None:
     status, _, err = checked(version="0.33.0")
     assert status == 1

@@ -2,19 +2,10 @@
 
 import json
 import shlex
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-
-from outrider import ConfigError
-from outrider.drafters.ngram import bigram
-from outrider.extras.serving.serve_config import vllm_settings
-from outrider.plugins.config import compose
-from outrider.plugins.reading import plain_values
-from outrider.verifiers.block import Block
 
 TARGET = ("target=transformers", "target.model=/models/my model")
 
@@ -52,24 +43,10 @@ def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: P
     assert json.loads((weights / "config.json").read_text())["num_heads"] == 3
 
 
-def test_a_strangers_rule_of_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    stranger = ModuleType("stranger")
-    stranger.Token = type("Token", (Block,), {})  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "stranger", stranger)
-    config = plain_values(compose("serve-config", [*TARGET, "drafter=bigram"]))
-    config["verifier"] = {"_target_": "stranger.Token"}
-    with pytest.raises(ConfigError, match="verifier: Token can't go into vLLM: expected token"):
-        vllm_settings(config, bigram(), Path())
-
-
 @pytest.mark.parametrize(
     ("asked", "line"),
     [
         ("eagle", "Eagle can't go into vLLM: expected one that needs only tokens, or"),
-        (
-            "small_lm drafter.layers=3",
-            "SmallLM can't go into vLLM: expected one that needs only tokens",
-        ),
         ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
         ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
         ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),

@@ -23,14 +23,6 @@ def test_a_request_leads_to_rows_that_begin_with_its_text() -> None:
     assert not request.leads_to(row(1, 2, 300))
 
 
-def test_a_context_never_changes() -> None:
-    request = Request()
-    request.grow(row(1, 2))
-    before = request.context
-    request.grow(row(1, 2, 3))
-    assert list(before.tokens) == [1, 2]
-
-
 def test_rows_that_move_pause_and_end() -> None:
     made: list[Drafter] = []
 

@@ -114,5 +114,5 @@ def test_the_second_runner_takes_custom_classes_once_it_is_asked_for(
     patch_second_runner()
     assert made("ngram") == "vLLM's own"
     sys.modules["vllm"].__version__ = "0.33.0"  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"vllm 0.33.0: expected 0.32.x"):
+    with pytest.raises(ConfigError, match=r"vllm 0.33.0"):  # it is Outrider's own
         made("custom_class")

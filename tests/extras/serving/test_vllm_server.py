@@ -121,19 +121,6 @@ def test_the_server_ends_when_the_caller_is_killed(vllm: Any, tmp_path: Path) ->
     os.killpg(leader, signal.SIGKILL)  # the stand-in's child, which gets no signal
 
 
-def test_a_server_that_does_not_start_says_why(vllm: Any, tmp_path: Path) -> None:
-    python = vllm(
-        start="(Worker pid=7) ERROR 11-21 [x.py:1] outrider.base.errors.ConfigError: no good"
-    )
-    with (
-        pytest.raises(
-            match=r"vLLM did not start: outrider\.base\.errors\.ConfigError: no good \(",
-        ),
-        Server(python, "m", tmp_path / "log"),
-    ):
-        pass
-
-
 def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nexec sleep 600\n")
@@ -158,10 +145,6 @@ def test_an_interpreter_that_can_not_be_run(tmp_path: Path) -> None:
         version_in(nowhere)
     with pytest.raises(ServerError, match="expected the python of an environment with vLLM"):
         version_in(Path(sys.executable))
-
-
-def test_the_version_of_an_environment(vllm: Any) -> None:
-    assert version_in(vllm(version="0.33.1")) == "0.33.1"
 
 
 def test_the_first_error_is_the_cause(tmp_path: Path) -> None:

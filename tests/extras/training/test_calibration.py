@@ -85,7 +85,6 @@ def test_the_command_calibrates_a_head_for_dflash(
     config = DFlashNetwork.read_checkpoint(out, target).config
     assert len(config.calibration) == 3 and config.calibration[0] != (1.0, 0.0)
     for settings, line in (
-        (whole[:2], "drafter.confidence=None: expected 0, and a dflash with a confidence head"),
         (["drafter=bigram"], "drafter.confidence=None: expected 0, and a dflash"),
         ([*whole, "data.limit=1"], "data=1: expected two prompts, to judge one half"),
     ):

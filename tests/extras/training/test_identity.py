@@ -24,12 +24,8 @@ def test_another_run_in_the_folder_is_named(target: Any, tmp_path: Path) -> None
     facts = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, PROMPTS)
     begin(tmp_path, facts)
     begin(tmp_path, facts)  # it continues
-    for changed, line in (
-        ({"recipe": {"texts": 6}}, r"recipe\.texts=6: expected 5, as in .*training\.json"),
-        ({"sampling": {"seed": 1}}, r"sampling\.seed=1: expected 0"),
-    ):
-        with pytest.raises(ConfigError, match=line):
-            begin(tmp_path, {**facts, **changed})
+    with pytest.raises(ConfigError, match=r"sampling\.seed=1: expected 0, as in .*training\.json"):
+        begin(tmp_path, {**facts, "sampling": {"seed": 1}})
     other = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, [])
     with pytest.raises(ConfigError, match="data's prompts="):
         begin(tmp_path, other)
