@@ -25,9 +25,6 @@ def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
     path.write_text("\n")
     with pytest.raises(ConfigError, match="expected at least one word in it"):
         text(str(path))
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ConfigError, match="expected text in UTF-8"):
-        text(str(path))
 
 
 def test_a_csv_file_names_its_columns(tmp_path: Path, capsys: Any) -> None:
