@@ -19,7 +19,7 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import batches
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question
-from outrider.lab.runs.facts import changes
+from outrider.lab.runs.facts import differences
 
 
 @final
@@ -148,6 +148,6 @@ class Crew(Work):
         node, facts = started
         if not self.facts:
             self._node, self.facts = node, facts
-        known, own = ({**some, "starts": None} for some in (self.facts, facts))
-        for key, one, other in changes(known, own):
+        both = [{**some, "starts": None} for some in (self.facts, facts)]
+        for key, (one, other) in differences(both).items():
             raise ConfigError(f"workers: {key} is {other!r} on {node}, and {one!r} on {self._node}")

@@ -11,7 +11,7 @@ from outrider.base.folders import write_whole
 from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.lab.runs.facts import changes
+from outrider.lab.runs.facts import differences
 from outrider.plugins.fingerprint import hash_of, versions
 
 FILE = "training.json"
@@ -71,7 +71,7 @@ def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
 
     path: the file that has the saved ones.
     """
-    for name, old, new in changes(saved, now):
+    for name, (old, new) in differences([saved, now]).items():
         raise ConfigError(
             f"{name}={new!r}: expected {old!r}, as in {path}; another folder starts a new run"
         )

@@ -10,7 +10,7 @@ from outrider.extras.view.plotting import (
     Axes,
     Figure,
     Rows,
-    beside,
+    drawn,
     finish,
     style_of,
     use_integer_ticks,
@@ -38,10 +38,10 @@ def chen_figure1(summaries: Sequence[Summary]) -> Figure:
         "tokens a call / (gamma + 1)": _efficiency,
         "milliseconds a round": _round_milliseconds,
     }
-    plots = [
+    plots = (
         partial(_panel, groups=groups, label=label, point=point) for label, point in panels.items()
-    ]
-    return beside(plots, rows, 3.4)
+    )
+    return drawn(*plots, rows=rows)
 
 
 Point = tuple[float, float]

@@ -49,6 +49,9 @@ QUESTION_COLUMNS = {
 those of the decode protocol, likewise. Those of scores follow, `NAME` and `plain_NAME`.
 """
 
+TIMES = ("seconds", "plain_seconds", "plain_call", "repeats", "plain_repeats")
+"""The columns that are fields of `Decoding`."""
+
 ROUND_COLUMNS = {
     "prompt": "string",
     "turn": "int64",
@@ -125,36 +128,28 @@ def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pyarrow.Tabl
 def _question_rows(run: Run) -> list[dict[str, Any]]:
     rows: dict[tuple[str, int, str], dict[str, Any]] = {}
     for measurement in run.measurements:
-        question = {
-            "prompt": measurement.prompt,
-            "turn": measurement.turn,
-            "category": measurement.category,
-            "drafter": measurement.drafter,
-        }
-        row = rows.setdefault((measurement.prompt, measurement.turn, measurement.drafter), question)
+        question = _question(measurement)
+        key = (measurement.prompt, measurement.turn, measurement.drafter)
+        row = rows.setdefault(key, question)
         if measurement.overlap is not None:
-            row.update({f"overlap_{name}": v for name, v in asdict(measurement.overlap).items()})
+            row |= {f"overlap_{name}": v for name, v in asdict(measurement.overlap).items()}
         decoding = measurement.decoding
         if decoding is not None:
-            row.update(asdict(decoding.counts))
-            row["seconds"] = decoding.seconds
-            row["plain_seconds"] = decoding.plain_seconds
-            row["plain_call"] = decoding.plain_call
-            row["repeats"] = list(decoding.repeats)
-            row["plain_repeats"] = list(decoding.plain_repeats)
-            row.update(decoding.scores)
-            row.update({f"plain_{name}": score for name, score in decoding.plain_scores.items()})
+            row |= {name: getattr(decoding, name) for name in TIMES}
+            row |= asdict(decoding.counts) | dict(decoding.scores)
+            row |= {f"plain_{name}": score for name, score in decoding.plain_scores.items()}
             row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
     return list(rows.values())
 
 
 def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
     steps = measurement.decoding.steps if measurement.decoding else ()
-    question = {
-        "prompt": measurement.prompt,
-        "turn": measurement.turn,
-        "drafter": measurement.drafter,
-    }
     return [
-        question | {"round": number} | asdict(step) for number, step in enumerate(steps, start=1)
+        _question(measurement) | {"round": number} | asdict(step)
+        for number, step in enumerate(steps, start=1)
     ]
+
+
+def _question(measurement: Measurement) -> dict[str, Any]:
+    names = ("prompt", "turn", "category", "drafter")
+    return {name: getattr(measurement, name) for name in names}

@@ -16,17 +16,12 @@ from outrider.extras.view.plotting import (
     plot_line,
     plot_mark,
     say,
+    set_height,
     short,
     style_of,
     use_integer_ticks,
 )
-from outrider.extras.view.task_figures import (
-    categories_height,
-    heat_map_height,
-    plot_heat_map,
-    plots_by_task,
-    speedups_height,
-)
+from outrider.extras.view.task_figures import plot_heat_map, plots_by_task
 from outrider.lab.runs.labels import labelled
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.tables.columns import measured_rates
@@ -46,13 +41,10 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
     times: the `score_times` of each run, by its label.
     """
     all_rows = [row for run in rows.values() for row in run]
+    measured = measured_rates(all_rows)
     plots: dict[str, Plot] = {
-        rate: partial(_plot_rate, rate=rate)
-        for rate in XLABELS
-        if any(row.rates[rate] is not None for row in all_rows)
+        rate: partial(_plot_rate, rate=rate) for rate in XLABELS if rate in measured
     }
-    if "alpha_rule" not in measured_rates(all_rows):
-        plots.pop("alpha_rule", None)
     if any({"tokens_at", "tokens_tested_at"} & row.depths.keys() for row in all_rows):
         plots["tokens_over_gamma"] = _plot_tokens
         plots["acceptance_by_depth"] = _plot_depths
@@ -67,23 +59,11 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
         plots["time_over_rows"] = partial(plot_score_times, times=times)
     plots |= plots_by_task(rows)
-    return {name: drawn(plot, rows, _height(name, rows)) for name, plot in plots.items()}
-
-
-def _height(name: str, rows: Rows) -> float:
-    lines = sum(map(len, rows.values())) if len(rows) > 1 else len(next(iter(rows.values())))
-    if name in XLABELS:
-        return 0.9 + 0.24 * lines
-    if name == "categories":
-        return categories_height(rows)
-    if name == "speedup_heat_map":
-        return heat_map_height(rows)
-    if name == "speedup_by_task":
-        return speedups_height(rows)
-    return 3.4
+    return {name: drawn(plot, rows=rows) for name, plot in plots.items()}
 
 
 def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
+    set_height(axes, 0.9 + 0.24 * sum(map(len, rows.values())))
     labels: list[str] = []
     for label, row in each_row(rows):
         figure = row.rates[rate]

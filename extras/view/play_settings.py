@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
+from outrider.lab.runs.identity import leaves
 from outrider.plugins.config import build, compose
 from outrider.plugins.explaining import explain_error
 from outrider.plugins.reading import plain_values
@@ -69,15 +70,6 @@ def _check_registered(values: Any) -> None:
     """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
     known = {entry.path for entry in installed().entries if entry.role in ROLES}
     known.add("outrider.Sampling")
-    for name in _called(values):
-        require(name in known, "settings", name, "a part by its registered name")
-
-
-def _called(values: Any) -> Iterator[Any]:
-    """Yields every `_target_` in a config."""
-    if isinstance(values, dict):
-        yield from (value for name, value in values.items() if name == "_target_")
-        values = list(values.values())
-    if isinstance(values, list):
-        for value in values:
-            yield from _called(value)
+    for key, name in leaves(values):
+        is_part = "_target_" in key.split(".")
+        require(not is_part or name in known, "settings", name, "a part by its registered name")

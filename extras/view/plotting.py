@@ -24,8 +24,8 @@ FILLS = ("full", "none", "left")
 """How marks are filled: another way each time that the colours begin again."""
 
 LINE_STYLES = ("-", "--", ":", "-.")
-WIDTH, DPI = 4.2, 200
-"""The width in inches, and the dots per inch."""
+WIDTH, HEIGHT, DPI = 4.2, 3.4, 200
+"""The usual width and height in inches, and the dots per inch."""
 
 LEGEND_COLUMNS, LEGEND_LINE, LEGEND_LINES = 3, 0.165, 3
 """A legend's columns, the inches of a line, and the lines that a figure has room for."""
@@ -42,13 +42,8 @@ Rows = Mapping[str, Sequence[Row]]
 Plot = Callable[[Axes, Rows], None]
 
 
-def drawn(plot: Plot, rows: Rows, height: float) -> Figure:
-    """Returns the figure of a plot, `height` inches high."""
-    return beside([plot], rows, height)
-
-
-def beside(plots: Sequence[Plot], rows: Rows, height: float) -> Figure:
-    """Returns a figure of several plots, one beside the other."""
+def drawn(*plots: Plot, rows: Rows) -> Figure:
+    """Returns a figure of one plot, or of several, one beside the other."""
     import matplotlib.figure
 
     inks: tuple[Any, ...] = (
@@ -62,7 +57,7 @@ def beside(plots: Sequence[Plot], rows: Rows, height: float) -> Figure:
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
     with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
         figure = matplotlib.figure.Figure(
-            figsize=(WIDTH * len(plots), height), layout="constrained"
+            figsize=(WIDTH * len(plots), HEIGHT), layout="constrained"
         )
         for axes, plot in zip(figure.subplots(1, len(plots), squeeze=False)[0], plots, strict=True):
             axes.spines[["top", "right"]].set_visible(False)
@@ -241,8 +236,7 @@ def finish(axes: Axes) -> None:
     axes.grid(alpha=0.3)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
-        figure = axes.get_figure(root=True)
-        assert figure is not None, "axes are made by a figure"
+        figure = _figure_of(axes)
         figure.legend(
             handles,
             labels,
@@ -253,3 +247,14 @@ def finish(axes: Axes) -> None:
         )
         more = max(0, -(-len(labels) // LEGEND_COLUMNS) - LEGEND_LINES)
         figure.set_figheight(figure.get_figheight() + LEGEND_LINE * more)
+
+
+def set_height(axes: Axes, inches: float) -> None:
+    """Sets the height of the figure; call it before `finish`, which adds room for the legend."""
+    _figure_of(axes).set_figheight(inches)
+
+
+def _figure_of(axes: Axes) -> Figure:
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes are made by a figure"
+    return figure

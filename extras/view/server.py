@@ -31,9 +31,9 @@ from outrider.extras.view.page.listing import (
     with_sweeps,
 )
 from outrider.extras.view.page.render import render, script_hashes
-from outrider.extras.view.page.stored import stored_page
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
+from outrider.extras.view.report import stored_page
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
 from outrider.lab.runs.labels import labels

@@ -10,6 +10,7 @@ from outrider.extras.view.plotting import (
     finish,
     plot_interval,
     say,
+    set_height,
     short,
     style_of,
     value_of,
@@ -32,21 +33,6 @@ def plots_by_task(rows: Rows) -> dict[str, Plot]:
     return plots
 
 
-def speedups_height(rows: Rows) -> float:
-    """Returns the height of `speedup_by_task` in inches."""
-    return 1.2 + len(_timed_tasks(rows)) * (0.12 + 0.11 * len(_timed(rows)))
-
-
-def categories_height(rows: Rows) -> float:
-    """Returns the height of `categories` in inches."""
-    return 1.4 + 0.3 * len(_by_category(rows))
-
-
-def heat_map_height(rows: Rows) -> float:
-    """Returns the height of `speedup_heat_map` in inches."""
-    return 1.6 + 0.3 * len(_by_run(rows))
-
-
 def _timed(rows: Rows) -> list[Row]:
     """Returns the rows of the first run that have a speedup, without plain decoding."""
     run = next(iter(rows.values()))
@@ -61,6 +47,7 @@ def _timed_tasks(rows: Rows) -> list[str]:
 def _plot_speedups(axes: Axes, rows: Rows) -> None:
     """Plots a band for each task, in which each drafter has a line of its own."""
     tasks, run = _timed_tasks(rows), _timed(rows)
+    set_height(axes, 1.2 + len(tasks) * (0.12 + 0.11 * len(run)))
     for number, task in enumerate(tasks):
         for line, row in enumerate(run):
             speedup = row.tasks.get(task, {}).get("speedup")
@@ -96,6 +83,7 @@ def _by_category(rows: Rows) -> Cells:
 def _plot_categories(axes: Axes, rows: Rows) -> None:
     """Plots a cell for each drafter and category."""
     cells = _by_category(rows)
+    set_height(axes, 1.4 + 0.3 * len(cells))
     columns = list(dict.fromkeys(name for by_name in cells.values() for name in by_name))
     _plot_grid(axes, cells, columns, cmap="Blues", vmin=0, vmax=1)
 
@@ -116,6 +104,7 @@ def plot_heat_map(axes: Axes, rows: Rows) -> None:
     from matplotlib.colors import TwoSlopeNorm
 
     cells = _by_run(rows)
+    set_height(axes, 1.6 + 0.3 * len(cells))
     # That of most rows: a drafter may have a gamma of its own.
     gammas = {label: mode(row.gamma for row in run) for label, run in rows.items() if run}
     speedups = [value_of(speedup) for by_run in cells.values() for speedup in by_run.values()]

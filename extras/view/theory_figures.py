@@ -19,7 +19,7 @@ TRACED = 24
 
 def figure(name: str, values: Values) -> Figure:
     """Returns a figure by its name, a key of `FIGURES`."""
-    return drawn(lambda axes, _: FIGURES[name](axes, values), {}, 3.4)
+    return drawn(lambda axes, _: FIGURES[name](axes, values), rows={})
 
 
 def plot_tokens(axes: Axes, values: Values) -> None:

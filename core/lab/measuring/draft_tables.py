@@ -5,13 +5,15 @@ from typing import Any, final
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from outrider.base.calling import calling
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Scores, Verifier
 from outrider.lab.measuring.reference import Drafting, Reference, drafts_along
 from outrider.lab.measuring.replay import Floats
-from outrider.lab.measuring.text_probs import drafter_probability
 
 CHUNK = 64
 """Prefixes given to a drafter at once; all of their distributions are in memory together."""
@@ -66,7 +68,7 @@ def draft_tables(
         rows = range(first, min(first + CHUNK, positions))
         drafts = drafts_along(text, drafter, drafting, rows)
         for row, (draft, length) in zip(rows, drafts, strict=True):
-            text_q.append(drafter_probability(draft, text.ids[text.start + row]))
+            text_q.append(_drafter_probability(draft, text.ids[text.start + row]))
             has_token[row, : len(draft)] = 1.0
             allowed[row, : min(len(draft), length)] = 1.0
             for depth in range(len(draft)):
@@ -100,6 +102,19 @@ def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:
     with calling("verifier", verifier):
         rates = verifier.accepts_along(torch.from_numpy(tables.ratios))
     return None if rates is None else rates.numpy()
+
+
+def probability(logits: Float[Tensor, "vocab"], token: int) -> float:
+    """Returns the probability of a token at temperature 1."""
+    return float((logits[token] - logits.logsumexp(-1)).exp())
+
+
+def _drafter_probability(draft: Draft, token: int) -> float | None:
+    """Returns the probability of `token` as the first of a draft, None if there is no draft."""
+    if not draft:
+        return None
+    logits = draft.logits[0] if draft.logits else None
+    return float(draft.tokens[0] == token) if logits is None else probability(logits, token)
 
 
 def _shifted(column: Floats, gamma: int) -> Floats:

@@ -15,10 +15,9 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.calls import call_drafter, depth_of, opened
-from outrider.lab.measuring.draft_tables import draft_tables, kept
+from outrider.lab.measuring.draft_tables import draft_tables, kept, probability
 from outrider.lab.measuring.reference import Drafting, Reference
 from outrider.lab.measuring.replay import Replay, replay
-from outrider.lab.measuring.text_probs import probability
 from outrider.verifiers.ceiling import acceptance_ceiling
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.calling import calling
-from outrider.contract.chance import SampledChance
+from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import constrained
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
@@ -19,7 +19,6 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
 from outrider.decoding.calls import call_drafter, ends, goes_on
-from outrider.lab.measuring.text_probs import ForcedChance
 
 
 @final
@@ -124,6 +123,31 @@ def drafts_along(
     call_drafter(drafter, pairs, seconds)
     lengths = [more.index(False) + 1 if False in more else drafting.depths for more in answers]
     return [(pen.sheet.finish(), length) for (_, pen), length in zip(pairs, lengths, strict=True)]
+
+
+@final
+class ForcedChance(Chance):
+    """Draws the next token of a given text wherever that token has any probability.
+
+    text: the tokens that follow. other: what draws elsewhere.
+    """
+
+    def __init__(self, text: Sequence[int], other: Chance) -> None:
+        self._text = text
+        self._other = other
+        self._position = 0
+
+    def more(self, draft: Draft) -> bool:
+        """Notes the length of a draft, and returns whether its last token is the text's."""
+        self._position = len(draft)
+        return draft.tokens[-1] == self._text[self._position - 1]
+
+    def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
+        return self._other.coins(probs)
+
+    def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
+        token = self._text[self._position]
+        return token if probs[token] > 0 else self._other.categorical(probs)
 
 
 @final

@@ -3,10 +3,9 @@
 import copy
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from time import perf_counter
-from typing import final
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.round import Round
@@ -85,42 +84,37 @@ def trials(
         score = cache(partial(_scores, target, question))
         for name, variant_decodings in decodings.items():
             repeats = [repeat[index] for repeat in texts[name]] if name in timed else plain
-            variant_decodings.append(PerQuestion(question, repeats, plain).decoding(piece, score))
+            prompt_tokens = len(question.tokens)
+            variant_decodings.append(_median_decoding(repeats, plain, piece, score, prompt_tokens))
     return decodings
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class PerQuestion:
-    """What a variant decoded for one question, and plain decoding beside it, by repeat."""
+def _median_decoding(
+    repeats: Sequence[Generation],
+    plain: Sequence[Generation],
+    piece: Callable[[int], str],
+    score: Callable[[tuple[int, ...]], Mapping[str, float]],
+    prompt_tokens: int,
+) -> Decoding:
+    """Returns the repeat of a text with the median seconds, and the seconds of all.
 
-    question: Question
-    repeats: Sequence[Generation]
-    plain: Sequence[Generation]
-
-    def decoding(
-        self,
-        piece: Callable[[int], str],
-        score: Callable[[tuple[int, ...]], Mapping[str, float]],
-    ) -> Decoding:
-        """Returns the repeat with the median seconds, and the seconds of all.
-
-        piece: returns the characters of a token. score: returns the scores of a text, by name.
-        """
-        generation, baseline = _median(self.repeats), _median(self.plain)
-        # Without the first call, which reads the prompt.
-        calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
-        return Decoding(
-            steps=tuple(Step.of(round, piece) for round in generation.rounds),
-            seconds=generation.total_seconds,
-            plain_seconds=baseline.total_seconds / len(baseline.tokens),
-            plain_call=statistics.median(calls),
-            repeats=tuple(repeat.total_seconds for repeat in self.repeats),
-            plain_repeats=tuple(each.total_seconds / len(each.tokens) for each in self.plain),
-            scores=score(tuple(generation.tokens)),
-            plain_scores=score(tuple(baseline.tokens)),
-            prompt_tokens=len(self.question.tokens),
-        )
+    plain: the repeats of plain decoding. piece: returns the characters of a token.
+    score: returns the scores of a text, by name.
+    """
+    generation, baseline = _median(repeats), _median(plain)
+    # Without the first call, which reads the prompt.
+    calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
+    return Decoding(
+        steps=tuple(Step.of(round, piece) for round in generation.rounds),
+        seconds=generation.total_seconds,
+        plain_seconds=baseline.total_seconds / len(baseline.tokens),
+        plain_call=statistics.median(calls),
+        repeats=tuple(repeat.total_seconds for repeat in repeats),
+        plain_repeats=tuple(each.total_seconds / len(each.tokens) for each in plain),
+        scores=score(tuple(generation.tokens)),
+        plain_scores=score(tuple(baseline.tokens)),
+        prompt_tokens=prompt_tokens,
+    )
 
 
 def _with_own_policy(variant: Variant) -> Variant:

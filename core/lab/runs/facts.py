@@ -20,17 +20,16 @@ def flatten(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix, value
 
 
-def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yields the facts that differ: the dotted key, the old value and the new one."""
-    old, new = dict(flatten(saved)), dict(flatten(now))
-    for key in dict.fromkeys([*old, *new]):
-        if old.get(key) != new.get(key):
-            yield key, old.get(key), new.get(key)
+def differences(facts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Returns what is not the same in several mappings: by dotted key, the value in each."""
+    flat = [dict(flatten(each)) for each in facts]
+    values = {key: [each.get(key) for each in flat] for each in flat for key in each}
+    return {key: found for key, found in values.items() if any(it != found[0] for it in found)}
 
 
 def check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raises `ConfigError` if a run's facts have changed; the message names the first change."""
-    for key, old, new in changes(saved, now):
+    for key, (old, new) in differences([saved, now]).items():
         name = key.removeprefix("settings.").removeprefix("identity.")
         raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
 

@@ -66,7 +66,7 @@ def part_identity(config: Any) -> dict[str, Any]:
     """
     code: dict[str, CodeVersion] = {}
     files: dict[str, str] = {}
-    for key, value in _leaves(config):
+    for key, value in leaves(config):
         if key.rpartition(".")[2] == "_target_":
             module = str(value).rpartition(".")[0]
             if module.partition(".")[0] != "outrider":
@@ -100,7 +100,7 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
+def leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
     """Returns the values in nested mappings and lists, each with its dotted key."""
     items: Any = ()
     if isinstance(config, Mapping):
@@ -112,7 +112,7 @@ def _leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
     return [
         leaf
         for name, value in items
-        for leaf in _leaves(value, f"{key}.{name}" if key else str(name))
+        for leaf in leaves(value, f"{key}.{name}" if key else str(name))
     ]
 
 

@@ -1,10 +1,9 @@
 """Names runs by what differs between them."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.facts import differences, flatten
 from outrider.lab.runs.run import Run
 
 
@@ -52,14 +51,13 @@ def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns for each of several flat mappings the values that are not the same in all.
+    """Returns for each of several mappings the values that are not the same in all, in words.
 
     Keys that some lack, such as the settings of another part, are left out if the rest tells.
     """
-    keys = dict.fromkeys(key for flat in facts for key in flat)
-    different = [key for key in keys if len({json.dumps(flat.get(key)) for flat in facts}) > 1]
+    different = differences(facts)
     names: list[str] = []
-    for some in ([key for key in different if all(key in flat for flat in facts)], different):
+    for some in ([key for key in different if all(key in flat for flat in facts)], [*different]):
         names = [
             ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in some) for flat in facts
         ]
@@ -75,14 +73,8 @@ def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
 
     runs: by label.
     """
-    flat = {
-        label: dict(flatten({**run.facts["settings"], "identity": run.facts.get("identity", {})}))
-        for label, run in runs.items()
-    }
-    keys = dict.fromkeys(key for settings in flat.values() for key in settings)
-    values = {key: {label: settings.get(key) for label, settings in flat.items()} for key in keys}
-    return {
-        key: by_run
-        for key, by_run in values.items()
-        if len({json.dumps(value) for value in by_run.values()}) > 1
-    }
+    facts = [
+        {**run.facts["settings"], "identity": run.facts.get("identity", {})}
+        for run in runs.values()
+    ]
+    return {key: dict(zip(runs, values, strict=True)) for key, values in differences(facts).items()}

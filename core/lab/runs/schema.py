@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, Stric
 
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.json_values import json_of
+from outrider.contract.draft import ROOT
+from outrider.data.prompts import is_encodable
 from outrider.lab.measuring.measurement import Measurement, Step
-from outrider.lab.measuring.overlap import Overlap
 from outrider.lab.runs.files import FACTS, read_in
 
 Config = dict[StrictStr, Any]
@@ -103,7 +104,9 @@ def read_measurement(
     """
     try:
         measurement = Measurement.read(strict_json(line))
-        _check(measurement, facts, asked)
+        for holds, expected in _rules(measurement, facts, asked):
+            if not holds:
+                raise ValueError(f"expected {expected}")
     except (ValueError, RecursionError) as error:
         raise ValueError(reason_of(error)) from error
     return measurement
@@ -118,65 +121,55 @@ def strict_json(content: bytes) -> Any:
     return json_of(content, parse_constant=refuse)
 
 
-def _check(
+Rules = Iterator[tuple[bool, str]]
+"""Whether something holds, and what is expected."""
+
+
+def _rules(
     measurement: Measurement, facts: Mapping[str, Any], asked: AbstractSet[tuple[str, int]]
-) -> None:
-    """Raises `ValueError` if the parts of a measurement don't fit each other, or the run."""
+) -> Rules:
+    """Yields how the parts of a measurement have to fit each other, and the run."""
     overlap, decoding = measurement.overlap, measurement.decoding
-    held = (overlap, decoding, measurement.error)
-    _expect(sum(each is not None for each in held) == 1, "one of overlap, decoding and error")
-    _expect(measurement.drafter in facts["drafters"], "a drafter of this run")
-    _expect((measurement.prompt, measurement.turn) in asked, "a question of this run")
-    measurement.category.encode()  # it is printed, so it holds no half of a surrogate pair
+    held = [part for part in (overlap, decoding, measurement.error) if part is not None]
+    yield len(held) == 1, "one of overlap, decoding and error"
+    yield measurement.drafter in facts["drafters"], "a drafter of this run"
+    yield (measurement.prompt, measurement.turn) in asked, "a question of this run"
+    yield is_encodable(measurement.category), "a category in UTF-8"
     if overlap is not None:
         own = facts["drafters"][measurement.drafter].get("gamma")
-        _check_overlap(overlap, int(own or facts["settings"]["gamma"]))
+        gamma = int(own or facts["settings"]["gamma"])
+        for name in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
+            yield len(getattr(overlap, name)) >= gamma, f"{name} of {gamma} depths"
+        yield from _lengths(overlap, "survived ended", "text text_p text_q")
     if decoding is not None:
-        _expect(len(decoding.steps) > 0, "decoding.steps that are not empty")
+        yield len(decoding.steps) > 0, "decoding.steps that are not empty"
         seconds = (decoding.seconds, decoding.plain_seconds, decoding.plain_call)
-        _expect(min(*seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0")
+        yield min(seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0"
         for step in decoding.steps:
-            _check_step(step)
+            yield from _rules_of(step)
 
 
-def _check_overlap(overlap: Overlap, gamma: int) -> None:
-    for name in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
-        _expect(len(getattr(overlap, name)) >= gamma, f"overlap.{name} of {gamma} depths")
-    for one, other in (("survived", "ended"), ("text", "text_p"), ("text", "text_q")):
-        _same_length(overlap, one, other)
-
-
-def _check_step(step: Step) -> None:
-    _same_length(step, "tokens", "origins")
-    _same_length(step, "tokens", "pieces")
-    _same_length(step, "proposed", "parents")
-    _expect(0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted")
-    _expect(0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token")
+def _rules_of(step: Step) -> Rules:
+    yield from _lengths(step, "tokens origins pieces", "proposed parents")
+    yield 0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted"
+    yield 0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token"
     pairs = zip(step.ranks, step.siblings, strict=False)
-    _expect(all(0 <= rank < width for rank, width in pairs), "ranks below the siblings")
-    _expect(all(-1 <= parent < node for node, parent in enumerate(step.parents)), "parents")
-    if step.parents:
-        _check_path(step)
-
-
-def _check_path(step: Step) -> None:
-    """Raises `ValueError` if the ranks of a step lead out of its tree."""
-    node = -1
-    for rank in step.ranks:
+    yield all(0 <= rank < width for rank, width in pairs), "ranks below the siblings"
+    yield all(-1 <= parent < node for node, parent in enumerate(step.parents)), "parents"
+    node = ROOT
+    for rank in step.ranks if step.parents else ():
         children = [child for child, parent in enumerate(step.parents) if parent == node]
-        _expect(rank < len(children), "ranks of nodes")
+        yield rank < len(children), "ranks of nodes"
         node = children[rank]
 
 
-def _same_length(part: Any, one: str, other: str) -> None:
-    kind = type(part).__name__.lower()
-    length, expected = len(getattr(part, other)), len(getattr(part, one))
-    _expect(length == expected, f"{kind}.{other} as long as {one}")
-
-
-def _expect(holds: bool, expected: str) -> None:
-    if not holds:
-        raise ValueError(f"expected {expected}")
+def _lengths(part: Any, *groups: str) -> Rules:
+    """Yields that the fields in each group are equally long."""
+    for group in groups:
+        first, *others = group.split()
+        for name in others:
+            is_same = len(getattr(part, name)) == len(getattr(part, first))
+            yield is_same, f"{name} as long as {first}"
 
 
 def reason_of(error: BaseException) -> str:

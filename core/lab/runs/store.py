@@ -55,7 +55,7 @@ class RunFolder:
             saved, found = read_run(self.path)
             require(resume, "resume", resume, f"true, since {self.path} holds a run already")
             self._continue(saved, found)
-        self._save_facts()
+        self._put({})
 
     def _continue(self, saved: Mapping[str, Any], found: Sequence[Measurement]) -> None:
         is_finished = Run.of(self.path, saved, found).finished
@@ -95,8 +95,7 @@ class RunFolder:
         fact = {name: value}
         if name in self.facts:
             check_same({name: self.facts[name]}, fact, self.path)
-        self.facts = {**self.facts, **as_json(fact)}
-        self._save_facts()
+        self._put(fact)
 
     def add(self, measurement: Measurement) -> None:
         """Saves a measurement."""
@@ -107,15 +106,16 @@ class RunFolder:
     def end(self, load: float | None) -> None:
         """Saves the load of the machine when a process has measured all that it will, if it did."""
         if self._has_measured:
-            self.facts = {**self.facts, "ends": [*self.facts.get("ends", ()), {"load": load}]}
-            self._save_facts()
+            self._put({"ends": [*self.facts.get("ends", ()), {"load": load}]})
 
     @property
     def run(self) -> Run:
         """Returns the run in its present state."""
         return Run.of(self.path, self.facts, self.measurements)
 
-    def _save_facts(self) -> None:
+    def _put(self, facts: Mapping[str, Any]) -> None:
+        """Adds facts, and saves all of them."""
+        self.facts = {**self.facts, **as_json(facts)}
         write_whole(self.path / FACTS, json.dumps(self.facts, indent=1))
 
 

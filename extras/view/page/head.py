@@ -3,8 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from outrider.lab.runs.labels import model
+from outrider.lab.runs.labels import model, readable
 from outrider.lab.runs.run import Run
+
+SETTINGS = {
+    "gamma": "gamma",
+    "temperature": "sampling.temperature",
+    "tokens per text": "max_new_tokens",
+    "rule": "verifier",
+    "policy": "policy",
+}
+"""The settings that a page starts with, by their names there."""
 
 
 def head(run: Run) -> dict[str, str]:
@@ -14,13 +23,18 @@ def head(run: Run) -> dict[str, str]:
     """
     settings, starts = run.facts["settings"], run.facts.get("starts") or [{}]
     start, identity = starts[-1], run.facts.get("identity") or {}
+    known = readable(settings)
     facts = {
         "Target": model(settings),
         "Drafters": ", ".join(run.drafters),
-        "Settings": ", ".join(f"{key} {value}" for key, value in _main_settings(settings).items()),
+        "Settings": ", ".join(
+            f"{name} {known[key]}"
+            for name, key in SETTINGS.items()
+            if known.get(key) not in (None, "")
+        ),
         "Machine": _machine(start),
         "Run by": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
-        "Date": _date(start) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
+        "Date": date(run.facts) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
         "Versions": _versions(start, identity),
         "Folder": str(run.folder),
     }
@@ -35,21 +49,8 @@ def command(run: Run) -> str:
 
 def date(run_facts: Mapping[str, Any]) -> str:
     """Returns when a run was last started, to the minute in UTC; empty if it is not stored."""
-    return _date((run_facts.get("starts") or [{}])[-1])
-
-
-def _main_settings(settings: Mapping[str, Any]) -> dict[str, str]:
-    rule = str((settings.get("verifier") or {}).get("_target_", "")).rpartition(".")[2]
-    policy = str((settings.get("policy") or {}).get("_target_", "")).rpartition(".")[2]
-    sampling = settings.get("sampling") or {}
-    pairs = {
-        "gamma": settings.get("gamma"),
-        "temperature": sampling.get("temperature"),
-        "tokens per text": settings.get("max_new_tokens"),
-        "rule": rule,
-        "policy": policy,
-    }
-    return {name: str(value) for name, value in pairs.items() if value not in (None, "")}
+    stamp = str((run_facts.get("starts") or [{}])[-1].get("date", ""))
+    return f"{stamp[:10]} {stamp[11:16]} UTC" if stamp else ""
 
 
 def _machine(start: Mapping[str, Any]) -> str:
@@ -62,11 +63,6 @@ def _machine(start: Mapping[str, Any]) -> str:
         start.get("system"),
     ]
     return ", ".join(str(part) for part in parts if part)
-
-
-def _date(start: Mapping[str, Any]) -> str:
-    stamp = str(start.get("date", ""))
-    return f"{stamp[:10]} {stamp[11:16]} UTC" if stamp else ""
 
 
 def _versions(start: Mapping[str, Any], identity: Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ from outrider.extras.training.feature_objectives import (
     unrolled_loss,
 )
 from outrider.extras.training.states import Batch
-from outrider.lab.measuring.text_probs import ForcedChance
+from outrider.lab.measuring.reference import ForcedChance
 from outrider.targets.passes.cached_model import HIDDEN
 
 STEPS = 3

@@ -17,8 +17,7 @@ from tiny.browsing import Opener, assert_fits_and_is_accessible
 
 from outrider.extras.view.page import listing
 from outrider.extras.view.page.listing import listed, run_folders
-from outrider.extras.view.page.stored import StoredPage, page_key, stored_page
-from outrider.extras.view.report import write_report
+from outrider.extras.view.report import StoredPage, page_key, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import LINES

@@ -57,6 +57,11 @@ def overlapped(drafter: Drafter, sampling: Sampling = SAMPLED, gamma: int = 2) -
     return overlap(reference(TARGET, PROMPT, TEXT), drafter, Token(), sampling, gamma)
 
 
+def totals_of(sums: Overlap, gamma: int = 0) -> tuple[float, ...]:
+    """Returns the expected rounds, tested and accepted tokens at a gamma, or at the last."""
+    return tuple(values[gamma - 1] for values in (sums.rounds, sums.tested, sums.accepted))
+
+
 def alpha(drafter: Drafter, sampling: Sampling) -> float:
     sums = overlapped(drafter, sampling)
     return sums.beta[0] / sums.prefixes[0]
@@ -73,14 +78,10 @@ def test_the_reference_holds_the_logits_at_each_prefix() -> None:
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3), Sampling()])
 def test_alpha_is_the_mean_of_the_smaller_of_p_and_q(sampling: Sampling) -> None:
     other = TabularTarget(6, 2, 7, sharpness=2.5)  # the table of the drafter
-    expected = sum(
-        float(
-            sampling.probs(TARGET.logits(prefix))
-            .minimum(sampling.probs(other.logits(prefix)))
-            .sum()
-        )
-        for prefix in PREFIXES
-    ) / len(PREFIXES)
+    pairs = [
+        [sampling.probs(each.logits(prefix)) for each in (TARGET, other)] for prefix in PREFIXES
+    ]
+    expected = sum(float(p.minimum(q).sum()) for p, q in pairs) / len(PREFIXES)
     assert alpha(ChainDrafter(TARGET, "drawn"), sampling) == pytest.approx(expected, abs=1e-12)
 
 
@@ -220,9 +221,8 @@ def expected(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np
     for p, text in texts(START, LENGTH):
         written = reference(LITTLE, START, text)
         sums = overlap(written, drafter, rule, SAMPLED, gamma, policy=policy)
-        counts = (sums.rounds[-1], sums.tested[-1], sums.accepted[-1])
         survived, ended = (at_gamma(field, gamma) for field in (sums.survived, sums.ended))
-        total += p * np.array([*counts, *survived[:gamma], *ended[:gamma]])
+        total += p * np.array([*totals_of(sums), *survived[:gamma], *ended[:gamma]])
     return total
 
 
@@ -230,17 +230,8 @@ def counted(drafter: Drafter, rule: Verifier, policy: Policy, gamma: int) -> np.
     """Returns the same as decoding counts, over every branch of every random decision."""
 
     def play(chance: Chance) -> list[float]:
-        rounds = decode(
-            LITTLE,
-            drafter,
-            rule,
-            START,
-            gamma=gamma,
-            sampling=SAMPLED,
-            policy=policy,
-            chance=chance,
-            max_new_tokens=LENGTH,
-        )
+        options = {"gamma": gamma, "sampling": SAMPLED, "policy": policy, "chance": chance}
+        rounds = decode(LITTLE, drafter, rule, START, **options, max_new_tokens=LENGTH)
         return tally([Step.of(round) for round in rounds], gamma)
 
     total = np.zeros(3 + 2 * gamma)
@@ -390,12 +381,7 @@ def test_counts_of_greedy_decoding_are_those_of_the_distributions(
         for gamma in (1, 2, 3, 4):
             rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
             counts = Counts.of(rounds)
-            expected = (sums.rounds, sums.tested, sums.accepted)
-            assert [values[gamma - 1] for values in expected] == [
-                counts.rounds,
-                counts.tested,
-                counts.accepted,
-            ]
+            assert totals_of(sums, gamma) == (counts.rounds, counts.tested, counts.accepted)
 
 
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
@@ -413,11 +399,7 @@ def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:
 
     sums = overlap(reference(target, [3, 4], text), Knows(), Token(), Sampling(), 5)
     counts = Counts.of(decode(target, Knows(), Token(), [3, 4], gamma=5, max_new_tokens=40))
-    assert (sums.rounds[-1], sums.tested[-1], sums.accepted[-1]) == (
-        counts.rounds,
-        counts.tested,
-        counts.accepted,
-    )
+    assert totals_of(sums) == (counts.rounds, counts.tested, counts.accepted)
 
 
 class Watches(Drafter):
@@ -446,11 +428,7 @@ def test_a_drafter_sees_the_features_of_decoding(llama: Any) -> None:
     counts = Counts.of(decode(target, decoding, Token(), [3, 4], gamma=3, max_new_tokens=12))
     assert decoding.seen == {length: replayed.seen[length] for length in decoding.seen}
     assert replayed.seen[2] is None and replayed.seen[3] == 2
-    assert (sums.rounds[-1], sums.tested[-1], sums.accepted[-1]) == (
-        counts.rounds,
-        counts.tested,
-        counts.accepted,
-    )
+    assert totals_of(sums) == (counts.rounds, counts.tested, counts.accepted)
 
 
 @pytest.mark.parametrize("drafter", [TokenRecycling(), LookaheadDecoding()])

@@ -1,7 +1,6 @@
 """Acceptance by depth and by rank, for rounds that a stop cut and for trees."""
 
 import random
-from dataclasses import asdict
 
 import pytest
 
@@ -110,10 +109,3 @@ def test_acceptance_by_rank_is_that_of_the_places_that_were_tested() -> None:
 
 def test_chains_have_no_ranks() -> None:
     assert by_rank([Decoding((step(2, 3, rejected=True),), 1.0, 1.0, 1.0)]) is None
-
-
-def test_ranks_are_kept_in_the_file() -> None:
-    cut = Step((0,), ("x",), ("",), 3, 1, 1, (3,), (2,), 0.0, 0.0, 0.0, None)
-    measured = Measurement("1", 1, "chat", "tree", decoding=Decoding((cut,), 1.0, 1.0, 1.0))
-    again = Measurement.read({**measured.plain(), "decoding": asdict(measured.decoding)})
-    assert again == measured
