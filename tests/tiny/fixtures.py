@@ -379,13 +379,13 @@ def drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     inner = figures.drawn
 
-    def drawn(plot: Any, rows: Any, height: float) -> Any:
+    def drawn(plot: Any, rows: Any) -> Any:
         is_partial = isinstance(plot, partial)
         kind = str((plot.func, plot.keywords.get("rate"))) if is_partial else str(plot)
         if len(rows) > 1:  # of several runs
-            kind = str((plot, rows, height))
+            kind = str((plot, rows))
         if kind not in PICTURES:
-            PICTURES[kind] = inner(plot, rows, height)
+            PICTURES[kind] = inner(plot, rows=rows)
         return PICTURES[kind]
 
     monkeypatch.setattr(figures, "drawn", drawn)
