@@ -7,6 +7,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.testing.drafter_distributions import refusal, rule_for
+from outrider.testing.enumerated import Seed, SeededChance
 from outrider.testing.exact import (
     Setup,
     assert_lossless,
@@ -14,7 +15,6 @@ from outrider.testing.exact import (
     loop_distribution,
     loop_text,
 )
-from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,

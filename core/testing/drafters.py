@@ -18,7 +18,7 @@ from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import NARROW, PROMPTS, assert_as_new
 from outrider.testing.exact import Setup, loop_text
-from outrider.testing.generators import global_generators
+from outrider.testing.generators import played_twice
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
@@ -81,12 +81,13 @@ def check_paths_are_of_one_length(make: Make) -> None:
 
 def check_draws_only_from_chance(make: Make) -> None:
     """The same seed gives the same draft; global generators are neither read nor moved."""
-    drafts = []
-    for noise in (1, 2):
-        drafter, target = opened(make)
-        with global_generators(noise):
-            drafts.append([draft_after(drafter, target, prompt, 5) for prompt in PROMPTS])
-    for first, second in zip(*drafts, strict=True):
+    parts = iter([opened(make), opened(make)])
+
+    def drafts() -> list[Draft]:
+        drafter, target = next(parts)
+        return [draft_after(drafter, target, prompt, 5) for prompt in PROMPTS]
+
+    for first, second in zip(*played_twice(drafts), strict=True):
         assert same_draft(first, second), "drafts differ though the seed is the same"
 
 

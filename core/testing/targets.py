@@ -17,7 +17,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verdict
 from outrider.decoding.decode import decode
 from outrider.targets.readings import Reading, Text, chain_rounds, read
-from outrider.testing.generators import global_generators
+from outrider.testing.generators import played_twice
 from outrider.testing.target_texts import (
     NEW,
     PLAIN,
@@ -60,11 +60,8 @@ def check_scores_are_the_same_each_time(make: Make) -> None:
     """The same text gets the same scores; global generators are neither read nor moved."""
     target = make()
     prompt, draft = prompts_for(target)[0], Draft.chain(next_tokens(target)[:4])
-    scores = []
-    for noise in (1, 2):
-        with global_generators(noise):
-            scores.append(target.open(prompt).score(draft))
-    assert_right([Reading("the same draft, scored again", scores[1], scores[0])])
+    first, second = played_twice(lambda: target.open(prompt).score(draft))
+    assert_right([Reading("the same draft, scored again", second, first)])
     assert target.fingerprint() == target.fingerprint(), "the fingerprint changes"
 
 

@@ -16,13 +16,14 @@ from outrider.contract.verifier import Scores, Verdict, Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.exact import TOLERANCE, Setup, loop_text, verdict_of
-from outrider.testing.generators import global_generators
+from outrider.testing.exact import TOLERANCE, Conditionals, Setup, loop_text, verdict_of
+from outrider.testing.generators import played_twice
 from outrider.testing.tiny_targets import SAMPLED, write_draft
 from outrider.testing.verifier_distributions import GREEDY, drafters
 
 Make = Callable[[], Verifier]
 
+PROMPT = [0, 1]
 SEEDS = 10
 """How many verdicts are played on each kind of draft."""
 
@@ -39,12 +40,9 @@ def check_draws_only_from_chance(make: Make) -> None:
     """The same seed gives the same verdict; global generators are neither read nor moved."""
     target = TabularTarget(VOCAB)
     for name, drafter in drafters(make(), target):
-        verdicts = []
-        for noise in (1, 2):
-            with global_generators(noise):
-                played = [_verdict(make(), drafter, target, seed)[1] for seed in range(SEEDS)]
-            verdicts.append(played)
-        assert verdicts[0] == verdicts[1], f"verdicts differ for the same seed: {name} draft"
+        play = lambda: [_verdict(make(), drafter, target, seed) for seed in range(SEEDS)]  # noqa: B023  at once
+        first, second = played_twice(play)
+        assert first == second, f"verdicts differ for the same seed: {name} draft"
 
 
 def check_leaves_distributions_alone(make: Make) -> None:
@@ -52,16 +50,9 @@ def check_leaves_distributions_alone(make: Make) -> None:
     verifier, target = make(), TabularTarget(VOCAB)
     for name, drafter in drafters(verifier, target):
         for seed in range(30):
-            draft = write_draft(
-                drafter, target, Context(Tokens([0])), gamma=2, sampling=SAMPLED, seed=seed
-            )
-            shown = _shown(verifier, [0])
-            scores = Scores(target.open([0]).score(draft), SAMPLED, shown=shown)
-            tensors = [
-                scores.logits,
-                scores.probs,
-                *(probs for probs in draft.probs if probs is not None),
-            ]
+            draft, scores = _scored(verifier, drafter, target, seed)
+            probs = [probs for probs in draft.probs if probs is not None]
+            tensors = [scores.logits, scores.probs, *probs]
             before = [tensor.clone() for tensor in tensors]
             verifier.verify(draft, scores, SampledChance.seeded(seed))
             unchanged = all(map(torch.equal, before, tensors))
@@ -77,8 +68,8 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
     for q, sampling in itertools.product(probs, (*SETTINGS, GREEDY)):
         for depth in range(2 if verifier.coupled else 3):
             chain = _likely_chain(target, sampling, depth)
-            logits = target.open([0, 1]).score(Draft.chain([*chain, 0]))
-            scores = Scores(logits, sampling, shown=_shown(verifier, [0, 1]))
+            draft = Draft.chain([*chain, 0])
+            scores = Conditionals(target, PROMPT).scores(draft, sampling, verifier)
             reported = verifier.accepts(q, scores, depth - 1)
             if reported is None:
                 return
@@ -184,20 +175,19 @@ def _coupled_acceptance(
     return {token: accepted[token] / p for token, p in reached.items() if p > 0}
 
 
-def _shown(verifier: Verifier, ids: list[int]) -> Context | None:
-    """Returns the context of some ids, if it is shown to a rule."""
-    return None if verifier.lossless else Context(Tokens(ids))
-
-
-def _verdict(
+def _scored(
     verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int
-) -> tuple[Draft, Verdict]:
-    """Returns a draft and the verdict on it."""
-    context = Context(Tokens([0, 1]))
+) -> tuple[Draft, Scores]:
+    """Returns a draft and the scores of its nodes."""
+    context = Context(Tokens(PROMPT))
     draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
-    shown = _shown(verifier, [0, 1])
-    scores = Scores(target.open([0, 1]).score(draft), SAMPLED, shown=shown)
-    return draft, verdict_of(verifier, draft, scores, SampledChance.seeded(seed))
+    return draft, Conditionals(target, PROMPT).scores(draft, SAMPLED, verifier)
+
+
+def _verdict(verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int) -> Verdict:
+    """Returns the verdict on a draft."""
+    draft, scores = _scored(verifier, drafter, target, seed)
+    return verdict_of(verifier, draft, scores, SampledChance.seeded(seed))
 
 
 CHECKS = (

@@ -33,8 +33,8 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.enumerated import Seed, SeededChance
 from outrider.testing.exact import assert_equal, distribution_of, target_distribution
-from outrider.testing.seeded import Seed, SeededChance
 from outrider.testing.table_drafters import TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.gumbel import Gumbel
