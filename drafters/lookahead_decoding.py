@@ -15,7 +15,7 @@ from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import context_window
 
 
 @final

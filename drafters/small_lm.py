@@ -29,7 +29,7 @@ from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import context_window
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
 

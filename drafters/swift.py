@@ -22,9 +22,9 @@ from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import depth, some_layers
 from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import self_test
 
 Layers = tuple[int, ...]

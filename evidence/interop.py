@@ -29,7 +29,7 @@ from outrider.drafters.eagle3.network import Eagle3Network
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.peagle.network import PEagleNetwork
-from outrider.targets.passes.tree_mask import causal
+from outrider.targets.passes.masks import causal
 from outrider.targets.transformers import TransformersTarget
 
 WRITER = Path(__file__).with_name("interop_others.py")

@@ -19,10 +19,10 @@ from outrider.targets.passes.cached_model import CachedModel, CachedSession
 from outrider.targets.passes.encoded import EncodedCache
 from outrider.targets.passes.engine import engine_of, is_cut_off, run_pass
 from outrider.targets.passes.first_layers import depth, first_layers
+from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home, missing_weight
 from outrider.targets.passes.recurrent import new_cache
-from outrider.targets.passes.windows import context_window
 from outrider.targets.readings import Plain, Reading, Round, Text, chain_rounds, read, rows_of
 from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
 

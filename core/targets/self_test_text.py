@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.pretrained import Model
-from outrider.targets.passes.block_masks import attention
+from outrider.targets.passes.masks import attention
 from outrider.targets.passes.recurrent import NO_MASK, has_states
 from outrider.targets.readings import spread_over
 

@@ -29,8 +29,8 @@ from outrider.targets.passes.cached_model import (
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import engine_of, engines, spreading_engine
 from outrider.targets.passes.first_layers import depth
+from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.recurrent import has_states
-from outrider.targets.passes.windows import context_window
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.side_by_side import SideBySide
 from outrider.targets.stored_tests import stored_self_test

@@ -26,7 +26,7 @@ from outrider.drafters.parts.networks import speculators
 from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST
 from outrider.drafters.parts.networks.layer import LayerConfig
-from outrider.targets.passes.tree_mask import causal, within
+from outrider.targets.passes.masks import causal, within
 
 TOKEN, AROUND, TEXT, BOTH_WAYS = "token", "around", "text", "text_both_ways"
 """Where a window ends: at the token that attends, as in z-lab's networks, or as far behind it as it

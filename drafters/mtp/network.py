@@ -20,7 +20,7 @@ from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Sees, Sta
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.forward import cache_argument
-from outrider.targets.passes.tree_mask import additive_mask, causal
+from outrider.targets.passes.masks import additive_mask, causal
 
 LAYER: dict[str, Any] = {
     "num_hidden_layers": 1,

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from outrider.targets.passes.tree_mask import additive_mask, causal
+from outrider.targets.passes.masks import additive_mask, causal
 
 
 def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from outrider.extras.cpu.native_pass import LANES, ROWS
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
 from outrider.extras.cpu.processor import native_threads
 from outrider.targets.passes import byte_counter
-from outrider.targets.passes.tree_mask import additive_mask
+from outrider.targets.passes.masks import additive_mask
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
 GATED = ("gate_proj", "up_proj", "down_proj")

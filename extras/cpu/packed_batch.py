@@ -16,8 +16,8 @@ from outrider.extras.cpu.shared_prefixes import SharedPrefixes
 from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.batch_rows import BatchRows
 from outrider.targets.passes.engine import run_pass
+from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import PART, Pass, PassInput
-from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
 SHARED = 8
 """The fewest tokens that a prompt shares with another one's; reading fewer takes no longer."""

@@ -15,10 +15,9 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from outrider.base.pretrained import Model
 from outrider.targets.passes.forward import cache_argument, takes
 from outrider.targets.passes.growing_tensor import GrowingTensor
+from outrider.targets.passes.masks import additive_mask, layer_masks
 from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.tree_mask import additive_mask
-from outrider.targets.passes.windows import layer_masks
 
 CAPACITY = 1024
 """How many tokens a new cache has room for; it doubles when it is full."""

@@ -11,10 +11,10 @@ from torch import nn
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.pretrained import Model
 from outrider.extras.graphs.static_cache import StaticCache, takes_places
-from outrider.targets.passes.block_masks import attention
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.masks import attention
 from outrider.targets.passes.pass_input import PassCache, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states

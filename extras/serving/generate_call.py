@@ -11,7 +11,7 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError
 from outrider.targets.passes.forward import CACHE_ARGUMENTS
-from outrider.targets.passes.windows import longrope_window
+from outrider.targets.passes.masks import longrope_window
 
 HANDLED = frozenset({"attention_mask", "position_ids", "logits_to_keep", "use_cache"})
 HANDLED |= {"output_attentions", "output_hidden_states", *CACHE_ARGUMENTS}

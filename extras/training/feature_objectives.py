@@ -22,7 +22,7 @@ from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import forward_kl, nearness, top_k
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.targets.passes.tree_mask import causal
+from outrider.targets.passes.masks import causal
 
 RIDGE = 1e-3
 """What is added to each input's second moment, as a share of their mean."""

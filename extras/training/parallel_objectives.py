@@ -22,7 +22,7 @@ from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES, HeadLoss, learnable
 from outrider.extras.training.states import Batch, sample_positions
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.targets.passes.tree_mask import additive_mask
+from outrider.targets.passes.masks import additive_mask
 
 Kept = Annotated[float, Within("(0, 1]")]
 """The share of the masks that stays from each depth to the next."""

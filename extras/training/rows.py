@@ -12,7 +12,7 @@ from outrider.data.jsonl import json_lines
 from outrider.data.reading import numbered
 from outrider.data.records import SPEAKING, SYSTEM, USER
 from outrider.extras.training.generated_texts import Text
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import context_window
 
 ROLES = dict.fromkeys(USER, "user") | dict.fromkeys(SYSTEM, "system")
 ROLES |= dict.fromkeys(("assistant", "gpt", "chatgpt", "bing", "bard"), "assistant")

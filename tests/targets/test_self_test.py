@@ -224,7 +224,7 @@ def llama4_tuned() -> Any:
 
 
 @pytest.mark.parametrize("make", [fixed_window, long_window, llama4_tuned])
-def test_what_no_mask_carries_takes_chains_only(make: Any) -> None:
+def test_windows_and_scales_that_no_mask_carries_take_chains_only(make: Any) -> None:
     target = TransformersTarget(make())
     assert not target.trees
     texts = [written(target.model, prompt, max_new_tokens=20) for prompt in PROMPTS]

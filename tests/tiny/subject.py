@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import context_window
 from tiny.models import Entry, build, prompts
 
 NEW = 24

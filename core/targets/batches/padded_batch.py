@@ -13,9 +13,9 @@ from outrider.contract.draft import Draft
 from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.batch_rows import BatchRows
 from outrider.targets.passes.engine import run_pass
+from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
 UNEVEN = 0.75
 """Attention runs sequence by sequence once they fill less than this share of the cache's width."""

@@ -23,9 +23,9 @@ from outrider.targets.batches.sessions import (
 )
 from outrider.targets.passes.encoded import EncodedCache, decoder_start
 from outrider.targets.passes.engine import run_pass
+from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.passes.windows import context_window
 
 WIDTH = 64
 """The most texts in progress at once; more would hardly be faster, and take more memory."""

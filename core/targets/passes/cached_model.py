@@ -18,6 +18,7 @@ from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
+from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
 from outrider.targets.passes.pass_input import PART, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import (
@@ -27,7 +28,6 @@ from outrider.targets.passes.recurrent import (
     layer_types,
     new_cache,
 )
-from outrider.targets.passes.tree_mask import TreeMask, additive_mask, tree_mask
 
 RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""

@@ -6,9 +6,8 @@ from functools import cache
 from typing import Any
 
 from outrider.base.pretrained import Cache, Model
-from outrider.targets.passes.block_masks import block_masks
+from outrider.targets.passes.masks import block_masks, layer_masks
 from outrider.targets.passes.pass_input import Pass, PassInput
-from outrider.targets.passes.windows import layer_masks
 
 CACHE_ARGUMENTS = ("cache", "cache_params", "past_key_values")
 """Names of a cache: every model's since transformers 5.24, before that Mamba's and the others'."""

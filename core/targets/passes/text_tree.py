@@ -9,7 +9,7 @@ from torch import Tensor
 
 from outrider.contract.draft import ROOT
 from outrider.targets.passes.cached_model import CachedModel
-from outrider.targets.passes.tree_mask import tree_mask
+from outrider.targets.passes.masks import tree_mask
 
 IDLE = 64
 """Unused tokens stay in the cache until there are this many more than tokens in use."""

@@ -30,7 +30,7 @@ from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.first_layers import last_norm
-from outrider.targets.passes.tree_mask import TreeMask
+from outrider.targets.passes.masks import TreeMask
 
 TABLE: Table = {"exit_layer": Entry("layers", Count)}
 """The entry of a config that says how many of the target's layers lie below the adapter."""

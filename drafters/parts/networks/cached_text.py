@@ -14,8 +14,8 @@ from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cach
 from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
+from outrider.targets.passes.masks import TreeMask
 from outrider.targets.passes.text_tree import TextTree
-from outrider.targets.passes.tree_mask import TreeMask
 
 
 @final

@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention, silu
 from outrider.base.errors import ConfigError
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
-from outrider.targets.passes.tree_mask import causal
+from outrider.targets.passes.masks import causal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig

@@ -17,8 +17,7 @@ from outrider.drafters.parts.networks.adapter import Adapter, cached_model
 from outrider.drafters.parts.networks.cached_text import CachedText, fit
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CACHE, CachedModel
-from outrider.targets.passes.tree_mask import TreeMask
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import TreeMask, context_window
 
 TOGETHER = 64
 """The most drafts in one pass: in a larger one, their logits could differ in the last bits."""

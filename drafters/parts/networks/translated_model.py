@@ -14,7 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
 from outrider.drafters.parts.trees.shapes import Shape
-from outrider.targets.passes.windows import context_window
+from outrider.targets.passes.masks import context_window
 
 OWN_TOKENS = 2
 """How many tokens of its own the model may write for each token of a draft."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import final
 
 from outrider.contract.draft import ROOT
-from outrider.targets.passes.tree_mask import TreeMask, tree_mask
+from outrider.targets.passes.masks import TreeMask, tree_mask
 
 
 @final

@@ -15,8 +15,8 @@ from outrider.extras.cpu.packed_matrix import Panels
 from outrider.extras.cpu.processor import cpu_flags
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
+from outrider.targets.passes.masks import additive_mask, tree_mask
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.tree_mask import additive_mask, tree_mask
 
 PRECISIONS = (torch.float32, torch.bfloat16)
 

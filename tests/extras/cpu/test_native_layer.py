@@ -13,7 +13,7 @@ from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, l
 from outrider.extras.cpu import native_layer
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.byte_counter import ByteCounter
-from outrider.targets.passes.tree_mask import tree_mask
+from outrider.targets.passes.masks import tree_mask
 
 WIDTH = 32
 

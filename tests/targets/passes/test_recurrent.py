@@ -10,9 +10,9 @@ from transformers import Mamba2Config, Mamba2ForCausalLM
 from outrider import TargetError
 from outrider.targets.passes import engine
 from outrider.targets.passes.cached_model import CachedModel
+from outrider.targets.passes.masks import tree_mask
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.recurrent import AGAIN, RecurrentCache
-from outrider.targets.passes.tree_mask import tree_mask
 
 
 @pytest.fixture
