@@ -100,6 +100,24 @@ def whole_run(target: TransformersTarget, tmp_path_factory: pytest.TempPathFacto
     return load(folder)
 
 
+TIMES = (
+    *("draft", "score", "verify", "seconds", "plain_seconds", "plain_call"),
+    *("repeats", "plain_repeats"),
+)
+"""The fields of measurements that hold seconds."""
+
+
+def timeless(measurements: Any) -> Any:
+    """Returns the measurements as plain values, without seconds."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: strip(item) for key, item in value.items() if key not in TIMES}
+        return [strip(item) for item in value] if isinstance(value, list | tuple) else value
+
+    return strip([item.plain() for item in measurements])
+
+
 ASKED: dict[str, list[Question]] = {}
 MEASURED: dict[str, list[Measurement]] = {}
 """What was asked and measured before, by all that it depends on."""

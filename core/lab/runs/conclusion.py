@@ -1,6 +1,6 @@
 """What a comparison showed, in a few sentences, each claim with its test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from outrider.lab.runs.row import Row, ranked
 from outrider.lab.runs.run import Run
@@ -36,11 +36,12 @@ def conclusion(
         return _in_alpha(rows, pairs)
     doubts = _doubts(timed)
     first, *others = [row for row in timed if not row.control] or timed
+    plain = {pair.one: pair for pair in over_plain}
     if reference is not None:
-        sentences = _of_reference(timed, pairs, over_plain, reference)
+        sentences = _of_reference(timed, pairs, plain, reference)
     else:
-        sentences = _of_first(first, others, pairs, over_plain, [] if doubts else task_pairs)
-    return [*doubts, *sentences]
+        sentences = _of_first(first, others, pairs, plain, [] if doubts else task_pairs)
+    return [*doubts, *filter(None, sentences)]
 
 
 def conclusion_of(summary: Summary) -> list[str]:
@@ -77,10 +78,13 @@ def _of_first(
     first: Row,
     others: Sequence[Row],
     pairs: Sequence[Pair],
-    over_plain: Sequence[Pair],
+    plain: Mapping[str, Pair],
     task_pairs: Sequence[Pair],
 ) -> list[str]:
-    """Returns the sentences on the drafter with the largest speedup."""
+    """Returns the sentences on the drafter with the largest speedup, some of which are empty.
+
+    plain: by drafter, its difference from plain decoding.
+    """
     name, speedup = first.drafter, _rate(first, "speedup")
     if speedup.value <= 1:
         subject = "No drafter is" if others else f"{name} is not"
@@ -88,15 +92,14 @@ def _of_first(
         measured = f"{nearest} {_figure(speedup)}{_tokens(first)}"
         return [f"{subject} faster than plain decoding here: {measured}."]
     gaps = _gaps(pairs, "speedup", name, others)
-    plain = next((pair for pair in over_plain if pair.one == name), None)
-    is_faster = plain is not None and plain.significant
+    is_faster = name in plain and plain[name].significant
     unsure = [gap for gap in gaps if not gap.significant]
     leads_all = is_faster and len(gaps) == len(others) and not unsure
     if not others:
         verb = "is faster" if is_faster else "was measured"
     else:
         verb = "is the fastest" if leads_all else "ranks first"
-    sentences = [f"{name} {verb}: {_speed(first)}", _lossy(first), _chance(first, plain)]
+    sentences = _about(first, f" {verb}", plain.get(name))
     if others and leads_all:
         sentences.append(f"It leads {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs.")
     else:
@@ -104,20 +107,18 @@ def _of_first(
         tested = {gap.other for gap in gaps}
         untested = [row.drafter for row in others if row.drafter not in tested]
         sentences += [f"Its lead over {other} is not tested." for other in untested[:1]]
-    sentences += [_beside_target(first, others), _by_task([first, *others], task_pairs)]
-    return [*filter(None, sentences)]
+    return [*sentences, _beside_target(first, others), _by_task([first, *others], task_pairs)]
 
 
 def _of_reference(
-    timed: Sequence[Row], pairs: Sequence[Pair], over_plain: Sequence[Pair], reference: str
+    timed: Sequence[Row], pairs: Sequence[Pair], plain: Mapping[str, Pair], reference: str
 ) -> list[str]:
     """Returns the sentences on one drafter against the others, for each of its rules."""
     sentences = []
     for row in timed:
         if reference not in (row.drafter, drafter_in(row.drafter)):
             continue
-        plain = next((pair for pair in over_plain if pair.one == row.drafter), None)
-        sentences += [f"{row.drafter}: {_speed(row)}", _lossy(row), _chance(row, plain)]
+        sentences += _about(row, "", plain.get(row.drafter))
         gaps = _gaps(pairs, "speedup", row.drafter, timed)
         parts = {
             "faster than": [gap for gap in gaps if gap.significant and gap.difference.value > 0],
@@ -128,12 +129,14 @@ def _of_reference(
         if found:
             tests = f"By Holm over {gaps[0].family} comparison{'s' * (gaps[0].family > 1)}"
             sentences.append(f"{tests} it is {'; '.join(found)}.")
-    return [*filter(None, sentences)]
+    return sentences
 
 
-def _lossy(row: Row) -> str:
-    """Returns that the texts are other ones, if they are."""
-    return "" if row.lossless else "Its rule is lossy, so its texts are not the target's."
+def _about(row: Row, verb: str, plain: Pair | None) -> list[str]:
+    """Returns how fast a drafter is, whether its texts are other ones, and if it may be chance."""
+    speed = f"{_figure(_rate(row, 'speedup'))} times as fast as plain decoding{_tokens(row)}."
+    lossy = "" if row.lossless else "Its rule is lossy, so its texts are not the target's."
+    return [f"{row.drafter}{verb}: {speed}", lossy, _chance(row, plain)]
 
 
 def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
@@ -163,10 +166,6 @@ def _rate(row: Row, rate: str) -> Interval:
     interval = row.rates[rate]
     assert interval is not None, f"a row ranked by its {rate} has none"
     return interval
-
-
-def _speed(row: Row) -> str:
-    return f"{_figure(_rate(row, 'speedup'))} times as fast as plain decoding{_tokens(row)}."
 
 
 def _chance(row: Row, plain: Pair | None) -> str:
@@ -222,25 +221,17 @@ def _by_task(timed: Sequence[Row], task_pairs: Sequence[Pair]) -> str:
         return ""
     faster = [pair for pair in task_pairs if pair.significant and pair.difference.value > 0]
     leaders = {task: ranked(timed, "speedup", task)[0].drafter for task in tasks}
-    shown = {pair.task for pair in faster}
-    rest: dict[str, list[str]] = {}
-    for task, name in leaders.items():
-        if name != timed[0].drafter and task not in shown:
-            rest.setdefault(name, []).append(task)
+    first, shown = timed[0].drafter, {pair.task for pair in faster}
+    rest = [(name, task) for task, name in leaders.items() if name != first and task not in shown]
     sentences = []
     if faster:
-        by_drafter: dict[str, list[str]] = {}
-        for pair in faster:
-            by_drafter.setdefault(pair.one, []).append(pair.task)
-        named = _lists(by_drafter)
+        named = _lists((pair.one, pair.task) for pair in faster)
         sentences.append(
             f"By task others are faster: {named} (Holm over {faster[0].family} tests)."
         )
     if rest:
         sentences.append(f"Also first by task, which may be chance: {_lists(rest)}.")
-    if not sentences:
-        sentences.append(f"It ranks first on each of the {len(tasks)} tasks.")
-    return " ".join(sentences)
+    return " ".join(sentences) or f"It ranks first on each of the {len(tasks)} tasks."
 
 
 def _beside_target(first: Row, others: Sequence[Row]) -> str:
@@ -253,8 +244,12 @@ def _beside_target(first: Row, others: Sequence[Row]) -> str:
     return f"{first.drafter} is the target itself, so that it is exact by construction. {ranks}"
 
 
-def _lists(tasks: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{name} on {', '.join(names)}" for name, names in tasks.items())
+def _lists(pairs: Iterable[tuple[str, str]]) -> str:
+    """Returns drafters, each with its tasks."""
+    by_drafter: dict[str, list[str]] = {}
+    for name, task in pairs:
+        by_drafter.setdefault(name, []).append(task)
+    return "; ".join(f"{name} on {', '.join(tasks)}" for name, tasks in by_drafter.items())
 
 
 def _tokens(row: Row) -> str:

@@ -1,10 +1,10 @@
 """A run that goes on is the same as one that was not interrupted, whatever drafters remember."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import pytest
+from tiny.comparisons import timeless
 
 from outrider import Drafter, Sampling
 from outrider.data.prompts import Prompt
@@ -52,18 +52,6 @@ def test_every_drafter_that_remembers_is_tried() -> None:
     assert remembering == MAKERS.keys() - {"learning policy"}
 
 
-def figures(measurement: Measurement) -> dict[str, Any]:
-    """Returns a measurement without its times."""
-    plain = asdict(measurement)
-    if decoding := plain["decoding"]:
-        times = ("draft", "score", "verify")
-        plain["decoding"] = [
-            {name: value for name, value in step.items() if name not in times}
-            for step in decoding["steps"]
-        ]
-    return plain
-
-
 @pytest.fixture(scope="module")
 def deep(llama: Any, words: Any) -> TransformersTarget:
     return TransformersTarget(llama(3, num_hidden_layers=5), words)
@@ -99,7 +87,7 @@ def test_decoding_is_learned_from_again(
 ) -> None:
     whole = measured(name, "decode", settings)
     resumed = [*whole[:2], *measured(name, "decode", settings, whole[:2])]
-    assert [*map(figures, resumed)] == [*map(figures, whole)]
+    assert timeless(resumed) == timeless(whole)
 
 
 @pytest.mark.parametrize("name", ["suffix", "swift", "hybrid"])
@@ -107,7 +95,7 @@ def test_texts_are_remembered_again(measured: Callable[..., list[Measurement]], 
     settings = Settings(gamma=3, max_new_tokens=6, sampling=Sampling(1.0))
     whole = measured(name, "overlap", settings)
     resumed = [*whole[:2], *measured(name, "overlap", settings, whole[:2])]
-    assert [*map(figures, resumed)] == [*map(figures, whole)]
+    assert timeless(resumed) == timeless(whole)
 
 
 def test_without_its_memory_a_run_would_go_on_otherwise(
@@ -118,4 +106,4 @@ def test_without_its_memory_a_run_would_go_on_otherwise(
         with monkeypatch.context() as patch:
             patch.setattr(compare, learning, lambda *_: None)
             resumed = [*whole[:2], *measured("suffix", protocol, DECODED[0], whole[:2])]
-        assert [*map(figures, resumed)] != [*map(figures, whole)]
+        assert timeless(resumed) != timeless(whole)

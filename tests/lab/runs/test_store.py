@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tiny.comparisons import timeless
 
 from outrider import ConfigError
 from outrider.lab.runs.conclusion import conclusion_of
@@ -16,21 +16,6 @@ from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 
 Go = Callable[..., RunFolder]
-TIMES = (
-    *("draft", "score", "verify", "seconds", "plain_seconds", "plain_call"),
-    *("repeats", "plain_repeats"),
-)
-
-
-def timeless(measurements: Any) -> Any:
-    """Returns the measurements as plain values, without seconds."""
-
-    def strip(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: strip(item) for key, item in value.items() if key not in TIMES}
-        return [strip(item) for item in value] if isinstance(value, list | tuple) else value
-
-    return strip([item.plain() for item in measurements])
 
 
 @pytest.mark.parametrize("stop_after", [1, 8, 15, 22, 29])
