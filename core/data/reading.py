@@ -51,9 +51,7 @@ def collect(
     """
     prompts: dict[str, Prompt] = {}
     skipped: list[ConfigError] = []
-    count = 0
     for where, item in items:
-        count += 1
         try:
             prompt = _usable(where, item, column, prompts)
         except ConfigError as error:
@@ -63,6 +61,7 @@ def collect(
         else:
             prompts[prompt.id] = prompt
     if skipped:
+        count = len(prompts) + len(skipped)
         line = f"data.path={path!r}: {len(skipped)} of {count} records are skipped; {skipped[0]}"
         remarks().print(plain(line), soft_wrap=True)
     if not prompts:

@@ -34,10 +34,6 @@ class Form:
     column: str
     category: str
 
-    def fits(self, record: Record) -> bool:
-        """Returns whether a record has this form."""
-        return record.keys() >= set(self.keys)
-
 
 FORMS = (
     Form("Spec-Bench", ("question_id", "category", "turns"), "turns", "prompt"),
@@ -84,24 +80,21 @@ def form_of(record: Any, where: str, column: str | None) -> Form:
             names = map(str, record)
             raise ConfigError(f"{where}: data.column={column!r}: {nearest(column, names)}")
         return Form("column", (), column, "prompt")
-    form = next((form for form in FORMS if form.fits(record)), None)
-    if form is None:
-        raise ConfigError(f"{where}: expected {_listed()}; {_hint(record)}")
-    return form
-
-
-def _listed() -> str:
-    return ", or ".join(f"{' and '.join(form.keys)} ({form.name})" for form in FORMS)
+    for form in FORMS:
+        if record.keys() >= {*form.keys}:
+            return form
+    known = ", or ".join(f"{' and '.join(form.keys)} ({form.name})" for form in FORMS)
+    raise ConfigError(f"{where}: expected {known}; {_hint(record)}")
 
 
 def _hint(record: Record) -> str:
     """Returns what to do about a record in no form: the key that may be a typo, or the setting."""
-    columns = {form.column for form in FORMS}
-    for key in (key for key in map(str, record) if key not in (*columns, *IDS)):
-        if meant := difflib.get_close_matches(key, columns, n=1, cutoff=0.7):
+    columns, keys = {form.column for form in FORMS}, [*map(str, record)]
+    for key in keys:
+        meant = difflib.get_close_matches(key, columns, n=1, cutoff=0.7)
+        if meant and key not in (*columns, *IDS):
             return f"did you mean {meant[0]!r} by {key!r}?"
-    keys = ", ".join(map(str, record)) or "none"
-    return f"data.column=KEY names the key of the prompt, out of {keys}"
+    return f"data.column=KEY names the key of the prompt, out of {', '.join(keys) or 'none'}"
 
 
 def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:

@@ -96,8 +96,8 @@ def plot_pareto(axes: Axes, rows: Rows) -> None:
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Returns the points (cost, tokens), by cost, that no other point beats or equals in both.
 
-    >>> pareto_front([(1.0, 1.0), (2.0, 3.0), (2.5, 2.0)])
-    [(1.0, 1.0), (2.0, 3.0)]
+    >>> pareto_front([(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, 0.5)])
+    [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0)]
     """
     front: list[tuple[float, float]] = []
     for cost, tokens in sorted(points, key=lambda point: (point[0], -point[1])):

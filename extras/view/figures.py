@@ -9,13 +9,13 @@ from outrider.extras.view.plotting import (
     Figure,
     Plot,
     Rows,
+    add_note,
     drawn,
     each_row,
     finish,
     plot_interval,
     plot_line,
     plot_mark,
-    say,
     set_height,
     short,
     style_of,
@@ -155,7 +155,7 @@ def _plot_times(axes: Axes, rows: Rows) -> None:
         xs, ys = zip(*sorted(curve), strict=True)
         axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
         for gamma, milliseconds in curve:
-            say(axes, gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
+            add_note(axes, gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
     use_integer_ticks(axes)
     axes.set_xlabel("gamma")
     axes.set_ylabel("milliseconds a round, drafting included")

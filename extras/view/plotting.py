@@ -134,15 +134,15 @@ def value_of(figure: Interval | float) -> float:
     return figure.value if isinstance(figure, Interval) else figure
 
 
-def say(axes: Axes, x: float, y: float, name: str, figure: Interval | float) -> None:
+def add_note(axes: Axes, x: float, y: float, name: str, figure: Interval | float) -> None:
     """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
-    axes.annotate(f"{name}: {told(figure)}", (x, y), visible=False)
+    axes.annotate(f"{name}: {in_words(figure)}", (x, y), visible=False)
 
 
-def told(figure: Interval | float) -> str:
+def in_words(figure: Interval | float) -> str:
     """Returns a figure with its interval in words.
 
-    >>> told(Interval(1.234, 1.1, 1.4)), told(0.5)
+    >>> in_words(Interval(1.234, 1.1, 1.4)), in_words(0.5)
     ('1.23 [1.1, 1.4]', '0.5')
     """
     if not isinstance(figure, Interval):
@@ -191,7 +191,7 @@ def plot_line(
     axes.plot([*points], values, label=drafter if in_legend else None, linewidth=1.2, **style)
     for x, figure in points.items():
         if figure is not None:
-            say(axes, x, value_of(figure), f"{labelled(drafter, label)} at {x:g}", figure)
+            add_note(axes, x, value_of(figure), f"{labelled(drafter, label)} at {x:g}", figure)
 
 
 def plot_mark(
@@ -208,7 +208,7 @@ def plot_mark(
     is_new = in_legend and drafter not in axes.get_legend_handles_labels()[1]
     style = style_of(rows, drafter) | {"linestyle": "none", "label": drafter if is_new else None}
     axes.plot([x], [figure.value], **style)
-    say(axes, x, figure.value, f"{labelled(drafter, label)} at {x:.3g}", figure)
+    add_note(axes, x, figure.value, f"{labelled(drafter, label)} at {x:.3g}", figure)
 
 
 def plot_interval(
@@ -218,7 +218,7 @@ def plot_interval(
     if figure.low is not None and figure.high is not None:
         axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
     axes.plot([figure.value], [y], linestyle="none", **style)
-    say(axes, figure.value, y, name, figure)
+    add_note(axes, figure.value, y, name, figure)
 
 
 def short(label: str) -> str:

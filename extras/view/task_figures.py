@@ -7,9 +7,9 @@ from outrider.extras.view.plotting import (
     Axes,
     Plot,
     Rows,
+    add_note,
     finish,
     plot_interval,
-    say,
     set_height,
     short,
     style_of,
@@ -136,7 +136,7 @@ def _plot_grid(
                 mark = "*" * (marked and len(by_name) > 1 and value == best)
                 text = f"{value:.2f}{mark}"
                 axes.text(x, y, text, ha="center", va="center", fontsize=7, color="#111")
-                say(axes, x, y, f"{line}, {name}", by_name[name])
+                add_note(axes, x, y, f"{line}, {name}", by_name[name])
     axes.set_xticks(range(len(columns)), map(short, columns), rotation=30, ha="right")
     axes.set_yticks(range(len(cells)), map(short, cells))
     axes.tick_params(length=0)

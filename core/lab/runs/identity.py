@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +38,14 @@ def identity(
     module = type(target).__module__
     is_own = module.partition(".")[0] == "outrider"
     code = {} if is_own else {"code": code_version(module)}
-    identities: dict[str, dict[str, Any]] = {}
-
-    def identity_once(config: Any) -> dict[str, Any]:
-        """Variants share drafters and rules, whose weights need to be read only once."""
-        key = json.dumps(config)
-        if key not in identities:
-            identities[key] = part_identity(config)
-        return identities[key]
-
+    # Variants share drafters and rules, whose weights need to be read only once.
+    part_once = cache(lambda config: part_identity(json.loads(config)))
     return {
         "outrider": code_version("outrider"),
         "libraries": versions(*LIBRARIES),
         "target": {"fingerprint": (target.fingerprint() or "")[:16], **code},
         **{
-            name: {role: identity_once(config) for role, config in roles.items()}
+            name: {role: part_once(json.dumps(config)) for role, config in roles.items()}
             for name, roles in drafters.items()
         },
         **({"scores": own} if own else {}),

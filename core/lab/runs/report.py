@@ -14,7 +14,7 @@ from outrider.lab.runs.summary import Summary
 
 
 class Report:
-    """Is told of a run while it goes on, and at its end. This base class does nothing.
+    """Follows a run while it goes on, and to its end. This base class does nothing.
 
     A run of `outrider compare` has measurements; other commands log figures in their place.
 
@@ -54,7 +54,7 @@ class Report:
 
 @final
 class Reports(Report):
-    """Several reports, by name. One that fails is told nothing more, and the run goes on.
+    """Several reports, by name. One that fails is left out from then on, and the run goes on.
 
     drawn_by: by layout, the name of the report that draws it.
     failed: called with the name of a report that failed, and its error.
@@ -69,13 +69,13 @@ class Reports(Report):
         self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
 
     def begin(self, run: Run) -> None:
-        self._tell(lambda report: report.begin(run))
+        self._of_each(lambda report: report.begin(run))
 
     def add(self, measurement: Measurement) -> None:
-        self._tell(lambda report: report.add(measurement))
+        self._of_each(lambda report: report.add(measurement))
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
-        self._tell(lambda report: report.log(figures, step))
+        self._of_each(lambda report: report.log(figures, step))
 
     @contextmanager
     def following(self, run: Run) -> Iterator[None]:
@@ -88,13 +88,13 @@ class Reports(Report):
             raise
 
     def stop(self) -> None:
-        self._tell(lambda report: report.stop())
+        self._of_each(lambda report: report.stop())
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
-        written = self._tell(lambda report: report.end(summaries, folder))
+        written = self._of_each(lambda report: report.end(summaries, folder))
         return [path for paths in written for path in paths]
 
-    def _tell(self, call: Callable[[Report], Any]) -> list[Any]:
+    def _of_each(self, call: Callable[[Report], Any]) -> list[Any]:
         """Returns what each report answered."""
         answers: list[Any] = []
         for name, report in list(self._reports.items()):

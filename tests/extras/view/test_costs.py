@@ -4,14 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from outrider.extras.view.costs import pareto_front, round_cost, score_times
+from outrider.extras.view.costs import round_cost, score_times
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-
-
-def test_the_front_leaves_out_dominated_points() -> None:
-    points = [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, 0.5)]
-    assert pareto_front(points) == [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0)]
 
 
 def test_calls_are_timed_by_their_scored_rows(whole_run: Run) -> None:

@@ -21,9 +21,9 @@ from outrider.extras.view.plotting import (
     MARKS,
     as_png,
     as_svg,
+    in_words,
     line_style_of,
     style_of,
-    told,
 )
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -102,7 +102,7 @@ def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
     notes = ElementTree.fromstring(as_svg(figure, "speedup")).findall(".//*[@class='note']")
     speedups = {row.drafter: row.rates["speedup"] for row in rows}
     assert [note.get("data-note") for note in notes] == [
-        f"{name}: {told(speedup)}" for name, speedup in speedups.items() if speedup
+        f"{name}: {in_words(speedup)}" for name, speedup in speedups.items() if speedup
     ]
     # The marks of matplotlib are uses of a path; the lines of the ticks come before them.
     uses = re.findall(
