@@ -138,14 +138,9 @@ def test_the_default_changes_no_logits() -> None:
     ("settings", "line"),
     [
         ({"repetition_penalty": 0}, "penalties.repetition_penalty=0: expected a number above 0"),
-        ({"presence_penalty": "x"}, "penalties.presence_penalty='x': expected a number"),
-        ({"frequency_penalty": float("nan")}, "penalties.frequency_penalty=nan: expected a number"),
         ({"logit_bias": {"cat": 1.0}}, "penalties.logit_bias='cat': expected the id of a token"),
-        ({"logit_bias": {1: "x"}}, "penalties.logit_bias[1]='x': expected a number"),
         ({"logit_bias": {7: 1.0}}, "penalties.logit_bias=7: expected ids below 3"),
         ({"bad_words": "cat"}, "penalties.bad_words='cat': expected a list, each text, or"),
-        ({"bad_words": [" "]}, "penalties.bad_words=[' ']: expected a list, each text, or"),
-        ({"bad_words": [["x"]]}, "penalties.bad_words=[['x']]: expected a list, each text, or"),
         ({"bad_words": ["cat"]}, "penalties.bad_words='cat': expected lists of ids"),
     ],
 )

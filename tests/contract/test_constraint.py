@@ -7,25 +7,16 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import tokens_of
-from tiny.exact import assert_follows
 from torch import Tensor
 
 from outrider import Constraint, Sampling, TargetError, decode, decode_together
 from outrider.contract.constraint import AllOf, Guide
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
-from outrider.verifiers.recursive import MultiStep
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(3, order=1, seed=2)
 PROMPT = [0]
-
-
-class Shy(Constraint):
-    """Makes a token less likely with each time that it was written."""
-
-    def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
-        return logits - torch.tensor([float(list(ids).count(token)) for token in range(3)])
 
 
 class Until(Constraint):
@@ -34,37 +25,6 @@ class Until(Constraint):
 
     def ends(self, ids: Sequence[int]) -> bool:
         return ids[-1] == self.token
-
-
-def written(
-    constraint: Constraint, chance: Any, drafter: Any, rule: Any, **options: Any
-) -> tuple[int, ...]:
-    sampling = Sampling(temperature=1.0)
-    rounds = decode(
-        TARGET,
-        drafter,
-        rule,
-        PROMPT,
-        sampling=sampling,
-        chance=chance,
-        constraint=constraint,
-        **options,
-    )
-    return tuple(token for round in rounds for token in round.tokens)
-
-
-@pytest.mark.parametrize(
-    ("drafter", "rule", "budget"), [(Random(), Token(), 2), (Random(tree="iid:2"), MultiStep(), 2)]
-)
-def test_the_distribution_is_the_guided_one(drafter: Any, rule: Any, budget: int) -> None:
-    def play(chance: Any) -> tuple[int, ...]:
-        return written(Shy(), chance, drafter, rule, gamma=2, budget=budget, max_new_tokens=3)
-
-    def logits(text: tuple[int, ...]) -> torch.Tensor:
-        before = [*PROMPT, *text]
-        return Shy().logits(before, TARGET.logits(before))
-
-    assert_follows(play, logits, 3)
 
 
 def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
@@ -120,15 +80,9 @@ def test_a_guide_that_leaves_nothing_is_named() -> None:
 class NoRepeats(Constraint):
     """Forbids the token that came last, and fails if it is asked about a text with a repetition."""
 
-    def __init__(self, *, steers: bool = False) -> None:
-        self.steers = steers
-
     def logits(self, ids: Sequence[int], logits: Tensor) -> Tensor:
         assert all(one != other for one, other in pairwise(ids))
         return logits.index_fill(0, torch.tensor([ids[-1]]), float("-inf"))
-
-    def steering(self) -> Constraint | None:
-        return NoRepeats() if self.steers else None
 
 
 def test_a_constraint_is_asked_about_possible_texts_alone(scripted: Any) -> None:
@@ -142,14 +96,6 @@ def test_a_constraint_is_asked_about_possible_texts_alone(scripted: Any) -> None
         )  # fmt: skip
         assert tokens_of(rounds) == text[1:]
         assert (len(rounds) == 3) == right
-
-
-def test_drafts_keep_to_a_constraint_that_steers() -> None:
-    rounds = decode(TARGET, Random(), Token(), PROMPT, sampling=Sampling(temperature=1.0),
-                    constraint=NoRepeats(steers=True), max_new_tokens=24)  # fmt: skip
-    drafts = [round.draft for round in rounds]
-    assert any(len(draft) > 1 for draft in drafts)
-    assert all(one != other for draft in drafts for one, other in pairwise(draft))
 
 
 class Forces(Constraint):

@@ -14,7 +14,6 @@ from outrider import (
     Context,
     Draft,
     Drafter,
-    DrafterError,
     Pen,
     Policy,
     Round,
@@ -220,12 +219,6 @@ def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
         decode(TARGET, TreeDrafter(TARGET, "iid"), Token(), PROMPT)
 
 
-def test_a_tree_is_refused_where_the_target_takes_chains(monkeypatch: Any) -> None:
-    monkeypatch.setattr(TARGET, "trees", False)
-    with pytest.raises(ConfigError, match="TreeDrafter writes trees: the target takes only"):
-        decode(TARGET, TreeDrafter(TARGET, "iid"), SampleMatch(), PROMPT)
-
-
 @pytest.mark.parametrize(("budget", "drafted"), [(14, 14), (None, 2)])  # siblings are pairs
 def test_trees_go_through_the_loop(budget: int | None, drafted: int) -> None:
     tree = TreeDrafter(TARGET, "deterministic")
@@ -247,22 +240,6 @@ def test_a_policy_stops_paths_where_all_are_as_long() -> None:
     paths, rule = TreeDrafter(TARGET, "paths"), MultiPathBlock()
     rounds = decode(TARGET, paths, rule, PROMPT, policy=Three(), gamma=3, budget=6)
     assert next(rounds).drafted == 4
-
-
-def test_the_rounds_before_a_fault_of_the_drafter_are_kept() -> None:
-    class Fails(Drafter):
-        rounds = 0
-
-        def propose(self, context: Context, pen: Pen) -> None:
-            self.rounds += 1
-            if self.rounds == 3:
-                raise KeyError("gone")
-
-    kept: list[Round] = []
-    line = r"^drafter Fails raised KeyError: 'gone' \(.*test_decode\.py:\d+\)$"
-    with pytest.raises(DrafterError, match=line):
-        kept.extend(decode(TARGET, Fails(), Token(), PROMPT, max_new_tokens=12))
-    assert tokens(kept) == GREEDY[:2]
 
 
 def test_a_target_that_scores_nothing_is_named(monkeypatch: Any) -> None:

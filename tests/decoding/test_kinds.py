@@ -117,23 +117,6 @@ def test_the_kinds_of_a_draft_at_temperature_zero(
     assert {kind for kind in KINDS if violation(draft, kind) is None} == kinds
 
 
-@pytest.mark.parametrize(
-    ("write", "kind", "reason"),
-    [
-        (distinct, "chain", "tokens 0 and 1 are siblings"),
-        (distinct, "iid", "tokens 0 and 1 were drawn without replacement"),
-        (iid, "distinct", "token 1 could have been the same as its sibling 0"),
-        (iid, "paths", "tokens 2 and 3 are siblings"),
-        (two_distributions, "paths", "tokens 0 and 1 come from separate calls of the pen"),
-        (chosen, "iid", "tokens 0 and 2 come from separate calls of the pen"),
-        (chain, "deterministic", "token 0 was drawn"),
-    ],
-)
-def test_a_departure_in_words(write: Callable[[Pen], None], kind: str, reason: str) -> None:
-    for draft in drafts(write):
-        assert violation(draft, kind) == reason
-
-
 @pytest.mark.parametrize("second", ["drawn", "written"])
 def test_paths_that_share_their_start_go_on_with_one_distribution(second: str) -> None:
     def unequal(pen: Pen) -> None:

@@ -67,12 +67,6 @@ def test_a_target_without_tokenizer_has_no_text_and_no_stop() -> None:
         TextStream(None, ["."])
 
 
-@pytest.mark.parametrize("stops", [[""], [3], 5])
-def test_stops_must_be_a_list_of_texts(bytes_tokenizer: Any, stops: Any) -> None:
-    with pytest.raises(ConfigError, match="stop="):
-        TextStream(bytes_tokenizer, stops)
-
-
 HI_END_YOU = "hi<|turn|> you"
 
 

@@ -64,17 +64,8 @@ def test_the_classifier_stops_behind_a_token_that_will_be_rejected(
     assert policy.more(Draft((0,), (-1,), (None,), (None,)))  # it was written, not drawn
 
 
-@pytest.mark.parametrize("damage", ["missing", "other", "text"])
-def test_another_file_is_refused(damage: str, tmp_path: Path) -> None:
+def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    if damage == "other":
-        save_file({"w1": torch.zeros(2)}, path)
-    elif damage == "text":
-        path.write_text("not tensors")
+    save_file({"w1": torch.zeros(2)}, path)
     with pytest.raises(ConfigError, match=r"policy\.path="):
         Classifier(str(path))
-
-
-def test_a_threshold_outside_its_range_is_refused(foresight: Path) -> None:
-    with pytest.raises(ConfigError, match=r"policy.threshold=2: expected a number in \[0, 1\]"):
-        Classifier(str(foresight), threshold=2)

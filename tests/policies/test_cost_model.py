@@ -2,7 +2,6 @@
 
 import itertools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,12 +9,6 @@ import torch
 
 from outrider import Draft
 from outrider.policies.cost_model import CostModel, coefficients
-from outrider.testing import parametrize_with_checks
-
-
-@parametrize_with_checks([CostModel])
-def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
-    check(make)
 
 
 def test_the_cost_model_chooses_by_length_and_batch(outcome: Any) -> None:

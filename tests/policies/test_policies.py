@@ -26,6 +26,7 @@ from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.policies import confidence, nodes
 from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
+from outrider.policies.cost_model import CostModel
 from outrider.policies.entropy import Entropy
 from outrider.policies.goodput import Goodput, line
 from outrider.policies.heuristic import Heuristic
@@ -40,6 +41,7 @@ from outrider.verifiers.token import Token
 @parametrize_with_checks(
     [
         Fixed,
+        CostModel,
         Heuristic,
         partial(Heuristic, transient=False),
         Confidence,

@@ -119,6 +119,5 @@ class Twos(Drafter):
 
 
 def test_a_pair_that_is_none_is_refused() -> None:
-    for within in ([1], [1, 1], [1, 2, 3]):
-        with pytest.raises(ConfigError, match=r"^verifier.within=.*: expected two ids"):
-            Lenient(0.5, within=within)
+    with pytest.raises(ConfigError, match=r"^verifier.within=.*: expected two ids"):
+        Lenient(0.5, within=[1, 1])

@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from outrider import Chance, Draft, Sampling, Scores
-from outrider.contract.draft import KINDS
 from outrider.testing.exact import distribution_of
 from outrider.verifiers.sample_match import SampleMatch
 
@@ -23,8 +22,3 @@ def test_a_token_is_accepted_with_probability_p() -> None:
     assert probs[(1,)] == pytest.approx(0.3)
     assert probs[(0,)] == pytest.approx(0.6 * 0.4)
     assert probs[(0, 2)] == pytest.approx(0.6 * 0.6)
-
-
-def test_sample_match_is_lossless_and_takes_every_kind() -> None:
-    assert SampleMatch().lossless
-    assert SampleMatch().takes == set(KINDS)

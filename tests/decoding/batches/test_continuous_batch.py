@@ -48,6 +48,20 @@ def target(request: Any, llama: Any) -> Any:
     return TransformersTarget(model)
 
 
+def rounds_alone(
+    target: Any, name: str, prompts: list[list[int]], **options: Any
+) -> list[list[Any]]:
+    """Returns what is kept of the rounds of each text, written alone."""
+    make, rule = DRAFTERS[name]
+    return [
+        [
+            (round.tokens, round.draft, round.path, round.stop)
+            for round in decode(target, make(), rule, prompt, number=number, **options)
+        ]
+        for number, prompt in enumerate(prompts)
+    ]
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("name", list(DRAFTERS))
 def test_a_text_in_a_batch_is_the_text_written_alone(
@@ -56,13 +70,7 @@ def test_a_text_in_a_batch_is_the_text_written_alone(
     make, rule = DRAFTERS[name]
     sampling = Sampling(temperature=temperature, seed=5)
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 20}
-    alone = [
-        [
-            (round.tokens, round.draft, round.path, round.stop)
-            for round in decode(target, make(), rule, prompt, number=number, **options)
-        ]
-        for number, prompt in enumerate(PROMPTS)
-    ]
+    alone = rounds_alone(target, name, PROMPTS, **options)
     together: list[list[Any]] = [[] for _ in PROMPTS]
     for number, round in decode_together(target, make(), rule, PROMPTS, **options):
         together[number].append((round.tokens, round.draft, round.path, round.stop))
@@ -70,37 +78,28 @@ def test_a_text_in_a_batch_is_the_text_written_alone(
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
 
 
-ALONE: dict[tuple[Any, str], list[list[Any]]] = {}
-"""The rounds of each text of `LONGER`, by the target and the name of the drafter."""
 LONGER = [*PROMPTS, [8, 9] * 13, [12, 3, 4] * 5, [30], [5, 4, 3, 2] * 7]
 
 
 @pytest.mark.parametrize("name", ["none", "prompt_lookup", "small_lm tree", "eagle"])
-@pytest.mark.parametrize("size", [1, 2, 3])
 def test_texts_that_join_others_are_those_written_alone(
-    size: int, name: str, target: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(continuous_batch, "READ", 7)  # so that prompts are read in parts
     make, rule = DRAFTERS[name]
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
-    texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
-    in_progress: set[int] = set()
-    together = decode_together(target, make(), rule, LONGER, batch_size=size, **options)
-    for number, round in together:
-        texts[number].append((round.tokens, round.draft, round.path, round.stop))
-        in_progress.add(number)
-        assert len(in_progress) <= size
-        if round.stop is not None:
-            in_progress.remove(number)
-    if (target, name) not in ALONE:
-        ALONE[target, name] = [
-            [
-                (round.tokens, round.draft, round.path, round.stop)
-                for round in decode(target, make(), rule, prompt, number=number, **options)
-            ]
-            for number, prompt in enumerate(LONGER)
-        ]
-    assert list(texts.values()) == ALONE[target, name]
+    alone = rounds_alone(target, name, LONGER, **options)
+    for size in (1, 2, 3):
+        texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
+        in_progress: set[int] = set()
+        together = decode_together(target, make(), rule, LONGER, batch_size=size, **options)
+        for number, round in together:
+            texts[number].append((round.tokens, round.draft, round.path, round.stop))
+            in_progress.add(number)
+            assert len(in_progress) <= size
+            if round.stop is not None:
+                in_progress.remove(number)
+        assert list(texts.values()) == alone
 
 
 def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
@@ -199,11 +198,9 @@ def test_each_text_may_have_a_chance_of_its_own() -> None:
     assert texts[0] != texts[1]
 
 
-@pytest.mark.parametrize("name", ["policies", "chances", "constraints"])
-def test_every_prompt_has_its_own_parts(name: str) -> None:
-    parts: Any = {"policies": Fixed(), "chances": SampledChance.seeded(0), "constraints": Ends(2)}
-    with pytest.raises(ConfigError, match=f"{name}=1: expected one for each prompt, 2 of them"):
-        decode_together(TabularTarget(), NoDraft(), Token(), [[1], [2]], **{name: [parts[name]]})
+def test_every_prompt_has_its_own_parts() -> None:
+    with pytest.raises(ConfigError, match="policies=1: expected one for each prompt, 2 of them"):
+        decode_together(TabularTarget(), NoDraft(), Token(), [[1], [2]], policies=[Fixed()])
 
 
 def test_states_are_those_of_the_text(target: Any) -> None:
