@@ -25,11 +25,21 @@ from outrider.targets.transformers import TransformersTarget
             ({"device": name}, rf"^device='{name}': expected one that is here \([^\n]*$")
             for name in ("warp", "xpu", "cuda:7")
         ),
+        ({"device": "cpu", "device_map": "auto"}, r"^target.device='cpu': expected auto with targ"),
+        (
+            {"attn_implementation": "sdpa", "tensor_parallel": True},
+            "^target.attn_implementation='sdpa': expected null with target.tensor_parallel$",
+        ),
+        ({"quantization_config": {"load_in_4bit": True}}, r"can't be loaded: [^\n]*pip install"),
+        ({"quantization_config": {"quant_method": "three"}}, "Unknown quantization type, got thr"),
+        ({"device_map": {"": "warp"}}, "can't be loaded: [^\\n]*warp"),
+        ({"attn_implementation": "flash_attention_2"}, "FlashAttention2 .* installed"),
     ],
 )
 def test_wrong_settings_of_a_model_are_one_line(folder: Path, settings: Any, line: str) -> None:
-    with pytest.raises(ConfigError, match=line):
+    with pytest.raises((ConfigError, TargetError), match=line) as caught:
         TransformersTarget(**{"model": str(folder)} | settings)
+    assert "\n" not in str(caught.value)
 
 
 def copied_to(folder: Path, tmp_path: Path) -> tuple[Path, Path]:

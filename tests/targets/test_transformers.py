@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny.models import build, entries
 
-from outrider import ConfigError, Draft, Verdict
+from outrider import Draft, Verdict
 from outrider.targets.passes import cached_model
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
@@ -117,11 +117,3 @@ def test_a_folder_gives_model_tokenizer_and_ends(folder: Path) -> None:
     assert target.offers == {"model", "tokenizer", *states}
     assert target.encode("the cat") == [2, 4]
     assert TransformersTarget(str(folder), dtype="float64").model.dtype == torch.float64
-
-
-def test_a_model_without_tokenizer_does_not_offer_one(llama: Any) -> None:
-    target = TransformersTarget(llama())
-    assert {"model", "hidden_states"} <= target.offers
-    assert "tokenizer" not in target.offers
-    with pytest.raises(ConfigError, match="expected ids, the target has no tokenizer"):
-        target.encode("the cat")

@@ -26,14 +26,6 @@ def chances() -> list[Chance]:
     return [SampledChance.seeded(seed) for seed in range(len(PROMPTS))]
 
 
-@pytest.mark.parametrize("sampling", SETTINGS)
-def test_a_batch_writes_the_texts_of_one_by_one(llama: Any, sampling: Sampling) -> None:
-    target = TransformersTarget(llama().double())
-    texts = batched(target).write(PROMPTS, sampling, chances(), 25)
-    assert texts == BatchTarget.write(batched(target), PROMPTS, sampling, chances(), 25)
-    assert any(text[-1] == 1 for text in texts) or all(len(text) == 25 for text in texts)
-
-
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_texts_join_as_others_end(width: int, llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama().double())
@@ -108,19 +100,6 @@ def test_turns_beyond_the_context_window_are_empty(llama: Any) -> None:
     written = list(batched(target).write_turns(conversations(Sampling(), [6, 7, 8])))
     assert [len(text) for text, _ in written] == [6, 6, 5, 6]
     assert [len(text) for _, text in written] == [0, 2, 0, 1]
-
-
-def test_no_text_outgrows_the_context_window(llama: Any) -> None:
-    target = TransformersTarget(llama(max_position_embeddings=10).double())
-    target.eos = frozenset()
-    sampling = Sampling(temperature=1.0)
-    texts = batched(target).write(PROMPTS, sampling, chances(), 25)
-    assert [len(prompt) + len(text) for prompt, text in zip(PROMPTS, texts, strict=True)] == [
-        10
-    ] * 4
-    assert texts == BatchTarget.write(
-        batched(target), PROMPTS, Sampling(temperature=1.0), chances(), 25
-    )
 
 
 def test_logits_that_are_no_numbers_are_an_error(llama: Any) -> None:

@@ -72,28 +72,6 @@ def test_layers_on_two_devices_write_the_same_text(llama: Any, drafter: Any, rul
         assert text(target, drafter, rule) == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "line"),
-    [
-        ({"device": "cpu", "device_map": "auto"}, r"^target.device='cpu': expected auto with targ"),
-        (
-            {"attn_implementation": "sdpa", "tensor_parallel": True},
-            "^target.attn_implementation='sdpa': expected null with target.tensor_parallel$",
-        ),
-        ({"quantization_config": {"load_in_4bit": True}}, r"can't be loaded: [^\n]*pip install"),
-        ({"quantization_config": {"quant_method": "three"}}, "Unknown quantization type, got thr"),
-        ({"device_map": {"": "warp"}}, "can't be loaded: [^\\n]*warp"),
-        ({"attn_implementation": "flash_attention_2"}, "FlashAttention2 .* installed"),
-    ],
-)
-def test_options_that_are_refused_are_one_line(
-    folder: Path, options: dict[str, Any], line: str
-) -> None:
-    with pytest.raises((ConfigError, TargetError), match=line) as caught:
-        TransformersTarget(str(folder), **options)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_loaded_model_takes_no_options_of_loading(llama: Any) -> None:
     line = "^target.device_map='auto': expected null for a model that is loaded already$"
     with pytest.raises(ConfigError, match=line):

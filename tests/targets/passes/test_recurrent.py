@@ -103,3 +103,25 @@ def test_the_first_tokens_of_the_last_are_kept(model: Any) -> None:
     cached.retain_rows(3, [0, 1])
     feed(cached, [7], text[:3], 1)
     assert held(cached, RecurrentCache)
+
+
+def with_unknown_layers(model: Any) -> None:
+    model.config.layer_types = ["compressed_sparse_attention"] * len(model.model.layers)
+
+
+def declared_stateful(model: Any) -> None:
+    model._is_stateful = True
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (with_unknown_layers, "layers of compressed_sparse_attention"),
+        (declared_stateful, "a recurrent state"),
+    ],
+)
+def test_states_of_an_unknown_kind_are_refused(llama: Any, change: Any, reason: str) -> None:
+    model = llama()
+    change(model)
+    with pytest.raises(TargetError, match=f"LlamaForCausalLM: {reason} can't be rolled back"):
+        CachedModel(model)

@@ -8,7 +8,6 @@ import torch
 
 from outrider.targets.passes import cached_model, text_tree
 from outrider.targets.passes.cached_model import CachedModel
-from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.text_tree import TextTree
 
 
@@ -79,13 +78,3 @@ def test_tokens_that_no_text_uses_are_taken_out(llama: Any, monkeypatch: Any) ->
     assert cached.length == 2 + 8
     tree.logits([(5, 7)])
     assert cached.length == 2 + 2
-
-
-def test_a_packed_model_says_the_same(llama: Any) -> None:
-    plain, packed = llama(), llama()
-    use_engine(packed, "packed")
-    paths = [(5,), (5, 6), (7, 8)]
-    logits = TextTree(CachedModel(packed), [3, 4]).logits(paths)
-    torch.testing.assert_close(
-        logits, TextTree(CachedModel(plain), [3, 4]).logits(paths), rtol=1e-4, atol=1e-4
-    )
