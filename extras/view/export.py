@@ -1,11 +1,15 @@
-"""A run as parquet tables with fixed columns, for notebooks."""
+"""Runs as parquet tables with fixed columns, and as pandas data frames, for notebooks."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from outrider.base.errors import ConfigError
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.gathering import gather
+from outrider.lab.runs.labels import labels
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.run import SCHEMA, Run
 from outrider.lab.runs.summary import Summary
@@ -13,6 +17,7 @@ from outrider.lab.statistics.rates import scores_in
 from outrider.plugins.registry import installed
 
 if TYPE_CHECKING:
+    import pandas
     import pyarrow
 
 QUESTION_COLUMNS = {
@@ -153,3 +158,59 @@ def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
 def _question(measurement: Measurement) -> dict[str, Any]:
     names = ("prompt", "turn", "category", "drafter")
     return {name: getattr(measurement, name) for name in names}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """Some runs as data frames. Column `run` is the run's label, as in `outrider report`.
+
+    runs: a row for each run: `folder`, `finished`, and the settings by their dotted names.
+    rates: a row for each run and drafter: each rate, and its interval as `_low` and `_high`.
+    questions: a row for each run, question and drafter, with `QUESTION_COLUMNS`.
+    rounds: a row for each run, question, drafter and round, with `ROUND_COLUMNS`.
+    """
+
+    runs: "pandas.DataFrame"
+    rates: "pandas.DataFrame"
+    questions: "pandas.DataFrame"
+    rounds: "pandas.DataFrame"
+
+
+def load(*folders: str | Path) -> Frames:
+    """Returns the runs of `outrider compare` in some folders and below them.
+
+    >>> frames = load("outputs/compare")  # doctest: +SKIP
+    >>> frames.questions.groupby("drafter").seconds.sum()  # doctest: +SKIP
+
+    Unfinished runs are read as far as they went, and fields of later versions are ignored.
+
+    Raises:
+        ConfigError: a folder does not exist, holds no run, or holds a damaged one.
+    """
+    import pandas
+
+    runs, damaged = gather([Path(folder) for folder in folders])
+    if damaged:
+        raise ConfigError("\n".join(damaged))
+    names = labels(runs)
+
+    def together(frames: Sequence["pandas.DataFrame"]) -> "pandas.DataFrame":
+        for name, frame in zip(names, frames, strict=True):
+            frame.insert(0, "run", name)
+        return pandas.concat(frames, ignore_index=True)
+
+    settings = [
+        {"run": name, "folder": str(run.folder), "finished": run.finished}
+        | dict(flatten(run.facts["settings"]))
+        for name, run in zip(names, runs, strict=True)
+    ]
+    rates = [pandas.DataFrame([row.plain() for row in Summary(run).rows]) for run in runs]
+    arrow = [tables(run) for run in runs]
+    return Frames(
+        pandas.DataFrame(settings),
+        # A rate that was not measured is NaN, as elsewhere in pandas.
+        together([each.replace({None: float("nan")}).infer_objects() for each in rates]),
+        together([each["comparison"].to_pandas() for each in arrow]),
+        together([each["rounds"].to_pandas() for each in arrow]),
+    )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def figure(name: str, values: Values) -> Figure:
 
 def plot_tokens(axes: Axes, values: Values) -> None:
     """Figure 2: the expected tokens per target call."""
-    for gamma, colour in zip(values.gammas, _colours(), strict=False):
+    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
         tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
         axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
     _finish(axes, "expected tokens a target call")
@@ -32,7 +33,7 @@ def plot_tokens(axes: Axes, values: Values) -> None:
 
 def plot_optimal_gamma(axes: Axes, values: Values) -> None:
     """Figure 3: the gamma with the largest expected speedup."""
-    for c, colour in zip(values.costs, _colours(), strict=False):
+    for c, colour in zip(values.costs, cycle(COLOURS), strict=False):
         gammas = [theory.optimal_gamma(alpha, c) for alpha in ALPHAS]
         axes.step(ALPHAS, gammas, where="mid", color=colour, label=f"c {c:g}")
     _finish(axes, "gamma with the largest speedup")
@@ -40,7 +41,7 @@ def plot_optimal_gamma(axes: Axes, values: Values) -> None:
 
 def plot_speedup(axes: Axes, values: Values) -> None:
     """Figure 4: the speedup, and the factor by which the arithmetic operations grow."""
-    for gamma, colour in zip(values.gammas, _colours(), strict=False):
+    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
         speedups = [theory.walltime_improvement(alpha, gamma, values.costs[0]) for alpha in ALPHAS]
         operations = [theory.operations(alpha, gamma, values.c_hat) for alpha in ALPHAS]
         axes.plot(ALPHAS, speedups, color=colour, label=f"gamma {gamma}")
@@ -88,11 +89,6 @@ def as_file(name: str, values: Values) -> bytes:
 
 
 figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
-
-
-def _colours() -> list[str]:
-    """Returns the colours, repeated so that every curve has one."""
-    return [*COLOURS] * 8
 
 
 def _finish(axes: Axes, label: str) -> None:

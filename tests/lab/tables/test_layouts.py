@@ -7,6 +7,7 @@ from typing import Any
 
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
+from outrider.lab.tables.columns import RATES
 from outrider.lab.tables.layouts import LAYOUTS
 from outrider.lab.tables.rates import figure_of
 from outrider.lab.tables.table import Table
@@ -92,3 +93,7 @@ def test_chens_table_1_has_a_line_for_each_drafter_on_each_task(
     ]
     speed = run.rows[2].tasks["chat"]["tokens_per_second"]
     assert lines[2][2:4] == ["-", f"{1000 / speed.value:.2f} ms/token"]
+
+
+def test_every_column_is_explained() -> None:
+    assert all(column.meaning and column.source for column in RATES.values())
