@@ -124,9 +124,9 @@ def _target(factory: Any) -> str:
     """Returns the name that a config calls a part by."""
     if not (inspect.isclass(factory) and issubclass(factory, Launcher)):
         return f"{factory.__module__}.{factory.__qualname__}"
-    launcher = type(factory.__name__, (factory,), {"__module__": LAUNCHERS})
-    Plugins.instance().register(launcher)
-    return f"{LAUNCHERS}.{factory.__name__}"
+    name = f"{LAUNCHERS}.{factory.__name__}"
+    Plugins.instance().class_name_to_class[name] = factory  # which Hydra imports by its own name
+    return name
 
 
 def _entry_of(path: str) -> Entry | None:
