@@ -56,6 +56,14 @@ class ScriptedTree(Drafter):
             node = written[0] if first else written[1]
 
 
+class Watches(Drafter):
+    """Drafts nothing, and observes."""
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+    def observe(self, *_: Any) -> None: ...
+
+
 class InTurn(Drafter):
     """Several drafters of one kind, each for one text: the first opens the first, and so on."""
 

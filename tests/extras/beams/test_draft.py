@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import bound
+from tiny.drafters import Watches, bound
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
@@ -55,12 +55,6 @@ def test_a_small_models_distributions_are_those_of_each_text(llama: Any) -> None
             with torch.no_grad():
                 expected = model(torch.tensor([text])).logits[0, -1].log_softmax(-1)
             torch.testing.assert_close(row, expected.float(), rtol=1e-5, atol=1e-5)
-
-
-class Watches(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None: ...
-
-    def observe(self, *_: Any) -> None: ...
 
 
 @pytest.mark.parametrize(

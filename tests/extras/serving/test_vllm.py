@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from second_runner import vllm_config
+from tiny.drafters import Watches
 
 from outrider import ConfigError, Context, Drafter, Pen
 from outrider.drafters.eagle import Eagle
@@ -129,12 +130,6 @@ def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplo
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
         assert call(served, [[1, 2, 1], [3, 3]]) == [[2, 1, 2], []]
     assert "failed: this request goes on without drafts" in caplog.text
-
-
-class Watches(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None: ...
-
-    def observe(self, *_: Any) -> None: ...
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,14 @@ def groups(log: Path) -> list[int]:
     return ids
 
 
+def assert_does_not_start(reason: str, python: Path, log: Path, **options: Any) -> None:
+    with (
+        pytest.raises(ServerError, match=f"vLLM did not start{reason}"),
+        Server(python, "m", log, **options),
+    ):
+        pass
+
+
 def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
     python = vllm({"[1, 2]": [3, 4, 5]})
     speculative, environment = {"method": "custom_class"}, {"OUTRIDER_DRAFTER": "{}"}
@@ -126,21 +134,13 @@ def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
     python.write_text("#!/bin/sh\nexec sleep 600\n")
     python.chmod(0o755)
     log = tmp_path / "log"
-    with (
-        pytest.raises(ServerError, match=r"did not start in 0\.2 s"),
-        Server(python, "m", log, patience=0.2),
-    ):
-        pass
+    assert_does_not_start(r" in 0\.2 s", python, log, patience=0.2)
     assert not groups(log)
 
 
 def test_an_interpreter_that_can_not_be_run(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
-    with (
-        pytest.raises(ServerError, match="did not start: FileNotFoundError"),
-        Server(nowhere, "m", tmp_path / "log"),
-    ):
-        pass
+    assert_does_not_start(": FileNotFoundError", nowhere, tmp_path / "log")
     with pytest.raises(ServerError, match="can't be run: No such file"):
         version_in(nowhere)
     with pytest.raises(ServerError, match="expected the python of an environment with vLLM"):
@@ -178,9 +178,5 @@ def test_a_port_that_was_taken_meanwhile_is_given_up(
             assert running.complete([1, 2], 3) == [3, 4, 5]
         monkeypatch.setattr(vllm_server, "free_port", lambda: taken)
         monkeypatch.setattr(vllm_server, "STARTS", 1)
-        with (
-            pytest.raises(ServerError, match="others took 1 ports first"),
-            Server(vllm(), "m", tmp_path / "log"),
-        ):
-            pass
+        assert_does_not_start(": others took 1 ports first", vllm(), tmp_path / "log")
     assert set(paths) <= {"/v1/models"}  # and no prompt
