@@ -16,7 +16,7 @@ class Score(ABC):
     needs: what a prompt must have to be scored, in words.
     """
 
-    checks = "outrider.testing.scores:CHECKS"
+    checks = "outrider.testing.data:SCORE_CHECKS"
     needs = "data to score by"
 
     @abstractmethod

@@ -16,12 +16,12 @@ from outrider.targets.passes.cached_model import SOURCE
 from outrider.testing import (
     batches,
     constraints,
+    data,
     drafter_distributions,
     drafter_histories,
     drafters,
     examples,
     policies,
-    sources,
     targets,
     verifier_distributions,
     verifiers,
@@ -58,9 +58,11 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         TypeError: the part is of no role that has checks.
         OutriderError: Python runs without assertions (-O), so that no check could fail.
     """
-    _need_maker_and_assertions(make)
-    part = make()
-    return tuple(_yield_checks(part, thorough))
+    if not __debug__:
+        raise OutriderError("the checks are assertions: expected Python without -O")
+    if not callable(make):
+        raise TypeError(f"expected a callable that makes the part, such as its class, got {make!r}")
+    return tuple(_yield_checks(make(), thorough))
 
 
 def _yield_checks(part: Any, thorough: bool) -> Iterator[Check]:
@@ -81,7 +83,7 @@ def _yield_checks(part: Any, thorough: bool) -> Iterator[Check]:
     elif isinstance(part, Constraint):
         yield from constraints.CHECKS
     elif isinstance(part, list):
-        yield from sources.CHECKS
+        yield from data.SOURCE_CHECKS
     elif isinstance(place := getattr(part, "checks", None), str):
         yield from resolve_name(place)
     else:
@@ -159,13 +161,6 @@ def check_target(target: Target) -> None:
 def _run(make: Make) -> None:
     for check in checks_of(make):
         check(make)
-
-
-def _need_maker_and_assertions(make: object) -> None:
-    if not __debug__:
-        raise OutriderError("the checks are assertions: expected Python without -O")
-    if not callable(make):
-        raise TypeError(f"expected a callable that makes the part, such as its class, got {make!r}")
 
 
 def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:

@@ -1,12 +1,13 @@
-"""Checks of a score: each takes a callable that makes one, and raises AssertionError."""
+"""Checks of data: of a source, by a callable that returns its prompts, and of a score.
+
+A check of a score takes a callable that makes one. All raise AssertionError.
+"""
 
 from collections.abc import Callable
 from math import isfinite
 
-from outrider.data.prompts import Prompt
+from outrider.data.prompts import Prompt, is_encodable
 from outrider.data.score import Score
-
-Make = Callable[[], Score]
 
 PROMPTS = (
     Prompt("texts", "summary", ("Sum up.", "Again."), (("the cat sat",), ("a dog", "the dog"))),
@@ -17,7 +18,27 @@ PROMPTS = (
 ANSWERS = ("", "the dog sat", "```python\nprint(3)\n```")
 
 
-def check_scores_are_from_0_to_1(make: Make) -> str | None:
+def check_prompts_are_conversations(make: Callable[[], list[Prompt]]) -> str | None:
+    """A source returns prompts with ids of their own and turns of text."""
+    prompts = make()
+    for prompt in prompts:
+        assert isinstance(prompt, Prompt), f"it returned {prompt!r}, no Prompt"
+        assert prompt.turns, f"prompt {prompt.id!r} has no turns"
+        for turn in prompt.turns:
+            is_text = isinstance(turn, str) and turn != "" and is_encodable(turn)
+            assert is_text, f"prompt {prompt.id!r}: {turn!r} is no text in UTF-8"
+    ids = [prompt.id for prompt in prompts]
+    twice = {identity for identity in ids if ids.count(identity) > 1}
+    assert not twice, f"several prompts are called {sorted(twice)}"
+    return None if prompts else "it has no prompts"
+
+
+def check_prompts_are_the_same_again(make: Callable[[], list[Prompt]]) -> None:
+    """A source returns the same prompts in the same order each time: runs can be resumed."""
+    assert make() == make(), "the source returned other prompts the second time"
+
+
+def check_scores_are_from_0_to_1(make: Callable[[], Score]) -> str | None:
     """Every answer has a score from 0 to 1, or the prompt has none."""
     scores = _scores(make(), ANSWERS)
     for (prompt, turn, answer), score in scores.items():
@@ -26,7 +47,7 @@ def check_scores_are_from_0_to_1(make: Make) -> str | None:
     return None if scores else "it has no score for the kit's prompts"
 
 
-def check_an_answer_has_the_same_score_again(make: Make) -> None:
+def check_an_answer_has_the_same_score_again(make: Callable[[], Score]) -> None:
     """The score of an answer depends on the prompt and the answer alone: runs can be resumed."""
     first, second = _scores(make(), ANSWERS), _scores(make(), ANSWERS[::-1])
     for each in first.keys() | second.keys():
@@ -47,4 +68,5 @@ def _scores(score: Score, answers: tuple[str, ...]) -> dict[tuple[str, int, str]
     }
 
 
-CHECKS = (check_scores_are_from_0_to_1, check_an_answer_has_the_same_score_again)
+SOURCE_CHECKS = (check_prompts_are_conversations, check_prompts_are_the_same_again)
+SCORE_CHECKS = (check_scores_are_from_0_to_1, check_an_answer_has_the_same_score_again)
