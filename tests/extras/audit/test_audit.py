@@ -77,9 +77,25 @@ def silent(choice: Choice) -> Choice:
     return replace(choice, likeliest=(choice.likeliest[0], {}, *choice.likeliest[2:]))
 
 
-def test_tokens_without_log_probabilities_are_told() -> None:
-    line = Auditor(Changed(silent), PROMPTS, FromLogprobs()).run(60).line
-    assert line.startswith("broken: log-probabilities: none are listed for token 1 of a text")
+@pytest.mark.parametrize(
+    ("client", "expected", "line"),
+    [
+        (Changed(silent), FromLogprobs(), "log-probabilities: none are listed for token 1 of a"),
+        (Changed(request=lambda r: replace(r, n=1)), FromTarget(TARGET), "n: 1 texts came for n=4"),
+        (
+            Changed(request=lambda r: replace(r, seed=None)),
+            FromTarget(TARGET),
+            "seeds: seed 1 gave",
+        ),
+    ],
+)
+def test_what_an_engine_leaves_out_is_told(client: Client, expected: Expected, line: str) -> None:
+    assert Auditor(client, PROMPTS, expected).run(60).line.startswith(f"broken: {line}")
+
+
+def test_a_seed_that_once_does_not_repeat_is_no_fault() -> None:
+    rounded = Changed(request=lambda r: replace(r, seed=None if r.seed == 0 else r.seed))
+    assert Auditor(rounded, PROMPTS, FromTarget(TARGET)).run(60).verdict == "too few texts"
 
 
 def test_skipped_kinds_are_neither_asked_for_nor_judged() -> None:
@@ -112,20 +128,6 @@ def test_two_engines_have_a_control_whatever_is_skipped() -> None:
     for left_out in (skip, [*skip, "seeds"], ["temperature 1", *skip[1:]]):
         clients = [FaultyEngine(TARGET, seed=seed) for seed in (1, 2)]
         assert Auditor(clients[0], PROMPTS, None, clients[1], skip=left_out).run(60).control != 0
-
-
-def test_a_text_that_is_missing_is_told() -> None:
-    client = Changed(request=lambda request: replace(request, n=1))
-    line = Auditor(client, PROMPTS, FromTarget(TARGET)).run(60).line
-    assert line.startswith("broken: n: 1 texts came for n=4")
-
-
-def test_seeds_that_do_not_repeat_are_told_unless_it_was_once() -> None:
-    deaf = Changed(request=lambda request: replace(request, seed=None))
-    line = Auditor(deaf, PROMPTS, FromTarget(TARGET)).run(60).line
-    assert line.startswith("broken: seeds: seed 1 gave")
-    rounded = Changed(request=lambda r: replace(r, seed=None if r.seed == 0 else r.seed))
-    assert Auditor(rounded, PROMPTS, FromTarget(TARGET)).run(60).verdict == "too few texts"
 
 
 @pytest.mark.parametrize(

@@ -86,17 +86,14 @@ def test_the_mask_replaces_a_token_that_texts_lack(
     full = TransformersTarget(llama(vocab_size=len(words)), words)
     with pytest.raises(ConfigError, match="drafter pard: expected a target whose tokenizer has"):
         spare_token(full)
-    added = {7: _added("<a>"), 9: _added("<b>"), 8: _added("<c>"), 11: _added("x", special=False)}
+    texts = {7: "<a>", 9: "<b>", 8: "<c>", 11: "x"}
+    added = {id: AddedToken(text, special=text != "x") for id, text in texts.items()}
     monkeypatch.setattr(type(words), "added_tokens_decoder", property(lambda _: added))
     monkeypatch.setattr(words, "chat_template", "<b> {{ messages }}")
     assert spare_token(full) == 8
     full.tokenizer = None
     with pytest.raises(ConfigError, match="drafter pard"):
         spare_token(full)
-
-
-def _added(content: str, *, special: bool = True) -> Any:
-    return AddedToken(content, special=special)
 
 
 ENTRIES = {entry.name: entry for entry in entries()}

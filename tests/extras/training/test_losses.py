@@ -37,11 +37,6 @@ def test_a_divergence_is_least_where_the_distributions_agree(name: str) -> None:
     assert (DIVERGENCES[name](logits.flip(0), logits) > 0).all()
 
 
-def test_one_minus_total_variation_is_alpha() -> None:
-    alpha = P.minimum(Q).sum(-1)
-    torch.testing.assert_close(1 - total_variation(Q.log(), P.log()), alpha)
-
-
 def test_top_k_weighs_the_likeliest() -> None:
     expected = -(0.5 * Q[0, 0].log() + 0.25 * Q[0, 1].log())
     loss = top_k(Q.log(), (P + torch.tensor([0, 1e-9, 0])).log(), k=2)
