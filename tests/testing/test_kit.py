@@ -11,7 +11,9 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.policies.bandit import Bandit
+from outrider.targets.tabular import TabularTarget
 from outrider.testing import (
+    batches,
     check_drafter,
     check_verifier,
     checks_of,
@@ -23,6 +25,7 @@ from outrider.testing import (
     parametrize_with_checks,
     policies,
     run_checks,
+    targets,
     verifier_distributions,
     verifiers,
 )
@@ -43,6 +46,7 @@ class Impatient(Drafter):
 
 def test_a_part_has_the_checks_of_its_role() -> None:
     assert checks_of(Impatient) == drafters.CHECKS + drafter_distributions.CHECKS + (SOURCE,)
+    assert checks_of(TabularTarget) == targets.CHECKS + batches.CHECKS
     assert examples.check_its_examples_of_verdicts_hold in checks_of(MultiStep)
     for make, module in (
         (Impatient, drafter_distributions),

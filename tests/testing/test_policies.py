@@ -11,7 +11,7 @@ import pytest
 from outrider import Draft, Fixed, PluginError, Policy, PolicyExample, Round
 from outrider.contract.sheet import Sheet
 from outrider.policies.bandit import Bandit
-from outrider.testing import check_policy, checks_of, examples, policies, run_checks
+from outrider.testing import check_policy, checks_of, examples, policies
 
 
 class TooDeep(Policy):
@@ -152,13 +152,3 @@ def test_a_loop_that_forgets_earlier_runs_is_found(monkeypatch: pytest.MonkeyPat
     )
     with pytest.raises(AssertionError, match="second text"):
         policies.check_the_second_text_of_a_seed(KnowsItsSeed)
-
-
-@pytest.mark.parametrize("depth", [2.5, -1])
-def test_a_depth_that_is_no_length_is_named_by_every_check(depth: Any) -> None:
-    class Odd(Fixed):
-        def depth(self, gamma: int) -> Any:
-            return depth
-
-    faults = {outcome.fault for outcome in run_checks(Odd) if outcome.fault}
-    assert faults and all(fault.startswith("policy Odd r") for fault in faults)

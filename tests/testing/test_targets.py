@@ -14,9 +14,7 @@ from outrider.contract.target import Session, Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import (
-    batches,
     check_target,
-    checks_of,
     parametrize_with_checks,
     run_checks,
     targets,
@@ -222,7 +220,3 @@ def test_texts_that_are_too_short_to_check_say_so() -> None:
 
     with pytest.raises(AssertionError, match="max_length is 20: the checks need texts of 27"):
         check_target(Short())
-
-
-def test_a_target_has_the_checks_of_its_role() -> None:
-    assert checks_of(Plain) == (*targets.CHECKS, *batches.CHECKS)
