@@ -5,10 +5,9 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.planning import plan_lines
 from outrider.lab.runs.row import by_rate
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.pairs import is_control
+from outrider.lab.statistics.intervals import FEWEST, prompts_needed
 from outrider.lab.tables.columns import RATES, measured_rates
 from outrider.lab.tables.differences import pairs_table
 from outrider.lab.tables.layouts import tasks_table
@@ -18,6 +17,9 @@ from outrider.plugins.registry import installed
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
 """The rates that are printed by task, in this order, before the scores."""
+
+PLANNED = ("alpha", "alpha_tested", "speedup")
+"""The rates to plan for. A precision is a share of the speedup, and a difference in the others."""
 
 
 def figure_names() -> list[str]:
@@ -50,13 +52,37 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
         console.print(plain(line), soft_wrap=True)
 
 
+def plan_lines(summary: Summary, precision: float) -> list[str]:
+    """Returns how many prompts give intervals of +- `precision`, in a line for each rate.
+
+    It can't be told where the measured prompts are too few, or all agree.
+    """
+    lines = []
+    drafted = [row for row in summary.rows if not row.control]
+    for rate in PLANNED:
+        is_speed, measured = rate == "speedup", [row for row in drafted if row.rates[rate]]
+        counts = {
+            row.drafter: prompts_needed(
+                summary.statistic(row.drafter, rate), precision, relative=is_speed
+            )
+            for row in measured
+        }
+        known = {name: count for name, count in counts.items() if count is not None}
+        aim = f"{rate} within {precision:.1%}" if is_speed else f"{rate} ± {precision:g}"
+        if known:
+            others = ", ".join(f"{name} {count}" for name, count in known.items())
+            lines.append(f"{aim} takes {max(known.values())} prompts ({others})")
+        elif measured:
+            lines.append(f"{aim}: too few prompts to tell; measure at least {FEWEST}")
+    return lines
+
+
 def best(summary: Summary, rate: str) -> float:
     """Returns a rate of the drafter that is best at it; plain decoding counts only if it is alone.
 
     Raises `ConfigError` if no drafter has this rate.
     """
-    configs = summary.run.facts["drafters"]
-    drafted = [row for row in summary.rows if not is_control(row.drafter, configs[row.drafter])]
+    drafted = [row for row in summary.rows if not row.control]
     rates = [row.rates.get(rate) for row in drafted or summary.rows]
     known = [interval.value for interval in rates if interval is not None]
     require(bool(known), "objective", rate, "a rate that this run measures")
