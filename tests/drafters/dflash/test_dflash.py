@@ -9,6 +9,7 @@ from tiny.checkpoints import change, write
 from tiny.drafters import bound
 from tiny.parts import held
 from tiny.published import TEXT, PublishedNetwork, Refused
+from torch import Tensor
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
@@ -23,6 +24,7 @@ from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 MASK, BLOCK = 12, 5
+IDS = torch.arange(0, 24, 2)
 DECODER = {
     "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "head_dim": 6, "rms_norm_eps": 1e-5,
@@ -74,10 +76,12 @@ def probs_behind(
     *,
     scale: float = 1.0,
     reach: str = "token",
+    head: Tensor | None = None,
 ) -> Any:
     """Returns the model's distributions at and behind a text's end, from one pass over all of it.
 
     window, reach: of the first layer, and where it ends.
+    head: in place of the target's.
     """
     states = target(torch.tensor([text[:-1]]), output_hidden_states=True).hidden_states
     block = torch.tensor([[text[-1], *[MASK] * (BLOCK - 1)]])
@@ -98,7 +102,8 @@ def probs_behind(
         position_ids=torch.arange(len(text) + BLOCK - 1)[None],
         attention_mask={"full_attention": None, "sliding_attention": mask},
     )
-    return target.get_output_embeddings()(out.last_hidden_state[0]).softmax(-1)
+    head = target.get_output_embeddings().weight if head is None else head
+    return (out.last_hidden_state[0] @ head.T).softmax(-1)
 
 
 def tensors_of(model: Any) -> dict[str, Any]:
@@ -133,56 +138,74 @@ def speculators(**changes: Any) -> dict[str, Any]:
     return config | changes
 
 
+def with_head() -> dict[str, Any]:
+    """Returns the config of a network with a head for the tokens `IDS` alone."""
+    return speculators(draft_vocab_size=len(IDS))
+
+
 class TestPublished(PublishedNetwork):
-    """The layouts of z-lab and of speculators."""
+    """The layouts of z-lab and of speculators, also with a head for some tokens only."""
 
     drafter, network, longest = DFlash, DFlashNetwork, BLOCK - 1
-    variants = (z_lab, speculators)
+    variants = (z_lab, speculators, with_head)
     refused: ClassVar[Refused] = {"its hidden_size is 8, the target's 16": ({"hidden_size": 8}, {})}
 
     def layout(self, model: Any, variant: Any) -> Any:
-        return variant(), tensors_of(assistant())
+        tensors = tensors_of(assistant())
+        if variant is with_head:
+            tensors["embed_tokens.weight"] = model.get_input_embeddings().weight
+            tensors["lm_head.weight"] = torch.rand(12, 16)
+            tensors["verifier_norm.weight"] = torch.rand(16)
+            tensors |= {"d2t": IDS - torch.arange(12), "t2d": torch.isin(torch.arange(31), IDS)}
+        return variant(), tensors
+
+    def saved(self, tensors: Any) -> Any:
+        copies = ("embed_tokens.weight", "verifier_norm.weight")
+        return {name: rows for name, rows in tensors.items() if name not in copies}
 
     def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: Any) -> Any:
-        return probs_behind(assistant(), model, text)[1 : len(drafted) + 1]
+        right = probs_behind(assistant(), model, text, head=w.get("lm_head.weight"))
+        right = right[1 : len(drafted) + 1]
+        known = torch.arange(31) if variant is not with_head else IDS
+        return torch.zeros(len(right), 31).index_copy(1, known, right)
+
+
+def assert_saved(folder: Path, target: Any) -> None:
+    """Asserts that the settings of a network are the same after it is saved."""
+    network = DFlashNetwork.read_checkpoint(folder, target)
+    network.save_checkpoint(folder / "again", target)
+    assert DFlashNetwork.read_checkpoint(folder / "again", target).config == network.config
+
+
+SLID = z_lab(input_embedding_scale=1.5) | SLIDING
+INNER = {"transformer_layer_config": decoder() | SLIDING, "sample_from_anchor": True}
 
 
 @pytest.mark.parametrize(
-    ("reach", "entries"),
-    [("token", {}), ("around", {"is_causal": False}), ("token", {"sample_from_anchor": True})],
+    ("config", "reach"),
+    [
+        (SLID, "token"),
+        (SLID | {"is_causal": False}, "around"),
+        (SLID | {"sample_from_anchor": True}, "token"),
+        (speculators(**INNER), "text"),
+        (speculators(**INNER, sliding_window_non_causal=True), "text_both_ways"),
+    ],
+    ids=["token", "around", "anchor", "text", "both ways"],
 )
-def test_windows_and_scaled_embeddings(
-    reach: str, entries: Any, model: Any, target: Any, tmp_path: Path
+def test_windows_end_where_the_layout_says(
+    config: Any, reach: str, target: Any, tmp_path: Path
 ) -> None:
-    config = z_lab(input_embedding_scale=1.5) | SLIDING | entries
+    """Those of z-lab with the token or around it, and with embeddings that are scaled."""
+    model, is_scaled = assistant(), "dflash_config" in config
     drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
     for length in (3, 9):
         draft = draft_after(drafter, target, TEXT[:length], 9)
-        right = probs_behind(model, target.model, TEXT[:length], 4, scale=1.5, reach=reach)
-        right = right[0 if "sample_from_anchor" in entries else 1 :]
+        scale = 1.5 if is_scaled else 1.0
+        right = probs_behind(model, target.model, TEXT[:length], 4, scale=scale, reach=reach)
+        right = right[0 if config.get("sample_from_anchor") else 1 :]
         torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
-    network = DFlashNetwork.read_checkpoint(tmp_path, target)
-    assert network.config.windows == (4, None)
-    network.save_checkpoint(tmp_path / "again", target)
-    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
-
-
-@pytest.mark.parametrize("both_ways", [False, True])
-def test_windows_of_the_speculators_library_end_with_the_text(
-    both_ways: bool, model: Any, target: Any, tmp_path: Path
-) -> None:
-    config = speculators(sliding_window_non_causal=both_ways, sample_from_anchor=True)
-    config["transformer_layer_config"] |= SLIDING
-    drafter = bound(DFlash(write(tmp_path, config, tensors_of(model))), target)
-    for length in (3, 9):
-        draft = draft_after(drafter, target, TEXT[:length], 9)
-        reach = "text_both_ways" if both_ways else "text"
-        right = probs_behind(model, target.model, TEXT[:length], 4, reach=reach)
-        assert len(draft) == BLOCK  # the last token of the text predicts the first one
-        torch.testing.assert_close(torch.stack(draft.probs), right.double(), rtol=1e-4, atol=1e-5)
-    network = DFlashNetwork.read_checkpoint(tmp_path, target)
-    network.save_checkpoint(tmp_path / "again", target)
-    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+    assert DFlashNetwork.read_checkpoint(tmp_path, target).config.windows == (4, None)
+    assert_saved(tmp_path, target)
 
 
 def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
@@ -201,23 +224,6 @@ def test_one_pass_for_a_draft_and_only_new_tokens_are_read(target: Any) -> None:
 def test_dflash_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
     rounds = list(decode(target, DFlash("untrained"), Token(), TEXT, gamma=4, max_new_tokens=8))
     assert not rounds[0].draft and all(round.draft for round in rounds[1:-1])
-
-
-def test_a_network_may_have_a_head_for_some_tokens_only(
-    target: Any, model: Any, tmp_path: Path
-) -> None:
-    ids, head = torch.arange(0, 24, 2), torch.rand(12, 16)
-    words = target.model.get_input_embeddings().weight.detach().clone()
-    copies = {"embed_tokens.weight": words, "verifier_norm.weight": torch.rand(16)}
-    tensors = tensors_of(model) | copies | {"lm_head.weight": head}
-    tensors |= {"d2t": ids - torch.arange(12), "t2d": torch.isin(torch.arange(31), ids)}
-    drafter = bound(DFlash(write(tmp_path, speculators(draft_vocab_size=12), tensors)), target)
-    draft = draft_after(drafter, target, TEXT, 4)
-    target.model.set_output_embeddings(torch.nn.Linear(16, 12, bias=False))
-    target.model.get_output_embeddings().weight.data = head
-    for probs, exact in zip(draft.probs, probs_behind(model, target.model, TEXT)[1:], strict=True):
-        torch.testing.assert_close(probs[ids], exact.double(), rtol=1e-4, atol=1e-5)
-        assert probs[1::2].sum() == 0
 
 
 MARKOV = {"markov_rank": 3, "markov_head_type": "vanilla"}
@@ -352,9 +358,7 @@ def test_a_published_domino(
     bias[:plain] = 0
     right = (base.log() + bias).softmax(-1).double()
     torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
-    network = DFlashNetwork.read_checkpoint(tmp_path, target)
-    network.save_checkpoint(tmp_path / "again", target)
-    assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+    assert_saved(tmp_path, target)
 
 
 def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
@@ -434,9 +438,7 @@ class TestConfidence:
             drafter = bound(DFlash(str(tmp_path), confidence=limit), target)
             assert len(draft_after(drafter, target, TEXT, 7)) == kept
             assert len(drafter.foreseen) == kept
-        network = held(drafter, DFlashNetwork)
-        network.save_checkpoint(tmp_path / "again", target)
-        assert DFlashNetwork.read_checkpoint(tmp_path / "again", target).config == network.config
+        assert_saved(tmp_path, target)
 
     def test_a_network_without_a_head_is_refused(
         self, model: Any, target: Any, tmp_path: Path
