@@ -91,12 +91,6 @@ def test_the_logits_are_those_of_transformers() -> None:
     torch.testing.assert_close(begun.logits(ids, logits), expected)
 
 
-def test_presence_and_frequency_leave_the_prompt_out() -> None:
-    penalties = Penalties(presence_penalty=1.0, frequency_penalty=0.25)
-    penalized = penalties.begin(TABLE, [0, 0]).logits([0, 0, 1, 1, 2], torch.zeros(3))
-    assert penalized.tolist() == [0, -1.5, -1.25]
-
-
 def test_a_word_is_banned_in_both_of_its_forms(llama: Any, words: Any) -> None:
     target = TransformersTarget(llama(), words)
     begun = Penalties(bad_words=["cat", "the dog"]).begin(target, [2])

@@ -132,14 +132,6 @@ def test_the_context_window_ends_the_text(scripted: Any, monkeypatch: Any) -> No
     assert rounds[-1].stop == "max_length"
 
 
-def test_the_same_seed_gives_the_same_text() -> None:
-    texts = [
-        tokens(run(Random(), sampling=Sampling(temperature=1.0, seed=seed), max_new_tokens=40))
-        for seed in (5, 5, 6)
-    ]
-    assert texts[0] == texts[1] != texts[2]
-
-
 def test_a_policy_that_stops_at_nothing_gives_plain_decoding(scripted: Any) -> None:
     class Never(Policy):
         def depth(self, gamma: int) -> int:

@@ -1,6 +1,5 @@
 """A drafter that a faster one speeds up keeps its distribution, and takes fewer passes."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,31 +17,10 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.drafter_distributions import check_output_distribution_is_the_targets
-from outrider.testing.drafters import (
-    check_depends_only_on_context,
-    check_draws_only_from_chance,
-    check_stays_within_gamma,
-)
 from outrider.testing.exact import distribution_of
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@pytest.mark.parametrize(
-    "check",
-    [
-        check_stays_within_gamma,
-        check_draws_only_from_chance,
-        check_depends_only_on_context,
-        check_output_distribution_is_the_targets,
-    ],
-)
-@pytest.mark.parametrize("faster", ["random", "bigram"])
-def test_every_guesser_keeps_the_contract(faster: str, check: Callable[[Any], None]) -> None:
-    """Who guesses decides how much is drawn for a token; its distribution is tested below."""
-    check(partial(Hierarchy, faster=faster, ahead=1, layers=1))
 
 
 @pytest.mark.parametrize("faster", ["random", "bigram", "prompt_lookup", "none"])

@@ -9,12 +9,11 @@ import pytest
 import torch
 from tiny.drafters import bound
 
-from outrider import ConfigError, Sampling, decode
+from outrider import ConfigError, Sampling
 from outrider.drafters.ngram import NGram, bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import draft_after
-from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 
@@ -83,12 +82,6 @@ def test_the_same_target_is_not_counted_twice(
     drafter = bound(bigram(counts=str(tmp_path / "text.txt")), target)
     monkeypatch.setattr(NGramTable, "fit", lambda *_: pytest.fail("fitted again"))
     drafter.bind(target)
-
-
-def test_ngrams_decode_from_the_running_text() -> None:
-    target = TabularTarget(6, sharpness=6.0)
-    rounds = list(decode(target, bigram(order=3), Token(), [0, 1], max_new_tokens=60))
-    assert sum(round.accepted for round in rounds) > 20  # a sharp chain repeats itself
 
 
 def test_a_table_of_another_vocabulary_or_order_is_refused(tmp_path: Path) -> None:

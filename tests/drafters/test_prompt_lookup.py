@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -49,35 +48,6 @@ def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest:
         text += [draw.randrange(3) for _ in range(draw.randrange(1, 5))]
         text += text[:60] if draw.random() < 0.1 else []  # for long matches
         assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
-
-
-def test_no_draft_is_made_without_a_match() -> None:
-    assert draft(PromptLookup(), Tokens([1, 2, 3]), 5) == []
-    assert draft(PromptLookup(), Tokens([1]), 5) == []
-    assert draft(PromptLookup(max_n=4, min_n=3), Tokens([1, 2, 9, 1, 2]), 5) == []
-
-
-class Counted(list[int]):
-    """Counts the ids that are read from it."""
-
-    read = 0
-
-    def __getitem__(self, key: Any) -> Any:
-        ids = super().__getitem__(key)
-        self.read += len(ids) if isinstance(key, slice) else 1
-        return ids
-
-
-def test_a_long_text_costs_only_its_new_tokens() -> None:
-    draw = random.Random(0)
-    ids = Counted(draw.randrange(3000) for _ in range(100_000))
-    drafter = PromptLookup()
-    draft(drafter, Tokens(ids, len(ids)), 8)
-    assert ids.read == 100_000
-    for _ in range(50):
-        ids += [draw.randrange(3000) for _ in range(5)]
-        draft(drafter, Tokens(ids, len(ids)), 8)
-    assert ids.read == 100_000 + 50 * 5
 
 
 def test_the_longest_match_is_no_shorter_than_the_shortest() -> None:

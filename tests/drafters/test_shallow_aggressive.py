@@ -50,24 +50,6 @@ def test_a_text_that_is_cut_back_or_has_another_source_is_read_anew() -> None:
             assert draft(source, text, drafter=drafter) == draft(source, text)
 
 
-def test_a_copy_starts_at_the_beginning_and_continues_after_an_edit() -> None:
-    source = [11, 12, 13, 14, 15, 16, 17]
-    assert draft(source, []) == [11, 12, 13, 14]
-    assert draft(source, [11, 12, 13, 14, 15]) == [16, 17]
-    assert draft(source, source) == []
-    assert draft(source, [11, 50]) == []  # left, and not yet back
-    assert draft(source, [11, 50, 13]) == [14, 15, 16, 17]  # one token for another
-    assert draft(source, [11, 50, 12]) == [13, 14, 15, 16]  # one more
-    assert draft(source, [11, 13]) == [14, 15, 16, 17]  # one less
-
-
-def test_a_match_has_to_be_the_only_one() -> None:
-    source = [11, 12, 20, 21, 12, 20, 22]
-    assert draft(source, [50, 12, 20]) == []
-    assert draft(source, [50, 21, 12, 20]) == [22]
-    assert draft([11, 11, 11, 12], [11]) == [11, 11, 12]  # a prefix of the source needs no match
-
-
 def test_a_target_that_copies_is_right_in_one_call() -> None:
     """A tabular target whose next token depends on its source alone, which it copies."""
     target = TabularTarget(6, order=0, encoder=True)

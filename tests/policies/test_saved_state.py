@@ -79,15 +79,6 @@ def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
         Bandit(state=str(path))
 
 
-def test_without_a_file_nothing_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Any
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    policy = Bandit()
-    policy.observe(replace(outcome(policy.depth(3), 0), stop="eos"))
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("make", LEARNERS)
 def test_a_file_is_written_at_the_end_of_a_text(
     make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any

@@ -8,15 +8,11 @@ from outrider import (
     ConfigError,
     Context,
     Draft,
-    Drafter,
-    Pen,
     SampledChance,
     Sampling,
     Scores,
     Tokens,
-    generate,
 )
-from outrider.targets.tabular import TabularTarget
 from outrider.testing.verifier_distributions import (
     check_greedy_text_is_as_claimed,
     check_loop_distribution_is_as_claimed,
@@ -102,20 +98,6 @@ def test_within_the_ceiling_is_that_of_the_target_where_nothing_is_lenient() -> 
         ceiling = Lenient(0.5, within=[7, 8]).ceiling(scores)
         torch.testing.assert_close(ceiling[0], scores.probs[0] / divisor)
         torch.testing.assert_close(ceiling[1], scores.probs[1] / 0.5)
-
-
-def test_a_loop_is_lenient_only_within() -> None:
-    """At temperature 0, a drafter that is nearly right is followed inside, never outside."""
-    target = TabularTarget.of(torch.tensor([[0.0, 0.4, 0.35, 0.25]] * 4), order=1)
-    for prompt, expected in (([3, 1], 1), ([0, 1], 2)):
-        text = generate(target, prompt, Twos(), Lenient(0.5, within=[0, 3]), max_new_tokens=2)
-        assert text.tokens[0] == expected
-
-
-class Twos(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(2)
 
 
 def test_a_pair_that_is_none_is_refused() -> None:

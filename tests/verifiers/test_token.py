@@ -4,7 +4,6 @@ from itertools import product
 
 import pytest
 import torch
-from tiny.siblings import output_and_rate
 
 from outrider import Chance, Draft, SampledChance, Sampling, Scores, Verdict
 from outrider.testing.enumerated import EnumeratedChance
@@ -41,23 +40,6 @@ def test_a_residual_without_mass_is_p_itself() -> None:
 
 def test_leading_counts_up_to_the_first_failure() -> None:
     assert [leading(c) for c in ([], [True], [True, False, True], [False])] == [0, 1, 1, 0]
-
-
-def test_the_first_token_accepts_with_the_overlap_of_p_and_q() -> None:
-    """E[beta] = sum_x min(p, q) = .6 (2211.17192, Theorem 3.5)."""
-    _, rate = output_and_rate(Token(), P, Q)
-    assert rate == pytest.approx(float(P.minimum(Q).sum()), abs=1e-12)
-
-
-def test_a_draft_without_probability_is_always_rejected() -> None:
-    p = torch.tensor([0.0, 0.5, 0.5], dtype=torch.float64)
-    for probs in (Q, None):
-        for seed in range(50):
-            verdict = Token().verify(
-                Draft((0,), (-1,), (probs,)), scores(p, P), SampledChance.seeded(seed)
-            )
-            assert verdict.accepted == ()
-            assert verdict.next_token != 0
 
 
 def test_an_empty_draft_gets_a_token_from_p() -> None:

@@ -8,7 +8,6 @@ import torch
 from safetensors import safe_open
 from tiny.drafters import bound
 
-from outrider import Sampling
 from outrider.drafters.parts.networks.student import borrows, read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.small_lm import SmallLM
@@ -20,9 +19,7 @@ from outrider.testing import Setup, output_distribution, target_distribution
 from outrider.testing.tiny_targets import (
     SAMPLED,
     VOCAB_SIZE,
-    context_after,
     tiny_target,
-    write_draft,
 )
 from outrider.verifiers.token import Token
 
@@ -53,16 +50,6 @@ def test_the_tables_stay_with_the_target(folder: Path, target: Any) -> None:
     assert torch.equal(student(ids).logits, first_layers(target.model, 2)(ids).logits)
     words = target.model.get_input_embeddings().weight
     assert student.get_input_embeddings().weight.data_ptr() == words.data_ptr()
-
-
-def test_a_student_drafts_as_its_targets_first_layers(folder: Path, target: Any) -> None:
-    drafts = []
-    for drafter in (SmallLM(str(folder)), SmallLM(layers=2)):
-        drafter.bind(target)
-        context = context_after(drafter, target, [3, 4, 5])
-        sampling = Sampling(temperature=1.0)
-        drafts.append(write_draft(drafter, target, context, gamma=3, sampling=sampling).tokens)
-    assert drafts[0] == drafts[1] and len(drafts[0]) == 3
 
 
 def test_a_packed_target_lends_its_tables_too(folder: Path, target: Any) -> None:

@@ -82,8 +82,9 @@ def test_a_policy_is_asked_after_each_submission(form: Any) -> None:
         assert len(draft) <= most + 2  # siblings are submitted together
 
 
-def test_siblings_follow_the_distribution_of_their_own_path() -> None:
-    draft = grown("2x2", seed=3)
+@pytest.mark.parametrize("form", [None, "2x2"])
+def test_a_token_follows_the_distribution_of_its_path_and_of_earlier_siblings(form: Any) -> None:
+    draft = grown(form, seed=3)
     for node, (token, parent) in enumerate(zip(draft.tokens, draft.parents, strict=True)):
         path = [draft.tokens[step] for step in draft.path(parent)]
         probs = draft.probs[node]
@@ -139,12 +140,6 @@ def test_a_dynamic_tree_continues_from_the_likeliest_of_a_depth() -> None:
         layer = sorted(values, key=lambda path, values=values: -values[path])[:2]  # type: ignore[misc]
     paths = [tuple(draft.tokens[step] for step in draft.path(node)) for node in range(len(draft))]
     assert sorted(paths) == sorted(expected)
-
-
-def test_each_token_of_a_chain_follows_those_before_it() -> None:
-    draft = grown(None)
-    for node, probs in enumerate(draft.probs):
-        torch.testing.assert_close(probs, NEXT_LOGITS([0, 1, *draft.tokens[:node]]).softmax(-1))
 
 
 def expected_tokens(shape: dict[Path, int], acceptance: Sequence[float]) -> float:
