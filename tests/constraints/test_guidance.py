@@ -120,13 +120,6 @@ def test_forced_tokens_are_drafted(spelling: TabularTarget) -> None:
     assert text.tokens == [2, 2, 2, 1] and len(text.rounds) > 1
 
 
-def test_a_copy_ends_where_the_grammar_does(spelling: TabularTarget) -> None:
-    text = outrider.generate(
-        spelling, [1, 2, 1, 2, 1], "prompt_lookup", gamma=4, constraint=outrider.regex("b[ab]")
-    )
-    assert text.rounds[0].draft[0] == 2 and len(text.rounds[0].draft) == 2
-
-
 def test_every_text_is_valid_for_whatever_drafter(letters: Any) -> None:
     target = TabularTarget(4, order=2, seed=1)
     target.tokenizer, target.eos = letters, frozenset({0})

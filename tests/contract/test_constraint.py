@@ -9,7 +9,7 @@ import torch
 from tiny.drafters import tokens_of
 from torch import Tensor
 
-from outrider import Constraint, Sampling, TargetError, decode, decode_together
+from outrider import Constraint, TargetError, decode
 from outrider.contract.constraint import AllOf, Guide
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
@@ -17,55 +17,6 @@ from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(3, order=1, seed=2)
 PROMPT = [0]
-
-
-class Until(Constraint):
-    def __init__(self, token: int) -> None:
-        self.token = token
-
-    def ends(self, ids: Sequence[int]) -> bool:
-        return ids[-1] == self.token
-
-
-def test_the_text_ends_where_the_guide_says(scripted: Any) -> None:
-    free = list(decode(TARGET, Random(), Token(), PROMPT, max_new_tokens=20))
-    tokens = tokens_of(free)
-    last = tokens[1]
-    for gamma in (1, 4, 10):
-        drafter = scripted([*PROMPT, *tokens])
-        rounds = list(
-            decode(
-                TARGET,
-                drafter,
-                Token(),
-                PROMPT,
-                gamma=gamma,
-                max_new_tokens=20,
-                constraint=Until(last),
-            )
-        )
-        written = tokens_of(rounds)
-        assert written == tokens[: tokens.index(last) + 1]
-        assert rounds[-1].stop == "constraint"
-        assert sum(round.drafted for round in rounds) <= len(written)
-
-
-def test_each_of_several_texts_has_its_own() -> None:
-    constraints = [Until(1), Until(2)]
-    texts: dict[int, list[int]] = {0: [], 1: []}
-    sampling = Sampling(temperature=1.0, seed=4)
-    for number, round in decode_together(
-        TARGET,
-        Random(),
-        Token(),
-        [[0], [2]],
-        constraints=constraints,
-        sampling=sampling,
-        max_new_tokens=100,
-    ):
-        texts[number] += round.tokens
-    for number, text in texts.items():
-        assert text.index(number + 1) == len(text) - 1
 
 
 def test_a_guide_that_leaves_nothing_is_named() -> None:

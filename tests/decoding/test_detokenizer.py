@@ -152,13 +152,6 @@ def test_a_tokenizer_that_can_not_decode_its_tokens_is_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_tokenizer_that_decodes_nothing_is_one_line() -> None:
-    target = TabularTarget(3)
-    target.tokenizer = object()  # type: ignore[assignment]
-    with pytest.raises(TargetError, match=r"^tokenizer object raised AttributeError: .*decode"):
-        generate(target, [0, 1], "none")
-
-
 def test_ids_beyond_a_tokenizer_that_refuses_them_have_no_characters() -> None:
     tokenizer = decoding(IndexError(), longest=9)
     assert written(tokenizer, [0, 5, 1, 7, 2]) == "abc"

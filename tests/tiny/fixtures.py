@@ -103,32 +103,36 @@ def words() -> Any:
     )
 
 
-@pytest.fixture(scope="session")
-def llama() -> Callable[..., Any]:
-    """Makes a random Llama of 32 tokens and three layers, far from uniform; more on request."""
+def maker(kind: Any, make_config: Any, **settings: Any) -> Callable[..., Any]:
+    """Returns a function that makes random models of a class."""
 
     def make(seed: int = 0, **changes: Any) -> Any:
-        config = LlamaConfig(
-            **{
-                "vocab_size": len(WORDS),
-                "hidden_size": 16,
-                "intermediate_size": 32,
-                "num_hidden_layers": 3,
-                "num_attention_heads": 2,
-                "num_key_value_heads": 1,
-                "max_position_embeddings": 256,
-                "eos_token_id": 1,
-                "bos_token_id": None,
-                "pad_token_id": 1,
-                "initializer_range": 0.4,
-            }
-            | changes
-        )
+        config = make_config(**settings | changes)
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            return LlamaForCausalLM(config).eval()
+            return kind(config).eval()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def llama() -> Callable[..., Any]:
+    """Makes a random Llama of 31 tokens and three layers, far from uniform; more on request."""
+    return maker(
+        LlamaForCausalLM,
+        LlamaConfig,
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=256,
+        eos_token_id=1,
+        bos_token_id=None,
+        pad_token_id=1,
+        initializer_range=0.4,
+    )
 
 
 @pytest.fixture(scope="session")
@@ -140,30 +144,22 @@ def deep_llama(llama: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def t5() -> Callable[..., Any]:
     """Makes a random T5 of 31 tokens, far from uniform; more on request."""
-
-    def make(seed: int = 0, **changes: Any) -> Any:
-        config = T5Config(
-            **{
-                "vocab_size": len(WORDS),
-                "d_model": 16,
-                "d_kv": 8,
-                "d_ff": 32,
-                "num_layers": 2,
-                "num_heads": 2,
-                "relative_attention_num_buckets": 8,
-                "relative_attention_max_distance": 12,
-                "initializer_factor": 3.0,
-                "decoder_start_token_id": 0,
-                "pad_token_id": 0,
-                "eos_token_id": 1,
-            }
-            | changes
-        )
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return T5ForConditionalGeneration(config).eval()
-
-    return make
+    return maker(
+        T5ForConditionalGeneration,
+        T5Config,
+        vocab_size=len(WORDS),
+        d_model=16,
+        d_kv=8,
+        d_ff=32,
+        num_layers=2,
+        num_heads=2,
+        relative_attention_num_buckets=8,
+        relative_attention_max_distance=12,
+        initializer_factor=3.0,
+        decoder_start_token_id=0,
+        pad_token_id=0,
+        eos_token_id=1,
+    )
 
 
 @pytest.fixture(scope="session")
