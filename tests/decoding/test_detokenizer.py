@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from tiny.tokenizer_kinds import BYTES, KINDS, random_ids, tokenizer_of
-from tiny.tokenizers import LETTERS
+from tiny.tokenizer_makers import LETTERS
 
 from outrider import TargetError, generate
 from outrider.decoding.detokenizer import Detokenizer, text_of

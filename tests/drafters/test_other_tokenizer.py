@@ -10,7 +10,7 @@ from jaxtyping import Float
 from tiny.drafters import bound
 from tiny.exact import assert_exact
 from tiny.parts import held
-from tiny.tokenizers import byte_level, unigram
+from tiny.tokenizer_makers import byte_level, unigram
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 

@@ -95,37 +95,30 @@ def plain(subject: Subject) -> Iterator[tuple[str, Check]]:
         yield f"prompt {number}", lambda number=number: alone(subject, NoDraft(), number=number)
 
 
-def chain(subject: Subject) -> Iterator[tuple[str, Check]]:
+def scripted(subject: Subject, kind: Callable[[list[int]], Drafter]) -> Iterator[tuple[str, Check]]:
+    def text(number: int) -> Result:
+        return alone(subject, kind(subject.whole(number)), number=number)
+
     for number in range(len(subject.prompts)):
-        yield (
-            f"scripted, prompt {number}",
-            lambda number=number: alone(
-                subject, ScriptedChain(subject.whole(number)), number=number
-            ),
-        )
+        yield f"scripted, prompt {number}", partial(text, number)
+
+
+def chain(subject: Subject) -> Iterator[tuple[str, Check]]:
+    yield from scripted(subject, ScriptedChain)
     yield "prompt_lookup", lambda: alone(subject, PromptLookup())
 
 
 def tree(subject: Subject) -> Iterator[tuple[str, Check]]:
-    for number in range(len(subject.prompts)):
-        yield (
-            f"scripted, prompt {number}",
-            lambda number=number: alone(
-                subject, ScriptedTree(subject.whole(number)), number=number
-            ),
-        )
+    yield from scripted(subject, ScriptedTree)
 
 
-def small_lm(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield "itself", lambda: alone(subject, SmallLM(copy.deepcopy(subject.model)), most=GAMMA + 1)
-    yield "another", lambda: alone(subject, SmallLM(build(subject.entry, seed=101)))
-
-
-def small_lm_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
+def small_lm(
+    subject: Subject, tree: str | None = None, most: int = GAMMA + 1
+) -> Iterator[tuple[str, Check]]:
     def make(model: Any) -> Drafter:
-        return SmallLM(model, tree="top:2x2")
+        return SmallLM(model, tree=tree)
 
-    yield "itself", lambda: alone(subject, make(copy.deepcopy(subject.model)), most=3)
+    yield "itself", lambda: alone(subject, make(copy.deepcopy(subject.model)), most=most)
     yield "another", lambda: alone(subject, make(build(subject.entry, seed=101)))
 
 
@@ -164,14 +157,9 @@ def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:
         )
 
 
-def medusa(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield "chain", lambda: alone(subject, Medusa("untrained"))
-    yield "tree", lambda: alone(subject, Medusa("untrained", tree="top:2x2"))
-
-
-def eagle(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield "chain", lambda: alone(subject, Eagle("untrained"))
-    yield "tree", lambda: alone(subject, Eagle("untrained", tree="top:2x2"))
+def untrained(subject: Subject, kind: Callable[..., Drafter]) -> Iterator[tuple[str, Check]]:
+    yield "chain", lambda: alone(subject, kind("untrained"))
+    yield "tree", lambda: alone(subject, kind("untrained", tree="top:2x2"))
 
 
 def together(
@@ -296,8 +284,9 @@ def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 MODES: dict[str, Mode] = {
     "logits": logits, "plain": plain, "chain": chain, "tree": tree, "small_lm": small_lm,
-    "small_lm tree": small_lm_tree, "early exit": early_exit, "self_sparse": self_sparse,
-    "lookahead_decoding": lookahead, "medusa": medusa, "eagle": eagle, "batch": batch,
-    "batch tree": batch_tree, "write": write, "beams": beams, "custom_generate": custom_generate,
-    "packed": packed, "two ranks": two_ranks,
+    "small_lm tree": partial(small_lm, tree="top:2x2", most=3), "early exit": early_exit,
+    "self_sparse": self_sparse, "lookahead_decoding": lookahead,
+    "medusa": partial(untrained, kind=Medusa), "eagle": partial(untrained, kind=Eagle),
+    "batch": batch, "batch tree": batch_tree, "write": write, "beams": beams,
+    "custom_generate": custom_generate, "packed": packed, "two ranks": two_ranks,
 }  # fmt: skip

@@ -10,7 +10,7 @@ from outrider import OutriderError
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.transformers import TransformersTarget
 from tiny.forked import on_ranks
-from tiny.tokenizers import byte_level
+from tiny.tokenizer_makers import byte_level
 
 Answer = TypeVar("Answer")
 Calls = Mapping[str, Callable[[TransformersTarget], Answer]]

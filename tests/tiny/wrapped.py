@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tiny.tokenizers import LETTERS
+from tiny.tokenizer_makers import LETTERS
 
 
 class Rounded(Tensor):

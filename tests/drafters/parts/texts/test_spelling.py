@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tiny.tokenizers import byte_level, unigram, wrapped
+from tiny.tokenizer_makers import byte_level, unigram, wrapped
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from outrider import ConfigError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.tokenizers import byte_level, unigram
+from tiny.tokenizer_makers import byte_level, unigram
 
 from outrider import Tokens
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
