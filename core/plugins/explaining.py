@@ -105,6 +105,8 @@ def _of_override(override: Override, config: DictConfig, others: Sequence[Overri
     key, known = override.key_or_group, keys_of(config)
     if override.is_add() or override.is_force_add() or key.startswith("hydra"):
         return None
+    if key.endswith("_target_"):  # which every part has, though no user sees it
+        return None
     if any(f"{name}.".startswith(f"{key}.") for name in known):
         return None
     above, _, name = key.rpartition(".")
