@@ -9,6 +9,7 @@ from typing import final
 
 import torch
 
+from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import Draft
@@ -41,18 +42,22 @@ PASTS = ("nothing", "all accepted", "all rejected", "in turn", "silent")
 
 
 def check_depth_is_within_gamma(make: Make) -> None:
-    """The depth is a whole number from 0 to gamma, whatever the rounds before were like.
-
-    Raises `PluginError` if it is none, as decoding does.
-    """
+    """The depth is a whole number from 0 to gamma, whatever the rounds before were like."""
     for past, gamma in itertools.product(PASTS, (1, 2, 5, 9)):
         policy = make()
         policy.reset()
         for round in rounds(policy, past, gamma, 30):
             policy.observe(round)
-            depth_of(policy, gamma)
+            _assert_depth(policy, gamma, f"after {past}")
         policy.reset()
+        _assert_depth(policy, gamma, f"after a reset, after {past}")
+
+
+def _assert_depth(policy: Policy, gamma: int, when: str) -> None:
+    try:
         depth_of(policy, gamma)
+    except PluginError as error:
+        raise AssertionError(f"{error}, {when}") from error
 
 
 def check_the_same_rounds_give_the_same_answers(make: Make) -> None:

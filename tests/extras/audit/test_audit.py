@@ -89,7 +89,7 @@ def silent(choice: Choice) -> Choice:
         ),
     ],
 )
-def test_an_audit_tells_what_an_engine_leaves_out(client: Client, expected: Expected, line: str) -> None:
+def test_an_audit_names_what_is_left_out(client: Client, expected: Expected, line: str) -> None:
     assert Auditor(client, PROMPTS, expected).run(60).line.startswith(f"broken: {line}")
 
 
