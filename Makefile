@@ -33,6 +33,7 @@ pytest: browser
 style: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/weight
 	mkdir -p build # what plugins register by its name, and no module imports
 	$(BIN)/python -c "from outrider.plugins.registry import builtin; print(*(entry.path.rpartition('.')[2] for entry in builtin().entries), sep='\n')" > build/registered.py
 	$(BIN)/vulture

@@ -31,9 +31,6 @@ from outrider.verifiers.token import Token
 SAMPLED: dict[str, Any] = {"gamma": 3}
 
 
-UP = "mlp.up_proj.weight"
-
-
 class TestPublished(PublishedNetwork):
     """SafeAILab's layer, with and without a bias of the fusion."""
 
