@@ -66,13 +66,23 @@ def main() -> None:
             switched_on(JSON, as_json),
             switched_on(TRACEBACK, TRACEBACK_FLAG in sys.argv),
         ):
-            _run(*arguments or ["--help"])
+            _run_or_fail(*arguments or ["--help"])
     except KeyboardInterrupt as error:
         is_terminated = isinstance(error, Terminated)
         print("terminated" if is_terminated else "interrupted", file=sys.stderr)
         _print_advice(error)
         sys.exit(143 if is_terminated else 130)
     except SystemExit:
+        raise
+    except BaseException as error:  # noqa: BLE001  whatever a part's code can raise
+        _fail(_line_of(error), error)
+
+
+def _run_or_fail(*words: str) -> None:
+    """Runs a command; its error is printed while a second signal is still no end of the process."""
+    try:
+        _run(*words)
+    except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # noqa: BLE001  whatever a part's code can raise
         _fail(_line_of(error), error)
