@@ -89,7 +89,9 @@ def silent(choice: Choice) -> Choice:
         ),
     ],
 )
-def test_an_audit_names_what_is_left_out(client: Client, expected: Expected, line: str) -> None:
+def test_an_audit_lists_all_that_an_engine_lacks(
+    client: Client, expected: Expected, line: str
+) -> None:
     assert Auditor(client, PROMPTS, expected).run(60).line.startswith(f"broken: {line}")
 
 
