@@ -2,7 +2,8 @@
 
 `Annotated[int, AtLeast(1)]` says that a value is a whole number of at least 1; `Literal` lists
 names. `checked` has the values judged wherever such a function is called, be it from Python or from
-a config. Text becomes the number that it spells, a number text, and a mapping a dataclass.
+a config. Text becomes the number that it spells, and a mapping a dataclass. Numbers never become
+text: `1e3` would be "1000.0", and YAML's `no` "False".
 """
 
 import inspect
@@ -99,7 +100,7 @@ LIMITS = {"ge": "of at least {}", "min_length": "of at least {}", "gt": "above {
 PLAIN = (str, int, float)
 """Values that are converted; whatever else is handed over stays the object that it is."""
 
-CONFIG = ConfigDict(allow_inf_nan=False, coerce_numbers_to_str=True)
+CONFIG = ConfigDict(allow_inf_nan=False)
 
 _signature = cache(inspect.signature)
 
@@ -194,7 +195,24 @@ def _judged(hint: Any, value: Any, field: str, *, strict: bool) -> Any:
         return judge.validate_python(value, strict=strict)
     except Exception:  # noqa: BLE001  whatever an object's own methods raise
         line = f"{field}={shown(value)}: expected {expected(hint, value)}"
-        raise ConfigError(line) from None
+        raise ConfigError(line + _quotes(hint, value, field)) from None
+
+
+def _quotes(hint: Any, value: Any, field: str) -> str:
+    """Returns how a text is written that was read as another value, such as YAML's `no`."""
+    items = value if isinstance(value, list | tuple) else [value]
+    others = [it for it in items if isinstance(it, int | float | None)]
+    if not others or not _takes_text(hint):
+        return ""
+    example = '"1e3"' if str in (kind for kind, _ in _options(hint)) else '["1e3"]'
+    return f"; {others[0]} was no text: quotes keep it, as in '{field}={example}'"
+
+
+def _takes_text(hint: Any) -> bool:
+    """Returns whether a value, or an item of a list, may be text."""
+    kinds = [kind for kind, _ in _options(hint)]
+    lists = (kind for kind in kinds if get_origin(kind) in (list, Sequence))
+    return str in kinds or any(_takes_text(item) for kind in lists for item in get_args(kind))
 
 
 def expected(hint: Any, value: object = None) -> str:

@@ -68,6 +68,8 @@ def test_an_optional_item_is_left_out_without_such_a_part() -> None:
         ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
         ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
         (["none", "none"], "drafters: two are named 'none'"),
+        ([{"drafter": "none", "name": 1e3}], "drafters.name=1000.0: expected text; 1000.0 was no"),
+        ([{"drafter": "none", "name": " "}], "drafters.name=' ': expected text"),
         (["none", "dflash"], "dflash.path: expected a value, as in {drafter: dflash, path: ...}"),
         ([{"drafter": "prompt_lookup", "maxn": 1}], "prompt_lookup.maxn: did you mean 'max_n'"),
     ],
