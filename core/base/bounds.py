@@ -10,9 +10,10 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache, wraps
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_origin
@@ -21,7 +22,7 @@ from annotated_types import Ge, Gt, Interval, MinLen, Predicate
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 
 from outrider.base.annotations import hints_of
-from outrider.base.errors import ConfigError, is_int, nearest, shown, similar
+from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -223,12 +224,28 @@ def expected(hint: Any, value: object = None) -> str:
     >>> expected(Literal["plain", "scaled"], "scald")
     "one of plain, scaled; did you mean 'scaled'?"
     """
-    options = list(_options(hint))
-    names = [str(name) for kind, bounds in options if kind is Literal for name in bounds]
-    for bound in (bound for _, bounds in options for bound in bounds if isinstance(bound, OneOf)):
-        names += bound.names
-    words = [_words(kind, bounds) for kind, bounds in options]
-    return ", or ".join(words) + similar(value if isinstance(value, str) else "", names)
+    words = [_words(kind, bounds) for kind, bounds in _options(hint)]
+    return ", or ".join(words) + similar(value if isinstance(value, str) else "", _names(hint))
+
+
+def _names(hint: Any) -> list[str]:
+    """Returns the names that an annotation lists."""
+    names = []
+    for kind, bounds in _options(hint):
+        names += [str(name) for name in bounds if kind is Literal]
+        names += chain.from_iterable(it.names for it in bounds if isinstance(it, OneOf))
+    return names
+
+
+def is_free_text(hint: Any, value: object, names: Container[str]) -> bool:
+    """Returns whether a value is text, or becomes it, that its annotation doesn't list.
+
+    names: what text may be where the annotation doesn't ask for any.
+    """
+    takes_text = any(kind is str for kind, _ in _options(hint))
+    if isinstance(value, str):
+        return value not in _names(hint) and (takes_text or value not in names)
+    return takes_text and is_number(value)
 
 
 def _words(kind: Any, bounds: Sequence[Any]) -> str:

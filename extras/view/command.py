@@ -4,6 +4,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,6 +45,13 @@ def view(arguments: Sequence[str]) -> None:
         metavar="TARGET",
         help="load a target, such as smollm2, for a page that writes texts with any drafter",
     )
+    parser.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="SETTING=VALUE",
+        help="let that page use a file or a model, as in drafter.path=outputs/medusa",
+    )
     options = parser.parse_args(arguments)
     folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
     has_content = len(folders) > 0 or options.play is not None
@@ -53,13 +61,20 @@ def view(arguments: Sequence[str]) -> None:
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     check({"--port": Annotated[int, Within("[0, 65535]")]}, {"--port": options.port})
-    serve(folders, options.port, Console(), options.play)
+    serve(folders, options.port, Console(), options.play, options.allow)
 
 
-def serve(folders: Sequence[Path], port: int, console: Console, play: str | None = None) -> None:
+def serve(
+    folders: Sequence[Path],
+    port: int,
+    console: Console,
+    play: str | None = None,
+    allowed: Sequence[str] = (),
+) -> None:
     """Serves the runs in some folders; prints the address, with its token.
 
     play: the target of the page that writes texts, by its name. Defaults to none.
+    allowed: see `parts_of`.
     """
     import uvicorn
 
@@ -74,12 +89,13 @@ def serve(folders: Sequence[Path], port: int, console: Console, play: str | None
             listener.bind((HOST, port))
         except OSError as error:
             raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
-        player = None if play is None else Player(play, make("target", play), parts_of)
+        made = partial(parts_of, allowed=allowed)
+        player = None if play is None else Player(play, make("target", play), made)
         count = len(run_folders(folders))
         if not is_quiet():
             line = f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C"
             console.print(line, highlight=False)
-        address = f"http://{HOST}:{listener.getsockname()[1]}/{token}/"
+        address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
         console.print(address, soft_wrap=True, markup=False, highlight=False)
         pages = app(folders, token, player)
         config = uvicorn.Config(

@@ -2,18 +2,20 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from outrider.base.annotations import hints_of
+from outrider.base.bounds import is_free_text
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
 from outrider.lab.runs.identity import leaves
-from outrider.plugins.config import build, compose
+from outrider.plugins.config import TARGET, build, compose, factory_of
 from outrider.plugins.explaining import explain_error
 from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
@@ -25,13 +27,15 @@ SETTINGS = (*PARTS, "gamma", "budget", "max_new_tokens", "stop", "stop_token_ids
 """What can be set: the parts with their own settings, and what belongs to one text."""
 
 
-def parts_of(settings: Sequence[str]) -> Parts:
+def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
     """Returns the parts that settings describe, with the defaults of `outrider generate`.
 
     The last few drafters are kept, so that their weights are loaded once.
 
+    allowed: those that may have a text of their own, such as a path. Defaults to none.
+
     Raises:
-        ConfigError: there is no such setting or part.
+        ConfigError: there is no such setting or part, or it has a text that is not allowed.
     """
     for setting in settings:
         name = re.split(r"[.=]", setting, maxsplit=1)[0]
@@ -42,6 +46,11 @@ def parts_of(settings: Sequence[str]) -> Parts:
         config = compose("generate", settings)
         values = {name: plain_values(config[name]) for name in SETTINGS}
         _check_registered(values)
+        safe = [each for each in settings if "." not in each.partition("=")[0] or each in allowed]
+        kept = dict(_free_texts(_parts(compose("generate", safe))))
+        for key, text in _free_texts(_parts(config)):
+            expected = "a name or a number; `outrider view --allow SETTING=VALUE` allows others"
+            require(kept.get(key) == text, "settings", f"{key}={text}", expected)
         return Parts(
             drafter=_drafter(json.dumps(values["drafter"])),
             verifier=build(config.verifier),
@@ -66,10 +75,34 @@ def _drafter(config: str) -> Drafter:
     return drafter
 
 
+def _parts(config: Any) -> dict[str, Any]:
+    return {name: plain_values(config[name]) for name in PARTS}
+
+
 def _check_registered(values: Any) -> None:
     """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
-    known = {entry.path for entry in installed().entries if entry.role in ROLES}
-    known.add("outrider.Sampling")
     for key, name in leaves(values):
-        is_part = "_target_" in key.split(".")
-        require(not is_part or name in known, "settings", name, "a part by its registered name")
+        is_part = TARGET in key.split(".")
+        require(not is_part or name in _known(), "settings", name, "a part by its registered name")
+
+
+def _known() -> set[str]:
+    """Returns the names of all parts, and those of what makes them."""
+    entries = [entry for entry in installed().entries if entry.role in ROLES]
+    return {"outrider.Sampling"}.union(*({entry.name, entry.path} for entry in entries))
+
+
+def _free_texts(value: Any, key: str = "", hint: Any = None) -> Iterator[tuple[str, object]]:
+    """Yields the texts in a config that name no part or choice, by key: they may name files.
+
+    A tree's shape is no file's name.
+    """
+    if isinstance(value, Mapping):
+        hints = hints_of(factory_of(value)) if TARGET in value else {}
+        for name, item in value.items():
+            yield from _free_texts(item, f"{key}.{name}" if key else name, hints.get(name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _free_texts(item, f"{key}.{number}")
+    elif key.rpartition(".")[2] != "tree" and is_free_text(hint, value, _known()):
+        yield key, value

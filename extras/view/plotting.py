@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from io import BytesIO, StringIO
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from outrider.lab.runs.labels import labelled
@@ -36,6 +38,8 @@ LABEL = 36
 INK = "#010203"
 """The colour of text and axes. In an SVG it becomes the colour of the text around the figure."""
 
+_TURN = Lock()
+
 Rows = Mapping[str, Sequence[Row]]
 """The rows of each run, by its label."""
 
@@ -44,8 +48,6 @@ Plot = Callable[[Axes, Rows], None]
 
 def drawn(*plots: Plot, rows: Rows) -> Figure:
     """Returns a figure of one plot, or of several, one beside the other."""
-    import matplotlib.figure
-
     inks: tuple[Any, ...] = (
         "text.color",
         "axes.edgecolor",
@@ -55,7 +57,9 @@ def drawn(*plots: Plot, rows: Rows) -> Figure:
     )
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
-    with matplotlib.rc_context({**settings, **dict.fromkeys(inks, INK)}):
+    with _styled({**settings, **dict.fromkeys(inks, INK)}):
+        import matplotlib.figure
+
         figure = matplotlib.figure.Figure(
             figsize=(WIDTH * len(plots), HEIGHT), layout="constrained"
         )
@@ -63,6 +67,15 @@ def drawn(*plots: Plot, rows: Rows) -> Figure:
             axes.spines[["top", "right"]].set_visible(False)
             plot(axes, rows)
     return figure
+
+
+@contextmanager
+def _styled(settings: dict[Any, Any]) -> Iterator[None]:
+    """Draws with some of matplotlib's settings, which all threads share: one at a time."""
+    import matplotlib
+
+    with _TURN, matplotlib.rc_context(settings):
+        yield
 
 
 def as_png(figure: Figure) -> bytes:
@@ -77,10 +90,8 @@ def as_svg(figure: Figure, name: str) -> str:
 
     name: starts the ids inside, so that figures on one page keep theirs apart.
     """
-    import matplotlib
-
     file = StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with _styled({"svg.fonttype": "none", "svg.hashsalt": name}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)

@@ -2,10 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
@@ -16,10 +17,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described
 from outrider.extras.view.export import tables
 from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
 from outrider.extras.view.page.listing import (
@@ -35,10 +36,13 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import stored_page
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
+from outrider.lab.runs.files import FACTS, LINES, read_in
 from outrider.lab.runs.labels import labels
 from outrider.lab.runs.run import load
 from outrider.lab.runs.summary import Summary
+
+STREAM = "/play/stream"
+"""What a text is read from, and written by reading."""
 
 HOSTS = ("127.0.0.1", "localhost")
 
@@ -48,11 +52,13 @@ FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES
 TEXTS = 20
 """The questions whose texts one page shows."""
 
-LARGE = 15_000_000
-"""The bytes of measurements that take about two seconds to read and draw."""
+PATIENCE = 5.0
+"""The seconds after which a browser gets a page that says that the one it wants is being made."""
 
 HEADERS = {
     "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self';"
@@ -70,8 +76,8 @@ Result = TypeVar("Result")
 def app(folders: Sequence[Path], token: str, player: Player | None = None) -> ASGIApp:
     """Returns the application that shows the runs in some folders and below them.
 
-    token: the first part of every address; without it every request is refused. GET is the only
-        method.
+    token: what `/?token=` gives a browser as a cookie; without it every request is refused. GET is
+        the only method.
     player: writes texts, on a page of its own. Defaults to none.
     """
     pages: dict[str, Page] = {
@@ -82,33 +88,63 @@ def app(folders: Sequence[Path], token: str, player: Player | None = None) -> AS
         "/files/{run}/{name}": _file,
     }
     if player is not None:
-        pages |= {"/play": player.page, "/play/stream": player.stream}
-    lock = Lock()  # one page at a time: matplotlib's settings are global
-    routes = [
-        Route(path, partial(_answer, page, lock), methods=["GET"]) for path, page in pages.items()
-    ]
+        pages |= {"/play": player.page, STREAM: player.stream}
     application = Starlette(
-        routes=[Mount("/{token}", routes=routes)],
+        routes=[Route(path, partial(_answer, page)) for path, page in pages.items()],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS))],
     )
     application.state.folders, application.state.token = tuple(folders), token
     application.state.plays, application.state.made = player is not None, {}
+    application.state.lock = Lock()
     return _with_headers(application)
 
 
-async def _answer(page: Page, lock: Lock, request: Request) -> Response:
-    token = request.path_params["token"]
-    if not secrets.compare_digest(token.encode(), request.app.state.token.encode()):
-        raise HTTPException(403, "the address has no valid token: use the one that was printed")
+async def _answer(page: Page, request: Request) -> Response:
+    if request.method != "GET":
+        raise HTTPException(405)
+    cookie = f"outrider-{request.url.port}"  # browsers send those of all ports of a host
+    if _is_token(request, request.query_params.get("token", "")):
+        # The page that follows has no token in its address, whoever led here.
+        answer = HTMLResponse('<a href="./">All runs</a>', headers={"Refresh": "0; url=./"})
+        answer.set_cookie(cookie, request.app.state.token, httponly=True, samesite="strict")
+        return answer
+    if not _is_token(request, request.cookies.get(cookie, "")):
+        raise HTTPException(403, "this browser has no token: open the address that was printed")
+    if (why := _foreign(request)) is not None:
+        raise HTTPException(403, f"{why}: expected a page of this server")
 
-    def answer() -> Response:
-        with lock:
-            try:
-                return page(request)
-            except ConfigError as error:
-                return PlainTextResponse(str(error), status_code=500)
+    def answer_page() -> Response:
+        try:
+            return page(request)
+        except HTTPException:
+            raise
+        except TimeoutError:
+            return HTMLResponse(render("waiting", follow=None), status_code=202)
+        except ANY_FAULT as error:  # of one run's files; the others are shown
+            line = str(error) if isinstance(error, OutriderError) else described(error)
+            return PlainTextResponse(line, status_code=500)
 
-    return await run_in_threadpool(answer)
+    return await run_in_threadpool(answer_page)
+
+
+def _is_token(request: Request, text: str) -> bool:
+    return secrets.compare_digest(text.encode(), request.app.state.token.encode())
+
+
+def _foreign(request: Request) -> str | None:
+    """Returns the header by which a request is not from a page of this server; None if it is.
+
+    Browsers set these headers, and no page can. What writes a text is asked by a script alone.
+    """
+    expected = {
+        "origin": (f"{request.url.scheme}://{request.url.netloc}",),
+        "sec-fetch-site": ("same-origin", "none"),
+    }
+    if request.url.path == STREAM:
+        expected |= {"sec-fetch-site": ("same-origin",), "sec-fetch-dest": ("empty",)}
+        expected |= {"sec-purpose": ()}
+    found = {name: request.headers.get(name) for name in expected}
+    return next((f"{k}: {v}" for k, v in found.items() if v not in (None, *expected[k])), None)
 
 
 def _with_headers(pages: ASGIApp) -> ASGIApp:
@@ -151,25 +187,19 @@ def _runs(request: Request) -> Response:
     chosen = _chosen(request)
     folders = tuple(chosen.values())
     query = f"run={','.join(chosen)}"
-    anew = f"runs?{query}&anew=1"
-    stored = None
-    if "anew" not in request.query_params:
-        stored = stored_page(folders[0]) if len(folders) == 1 else None
-        size = sum((stamp(folder, LINES) or (0, 0.0))[0] for folder in folders)
-        if stored is None and size > LARGE:
-            page = render("waiting", address=anew, megabytes=round(size / 1e6), follow=None)
-            return HTMLResponse(page)
+    is_kept = len(folders) == 1 and "anew" not in request.query_params
+    stored = stored_page(folders[0]) if is_kept else None
     if stored is not None:
         page, names = stored.html, [""]
     else:
         now = state(folders), query, any(map(active, folders))
-        page, names = _remembered(request, now, lambda: _page(request, folders, *now))
+        page, names = _made(request, now, lambda: _page(request, folders, *now))
     links = render(
         "served",
         first=next(iter(chosen)),
         runs=list(zip(names, chosen, strict=True)),
         names=FILES,
-        anew=anew if stored is not None and not stored.is_current else "",
+        anew=f"runs?{query}&anew=1" if stored is not None and not stored.is_current else "",
     )
     return HTMLResponse(page.replace(SERVED, links, 1))
 
@@ -248,7 +278,7 @@ def _page(
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
     """
-    summaries = _summaries(request, folders)
+    summaries = _summaries(request, folders, waits=True)
     goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
     follow = Follow(f"state?{query}", now) if goes_on else None
     # Plots would take time from the run that is measured.
@@ -256,22 +286,41 @@ def _page(
     return runs_page(summaries, drawn, follow=follow), [*summaries]
 
 
-def _summaries(request: Request, folders: Sequence[Path]) -> dict[str, Summary]:
+def _summaries(
+    request: Request, folders: Sequence[Path], *, waits: bool = False
+) -> dict[str, Summary]:
     """Returns the summaries of runs by label, those of before if the runs are as they were."""
 
     def read() -> dict[str, Summary]:
         runs = [load(folder) for folder in folders]
         return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
 
-    return _remembered(request, ("summaries", *folders, state(folders)), read)
+    return _made(request, ("summaries", *folders, state(folders)), read, waits=waits)
 
 
-def _remembered(request: Request, key: Hashable, make: Callable[[], Result]) -> Result:
-    """Returns what was made for a key before, or makes it; only the last few are kept."""
-    known: dict[Hashable, Any] = request.app.state.made
-    if key not in known:
-        known[key] = make()
-        if len(known) > KEPT:
-            known.pop(next(iter(known)))
-    result: Result = known[key]
+def _made(
+    request: Request, key: Hashable, make: Callable[[], Result], *, waits: bool = False
+) -> Result:
+    """Returns what is made once for a key, in a thread of its own; only the last few are kept.
+
+    waits: whether to wait for as long as it takes.
+
+    Raises `TimeoutError` if it takes longer than `PATIENCE`; it is made all the same.
+    """
+    known: dict[Hashable, Future[Any]] = request.app.state.made
+    with request.app.state.lock:
+        future = known.get(key)
+        if future is None or (future.done() and future.exception() is not None):
+            future = known[key] = Future()
+            Thread(target=_make, args=(future, make), daemon=True).start()
+        for old in [name for name, each in known.items() if each.done()][:-KEPT]:
+            del known[old]
+    result: Result = future.result(None if waits else PATIENCE)
     return result
+
+
+def _make(future: Future[Any], make: Callable[[], object]) -> None:
+    try:
+        future.set_result(make())
+    except BaseException as error:  # noqa: BLE001  who waits for it raises it
+        future.set_exception(error)

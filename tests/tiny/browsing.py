@@ -15,8 +15,7 @@ class Opener:
     """
 
     def __init__(self, browser: Any, ignored: tuple[str, ...] = ()) -> None:
-        self._browser, self._ignored = browser, ignored
-        self._pages: list[Page] = []
+        self._browser, self._ignored = browser.new_context(), ignored
         self._complaints: list[str] = []
 
     def __call__(self, address: str, width: int = 1280, scheme: str = "light") -> Page:
@@ -28,22 +27,32 @@ class Opener:
             if not request.url.startswith(own):
                 self._complaints.append(request.url)
 
-        size = {"width": width, "height": 844}
-        page: Page = self._browser.new_page(viewport=size, color_scheme=scheme)
+        page: Page = self._browser.new_page()
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)
         page.on("console", lambda message: self._complaints.append(message.text))
         page.on("pageerror", lambda error: self._complaints.append(str(error)))
         page.on("request", watch)
-        self._pages.append(page)
         page.goto(address)
         return page
 
+    def enter(self, address: str) -> Page:
+        """Opens the pages of a server as its printed address does."""
+        page = self(f"{address}?token=secret")
+        page.wait_for_url(address)
+        return page
+
     def close(self) -> None:
-        for page in self._pages:
-            page.close()
+        self._browser.close()
         left = [
             line for line in self._complaints if not any(word in line for word in self._ignored)
         ]
         assert left == [], left
+
+
+def cookie(address: str) -> str:
+    """Returns the cookie that a server has given a browser for the token `secret`."""
+    return f"outrider-{urlsplit(address).port}=secret"
 
 
 def assert_fits_and_is_accessible(page: Page) -> None:

@@ -104,12 +104,11 @@ def runs_page(
     drawn: Mapping[str, Figure],
     *,
     follow: Follow | None = None,
-    key: str = "",
 ) -> str:
     """Returns the page of some runs, with `SERVED` in the place of what a server adds.
 
     summaries: by the run's label. drawn: what `drawings` returns, or nothing.
-    follow: how it follows the run, or None if the run has ended. key: see `stored_page`.
+    follow: how it follows the run, or None if the run has ended.
     """
     from markupsafe import Markup
 
@@ -154,7 +153,6 @@ def runs_page(
             **{name: _data_url("text/plain", content) for name, content in downloads.items()},
         },
         served=Markup(SERVED),
-        key=key,
         follow=follow,
     )
 

@@ -26,9 +26,9 @@ def test_the_address_has_a_token_and_is_of_this_machine(
     addresses = []
     for _ in range(2):
         printed = run.done("view", str(tmp_path))
-        addresses += re.findall(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", printed)
+        addresses += re.findall(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{32}", printed)
     assert bound == ["127.0.0.1"] * 2
-    assert len({address.rpartition("/")[0][-32:] for address in addresses}) == 2
+    assert len({address[-32:] for address in addresses}) == 2
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Page, expect
 from starlette.datastructures import QueryParams
-from tiny.browsing import Opener, assert_fits_and_is_accessible
+from tiny.browsing import Opener, assert_fits_and_is_accessible, cookie
 from tiny.growth import growth
 
-from outrider import Context, Drafter, Pen, generate
+from outrider import ConfigError, Context, Drafter, Pen, generate
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.view import play
 from outrider.extras.view.play import Parts, Player, runnable
@@ -58,7 +59,7 @@ def player(target: TransformersTarget, slow: Slow) -> Player:
 
 @pytest.fixture(scope="module")
 def address(player: Player, serve: Callable[..., str]) -> str:
-    return serve(app([], "secret", player)) + "secret/"
+    return serve(app([], "secret", player))
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
     opener = Opener(browser, ignored=("favicon", "404"))
 
     def go() -> Page:
-        page = opener(address)
+        page = opener.enter(address)
         page.get_by_role("link", name="Write a text").click()
         page.locator("#prompt").fill(PROMPT)
         page.locator("[name=max_new_tokens]").fill("12")
@@ -85,7 +86,8 @@ def write(page: Page, status: str) -> None:
 def events(address: str, **query: Any) -> list[tuple[str, Any]]:
     """Returns the events of a text, as a browser would get them."""
     query = {"prompt": PROMPT, "max_new_tokens": 12} | query
-    with urlopen(f"{address}play/stream?{urlencode(query)}", timeout=3600) as answer:
+    asked = f"{address}play/stream?{urlencode(query)}"
+    with urlopen(Request(asked, headers={"Cookie": cookie(address)}), timeout=3600) as answer:
         assert answer.headers["Content-Type"].startswith("text/event-stream")
         parts = answer.read().decode().strip().split("\n\n")
     lines = (part.split("\n") for part in parts)
@@ -189,7 +191,7 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
         ({"more": "drafter._target_=os.getcwd"}, "settings='os.getcwd': expected a part by"),
         ({"more": "'gamma=1"}, "settings: No closing quotation"),
         ({"prompt": ""}, "prompt='': expected 1 to 4000 characters"),
-        ({"drafter": "small_lm", "more": "drafter.model=gone"}, "gone"),
+        ({"drafter": "small_lm", "more": "drafter.model=gone"}, "drafter.model=gone"),
     ],
 )
 def test_a_text_that_cannot_be_written_is_refused_in_a_line(
@@ -265,9 +267,48 @@ def test_a_text_ends_when_the_server_stops(
     assert [name for name, _ in events(address)] == ["round"]
 
 
-def test_nothing_is_written_without_the_token(address: str) -> None:
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Cookie": ""},
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Dest": "document"},
+        {"Sec-Purpose": "prefetch"},
+    ],
+)
+def test_only_a_script_of_the_page_writes_a_text(address: str, headers: dict[str, str]) -> None:
     with pytest.raises(OSError, match="403"):
-        events(address.replace("secret", "wrong"))
+        urlopen(Request(f"{address}play/stream", headers={"Cookie": cookie(address)} | headers))
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "drafter=suffix drafter.memory={path}",
+        "drafter=suffix drafter.memory=17",
+        "drafter=suffix drafter.memory=suffix",
+        "drafter=bigram drafter.save={path}",
+        "drafter=online drafter.counts={path}",
+        "drafter=small_lm drafter.model={path}",
+        "drafter=eagle drafter.path={path}",
+        "policy=bandit policy.state={path}",
+        "drafter=hybrid drafter.drafters=[none,{{drafter:suffix,memory:{path}}}]",
+    ],
+)
+def test_a_page_names_no_file_that_the_server_was_not_started_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, allowed: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("outrider.extras.view.play_settings.build", lambda config: None)
+    drafter, text = setting.format(path=tmp_path / "new").split()
+    if allowed:
+        parts_of([drafter, text], [text])
+        return
+    with pytest.raises(ConfigError, match="--allow SETTING=VALUE` allows others"):
+        parts_of([drafter, text], ["drafter.memory=other"])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_page_fits_and_axe_finds_nothing_serious(opened: Callable[..., Page]) -> None:

@@ -2,22 +2,29 @@
 
 import io
 import json
+import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
 
 import pyarrow.parquet
 import pytest
 from playwright.sync_api import Page, expect
-from tiny.browsing import Opener, assert_fits_and_is_accessible
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
+from tiny.browsing import Opener, assert_fits_and_is_accessible, cookie
 
 from outrider.extras.view.page import listing
 from outrider.extras.view.page.listing import listed, run_folders
-from outrider.extras.view.report import StoredPage, page_key, stored_page, write_report
+from outrider.extras.view.play import Player
+from outrider.extras.view.report import SEAL, StoredPage, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import LINES
@@ -36,9 +43,11 @@ class Served(NamedTuple):
         return key
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        headers = {"Cookie": cookie(self.address)} | headers
         try:
             with urlopen(Request(self.address + path, headers=headers), timeout=3600) as answer:
-                return answer.status, answer.read()
+                status, content = answer.status, answer.read()
+            return self.get(path, **headers) if status == 202 else (status, content)
         except HTTPError as error:
             with error:
                 return error.code, error.read()
@@ -54,7 +63,7 @@ def served(
     write_json(Summary(whole_run), folder / "whole")
     cut(folder / "going", 22)
     (folder / "damaged" / "run.json").write_text("[]")
-    return Served(serve(app([folder], "secret")) + "secret/", folder)
+    return Served(serve(app([folder], "secret")), folder)
 
 
 def cut(folder: Path, lines: int) -> list[str]:
@@ -69,17 +78,33 @@ def cut(folder: Path, lines: int) -> list[str]:
 def opened(browser: Any, served: Served) -> Iterator[Callable[..., Page]]:
     # Browsers ask for an icon by themselves.
     opener = Opener(browser, ignored=("favicon", "404"))
+    opener.enter(served.address)
     yield lambda path="": opener(served.address + path)
     opener.close()
 
 
-def test_without_the_token_everything_is_refused(served: Served) -> None:
-    root = served.address.removesuffix("secret/")
-    for path in ("", "wrong/", "wrong/state", f"wrong/runs?run={served.id_of('whole')}"):
-        status, content = Served(root, served.folder).get(path)
-        assert status in (403, 404), path
+@pytest.mark.parametrize("headers", [{"Cookie": ""}, {"Cookie": "outrider-{port}=wrong"}])
+def test_without_the_token_everything_is_refused(served: Served, headers: dict[str, str]) -> None:
+    port = str(urlsplit(served.address).port)
+    headers = {name: value.format(port=port) for name, value in headers.items()}
+    for path in ("", "?token=wrong", "state", f"runs?run={served.id_of('whole')}"):
+        status, content = served.get(path, **headers)
+        assert status == 403, path
         assert b"whole" not in content
     assert served.get("")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},  # another port of this machine
+    ],
+)
+def test_a_page_of_elsewhere_gets_no_answer(served: Served, headers: dict[str, str]) -> None:
+    assert served.get("state", **headers)[0] == 403
 
 
 def test_another_host_name_is_refused(served: Served) -> None:
@@ -103,9 +128,10 @@ def test_only_runs_are_shown(served: Served, path: str, status: int) -> None:
 
 def test_every_answer_has_its_headers(served: Served) -> None:
     """Refusals and errors, too."""
-    for path in ("", "runs", "nowhere", "../wrong/", f"runs?run={served.id_of('damaged')}"):
+    for path in ("", "runs", "nowhere", "?token=no", f"runs?run={served.id_of('damaged')}"):
+        asked = Request(served.address + path, headers={"Cookie": cookie(served.address)})
         try:
-            answer: Any = urlopen(served.address + path, timeout=3600)
+            answer: Any = urlopen(asked, timeout=3600)
         except HTTPError as error:
             answer = error
         with answer:
@@ -120,15 +146,95 @@ def test_a_link_that_leaves_the_run_is_not_served(
     (tmp_path / "secret").write_text("secret content")
     (tmp_path / "runs" / "run" / LINES).unlink()
     (tmp_path / "runs" / "run" / LINES).symlink_to(tmp_path / "secret")
-    served = Served(serve(app([tmp_path / "runs"], "secret")) + "secret/", tmp_path / "runs")
+    served = Served(serve(app([tmp_path / "runs"], "secret")), tmp_path / "runs")
     for path in (f"files/{served.id_of('run')}/{LINES}", f"runs?run={served.id_of('run')}", ""):
         assert b"secret content" not in served.get(path)[1]
     assert b"expected a file in this folder" in served.get("")[1]
 
 
-def test_no_other_method_is_taken(served: Served) -> None:
+@pytest.mark.parametrize("is_shown", [False, True])
+@pytest.mark.parametrize("way", ["{foreign}", "play/stream?more={more}"])
+def test_a_hostile_page_of_a_run_gets_no_token_and_writes_nothing(
+    browser: Any,
+    whole_run: Run,
+    serve: Callable[..., str],
+    tmp_path: Path,
+    *,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    is_shown: bool,
+) -> None:
+    """The last line of defence is tried, too: as if the page were shown."""
+    asked: list[Any] = []
+    foreign = serve(noting(asked)).replace("127.0.0.1", "localhost")
+    run = shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
+    more = quote("drafter=suffix drafter.memory=new")
+    leads = way.format(foreign=foreign, more=more)
+    html = f'<meta name="referrer" content="unsafe-url"><a href="{leads}">All runs</a>'
+    html += f'<meta http-equiv="refresh" content="0; url={leads}">'
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("outrider.extras.view.report.user_key", lambda: b"another")
+        elsewhere.setattr("outrider.extras.view.report.runs_page", lambda *_: html)
+        write_report({"": Summary(load(run))}, run)
+    assert html in (run / "report.html").read_text()
+    if is_shown:
+        kept = StoredPage(html, is_current=True)
+        monkeypatch.setattr("outrider.extras.view.server.stored_page", lambda folder: kept)
+    written: list[Any] = []
+    player = Player("a tiny model", cast("Any", None), written.append)
+    opener = Opener(browser, ignored=("favicon", "404", "403", foreign))
+    page = opener.enter(serve(app([tmp_path / "runs"], "secret", player)))
+    page.locator("#runs tbody a").click()
+    if not is_shown:
+        expect(page.locator("#rates tbody tr")).to_have_count(3)
+    elif way == "{foreign}":
+        page.wait_for_url(foreign)  # nothing keeps a page from leading elsewhere
+        assert "secret" not in str(asked)
+    else:
+        page.get_by_text("sec-fetch-dest: document").wait_for()
+    opener.close()
+    assert written == [] and (is_shown or asked == [])
+
+
+def test_a_page_of_elsewhere_can_drive_nothing(browser: Any, serve: Callable[..., str]) -> None:
+    written: list[Any] = []
+    player = Player("a tiny model", cast("Any", None), written.append)
+    address = serve(app([], "secret", player))
+    opener = Opener(browser, ignored=("",))
+    opener.enter(address)
+    tried: list[Any] = []
+    same_site = serve(noting(tried))
+    for elsewhere in (same_site, same_site.replace("127.0.0.1", "localhost")):
+        page = opener(elsewhere)
+        stream = f"{address}play/stream?prompt=a"
+        tries = """stream => Promise.all([
+            fetch(stream, {mode: "no-cors", credentials: "include"}).catch(String),
+            new Promise(done => Object.assign(new Image(), {src: stream, onerror: done})),
+            new Promise(done => {
+              const source = new EventSource(stream, {withCredentials: true});
+              source.onerror = () => done(source.close());
+            })])"""
+        page.evaluate(tries, stream)
+        page.evaluate("stream => { location = stream; }", stream)
+        page.get_by_text(re.compile("a page of this server|has no token")).wait_for()
+    opener.close()
+    assert written == []
+
+
+def noting(asked: list[Any]) -> Starlette:
+    """Returns an application that notes what it is asked, and with which headers."""
+
+    def note(request: Any) -> HTMLResponse:
+        asked.append((str(request.url), list(request.headers.items())))
+        return HTMLResponse("elsewhere")
+
+    return Starlette(routes=[Route("/{path:path}", note)])
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS"])
+def test_no_other_method_is_taken(served: Served, method: str) -> None:
     with pytest.raises(HTTPError) as refused:
-        urlopen(Request(served.address, data=b"x", method="POST"))
+        urlopen(Request(served.address, method=method))
     with refused.value as error:
         assert error.code == 405
 
@@ -168,28 +274,34 @@ def test_a_finished_run_opens_from_the_page_that_it_has_kept(
     run = load(tmp_path / "runs" / "run")
     path = write_report({"": Summary(run)}, run.folder)
     monkeypatch.setattr("outrider.extras.view.server.load", None)  # nothing is computed
-    served = Served(serve(app([tmp_path / "runs"], "secret")) + "secret/", tmp_path / "runs")
+    served = Served(serve(app([tmp_path / "runs"], "secret")), tmp_path / "runs")
     status, content = served.get(f"runs?run={served.id_of('run')}")
     assert status == 200
     assert b'href="./">All runs' in content and b"measurements.jsonl" in content
     assert b"All runs" not in path.read_bytes() and b"another version" not in content
 
 
-@pytest.mark.parametrize("change", ["facts", "measurements", "page"])
+@pytest.mark.parametrize("change", ["facts", "measurements", "page", "seal", "user"])
 def test_a_kept_page_of_other_files_is_not_shown(
-    whole_run: Run, tmp_path: Path, change: str
+    whole_run: Run, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(whole_run.folder, tmp_path / "run")
     run = load(tmp_path / "run")
     path = write_report({"": Summary(run)}, run.folder)
-    assert stored_page(run.folder) == StoredPage(path.read_text(), is_current=True)
+    page, _, seal = path.read_text().rpartition(SEAL)
+    kept = stored_page(run.folder)
+    assert kept is not None and kept.html == page and kept.is_current
     if change == "facts":
         facts = json.dumps({**run.facts, "reference": "bigram"})
         (run.folder / "run.json").write_text(facts)
     elif change == "measurements":
         cut(run.folder, 22)
-    else:
-        path.write_text("<p>mine</p>")
+    elif change == "page":
+        path.write_text(f"<p>mine</p>{page}{SEAL}{seal}")
+    elif change == "seal":
+        path.write_text(f"{page}{SEAL}{'0' * 32} {seal.split()[1]} -->")
+    else:  # who has sent the folder has a key of their own
+        monkeypatch.setattr("outrider.extras.view.report.user_key", lambda: b"another")
     assert stored_page(run.folder) is None
 
 
@@ -197,9 +309,9 @@ def test_a_page_that_another_version_has_kept_opens_at_once_and_says_so(
     whole_run: Run, opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = served.folder / "whole" / "report.html"
-    write_report({"": Summary(whole_run)}, path.parent)
-    sources = page_key(whole_run).split()[1]
-    path.write_text(path.read_text().replace(sources, "0" * 32, 1))
+    with monkeypatch.context() as patched:
+        patched.setattr("outrider.extras.view.report.sources_hash", lambda: "0" * 32)
+        write_report({"": Summary(whole_run)}, path.parent)
     with monkeypatch.context() as patched:
         patched.setattr("outrider.extras.view.server.load", None)  # nothing is computed
         page = opened(f"runs?run={served.id_of('whole')}")
@@ -210,13 +322,22 @@ def test_a_page_that_another_version_has_kept_opens_at_once_and_says_so(
     path.unlink()
 
 
-def test_a_large_run_is_announced_before_it_is_drawn(
+def test_a_run_that_takes_long_is_announced_and_holds_no_other_page(
     opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outrider.extras.view.server.LARGE", 100)
-    address = f"runs?run={served.id_of('going')}"
-    assert b"MB of measurements are read" in served.get(address)[1]
-    page = opened(address)  # goes on by itself
+    going, ready = served.id_of("going"), threading.Event()
+
+    def slow(folder: Path) -> Run:
+        assert folder.name != "going" or ready.wait(3600)
+        return load(folder)
+
+    monkeypatch.setattr("outrider.extras.view.server.load", slow)
+    monkeypatch.setattr("outrider.extras.view.server.PATIENCE", 0.01)
+    page = opened(f"runs?run={going}")
+    assert "this page opens by itself" in page.inner_text("main")
+    for path in ("", f"texts?run={served.id_of('whole')}", f"runs?run={served.id_of('whole')}"):
+        assert served.get(path)[0] == 200
+    ready.set()
     expect(page.locator("#rates tbody tr")).to_have_count(3)
 
 
@@ -257,7 +378,7 @@ def test_the_jobs_of_a_sweep_are_one_line_of_the_list(
     (tmp_path / "sweep" / "multirun.yaml").touch()
     shutil.copytree(whole_run.folder, tmp_path / "alone")
     opener = Opener(browser, ignored=("favicon", "404"))
-    page = opener(serve(app([tmp_path], "secret")) + "secret/")
+    page = opener.enter(serve(app([tmp_path], "secret")))
     assert "4 runs" in page.inner_text("main")
     lines = page.locator("#runs tbody tr")
     expect(lines).to_have_count(2)
