@@ -17,14 +17,16 @@ from outrider.plugins.registry import installed
 VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
-def chosen_reports(configs: Mapping[str, Any] | None = None) -> Reports:
+def chosen_reports(
+    configs: Mapping[str, Any] | None = None, *, later: str | None = None
+) -> Reports:
     """Returns the reports, as one that says in a line which of them failed.
 
-    configs: theirs, by name; None for every report that is installed and needs no settings. What it
-        depends on may be missing: a line says so.
+    configs: theirs, by name; None for every report that is installed and needs no settings.
+    later: how to make one later whose library is missing, for a line that says so. None for none.
     """
     if configs is None:
-        made = {name: _made(entry) for name, entry in installed().of("report").items()}
+        made = {name: _made(entry, later) for name, entry in installed().of("report").items()}
         return Reports({name: report for name, report in made.items() if report}, _say_failed)
     return Reports({name: build(config) for name, config in configs.items()}, _say_failed)
 
@@ -41,14 +43,16 @@ def following(reports: Reports, folder: Path, settings: Mapping[str, Any]) -> It
         remarks(stderr=False).print(plain(path), soft_wrap=True)
 
 
-def _made(entry: Entry) -> Report | None:
+def _made(entry: Entry, later: str | None) -> Report | None:
     try:
         parameters = signature(entry.factory).parameters.values()
+        needed = [each for each in parameters if each.default is each.empty]
+        if any(each.kind not in VARIABLE for each in needed):
+            return None
+        entry.check_extra()
     except ConfigError as error:
-        _say(str(error))
-        return None
-    needed = [each for each in parameters if each.default is each.empty]
-    if any(each.kind not in VARIABLE for each in needed):
+        if later is not None:
+            _say(f"{error}{later}")
         return None
     report: Report = entry.factory()
     return report
@@ -56,11 +60,8 @@ def _made(entry: Entry) -> Report | None:
 
 def _say_failed(name: str, error: BaseException) -> None:
     entry = installed().of("report").get(name)
-    if entry is not None and isinstance(error, ModuleNotFoundError):
-        _say(str(entry.explained(error)))
-    else:
-        fault = described(error, "" if entry is None else entry.path)
-        _say(f"report {name} failed, the run goes on: {fault}")
+    fault = described(error, "" if entry is None else entry.path)
+    _say(f"report {name} failed, the run goes on: {fault}")
 
 
 def _say(line: str) -> None:

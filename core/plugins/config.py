@@ -86,8 +86,6 @@ def build(node: Any) -> Any:
         cause = error.__cause__
         if isinstance(cause, OutriderError):
             raise cause from error
-        if isinstance(cause, ModuleNotFoundError) and (entry := _entry_at(node[TARGET])):
-            raise entry.explained(cause) from error
         if cause is not None:
             raise _named(node, key, cause) from error
         reason = one_line(error)
@@ -103,7 +101,11 @@ def _judged(node: Any, key: str) -> Mapping[str, Any]:
 
     Raises `ConfigError` for the first that it does not take, or whose value it does not allow.
     """
-    if not (isinstance(node, DictConfig) and isinstance(node.get(TARGET), str)):
+    if not (isinstance(node, Mapping) and isinstance(node.get(TARGET), str)):
+        return {}
+    if entry := _entry_at(node[TARGET]):
+        entry.check_extra()
+    if not isinstance(node, DictConfig):
         return {}
     try:
         factory = factory_of(node)

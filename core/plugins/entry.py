@@ -13,6 +13,7 @@ from outrider.base.annotations import hints_of
 from outrider.base.errors import ConfigError, OutriderError, PluginError, described, nearest
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.command import Command
+from outrider.plugins.optional import lacking
 from outrider.plugins.roles import ROLES
 
 Wrapper = Callable[[Command, list[str]], AbstractContextManager[None]]
@@ -68,12 +69,20 @@ class Entry:
         """Returns what the entry claims to be, for messages."""
         return f"{self.role} {self.name!r} of {self.distribution}"
 
+    def check_extra(self) -> None:
+        """Raises `ConfigError` if a library of its group is not installed."""
+        if self.extra and (missing := lacking(self.distribution, self.extra)):
+            raise self._needs(", ".join(missing))
+
     def explained(self, error: ImportError) -> OutriderError:
         """Returns why an import of the part failed: what to install, or what is broken."""
         missing = (error.name or "").partition(".")[0]
         is_own = missing == self.path.partition(".")[0]
         if self.extra is None or is_own:
             return PluginError(f"{self.claim} can't be imported: {described(error, self.path)}")
+        return self._needs(missing)
+
+    def _needs(self, missing: str) -> ConfigError:
         what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
         package = f"{self.distribution}[{self.extra}]"
         return ConfigError(f"{what} needs {missing}: pip install '{package}'")

@@ -18,6 +18,7 @@ from omegaconf.errors import (
 )
 
 from outrider.base.errors import OutriderError, message_of, nearest
+from outrider.plugins.optional import group_with
 from outrider.plugins.options import composed
 from outrider.plugins.presets import SEARCH_PATH
 from outrider.plugins.registry import command_entry, installed
@@ -59,10 +60,14 @@ def _of_error(error: BaseException | None) -> str | None:
     if isinstance(error, OverrideParseException):
         quoted = "brackets closed, and a text with special characters in quotes"
         return f"{error.override!r}: expected SETTING=VALUE, {quoted}"
-    if isinstance(error, MissingConfigException) and error.options is not None:
+    if isinstance(error, MissingConfigException):
         group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        own = "; is the package with one of your own installed?" if group in ROLES else ""
-        return f"{group}={name!r}: {nearest(name, error.options)}{own}"
+        library = f"hydra-{name.partition('_')[0]}-{group.partition('/')[2]}"  # as Hydra names them
+        if extra := group_with(library):
+            return f"{group}={name} needs {library}: pip install 'outrider[{extra}]'"
+        if error.options is not None:
+            own = "; is the package with one of your own installed?" if group in ROLES else ""
+            return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     if isinstance(error, OmegaConfBaseException) and (key := error.full_key):
         is_gone = isinstance(error, (MissingMandatoryValue, ConfigAttributeError, ConfigKeyError))
         return f"{key}: {f'expected a value: {key}=...' if is_gone else str(error).splitlines()[0]}"

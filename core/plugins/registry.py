@@ -163,14 +163,10 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
     from outrider.base.bounds import arguments_of  # pydantic, which a help need not import
 
     entry = registry.find(role, part)
+    entry.check_extra()
     given = arguments_of(entry.factory, arguments, role, whole=True)
-    try:
-        with calling(role, entry.factory, ConfigError):
-            return entry.factory(**given)
-    except ConfigError as error:
-        if isinstance(error.__cause__, ModuleNotFoundError):
-            raise entry.explained(error.__cause__) from error
-        raise
+    with calling(role, entry.factory, ConfigError):
+        return entry.factory(**given)
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:

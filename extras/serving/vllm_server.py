@@ -225,15 +225,13 @@ def version_in(python: Path) -> str:
     )
     try:
         finished = subprocess.run(
-            [str(python.absolute()), "-c", script], check=False, capture_output=True, text=True
+            [str(python.absolute()), "-c", script], check=True, capture_output=True, text=True
         )
-    except OSError as error:
-        raise ServerError(f"vllm={str(python)!r} can't be run: {error.strerror}") from error
-    if finished.returncode != 0:
+    except (OSError, subprocess.CalledProcessError) as error:
         raise ServerError(
             f"vllm={str(python)!r}: expected the python of an environment with vLLM, which"
             " `make vllm` sets up"
-        )
+        ) from error
     return finished.stdout.strip()
 
 

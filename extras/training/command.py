@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,6 @@ PATH_SETTINGS = ("out=", "recipe.file=", "recipe.states=", "reports=")
 
 def train(config: Train) -> None:
     """Runs the recipe, which prints what it wrote."""
-    for library in ("accelerate", "matplotlib"):
-        import_module(library)  # if it is missing, that is said before the long work
     folder = Path(HydraConfig.get().runtime.output_dir)
     reports = chosen_reports(config.reports)
     recipe: Recipe = build(config.recipe)

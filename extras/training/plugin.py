@@ -28,7 +28,7 @@ def register_commands(register: RegisterCommand) -> None:
     run = f"{TRAINING}.command:train"
     settings = f"{TRAINING}.settings:Train"
     about = "train a drafter or a policy"
-    register(Command("train", about, run, settings=settings, extra="training"))
+    register(Command("train", about, run, settings=settings))
 
 
 @hookimpl

@@ -1,10 +1,7 @@
 """The reports of a run: all that are installed, or those that a setting names."""
 
-import sys
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 
 def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path: Path) -> None:
@@ -14,12 +11,13 @@ def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path
     assert "report.html" not in printed
 
 
-def test_a_report_without_its_dependency_names_the_installation(
-    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_report_that_lacks_a_library_is_told_before_the_run(
+    compared: Any, absent: Any, tmp_path: Path
 ) -> None:
-    loaded = [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]
-    for name in ("matplotlib", *loaded):
-        monkeypatch.setitem(sys.modules, name, None)
+    absent("matplotlib", "uvicorn")
     printed, _ = compared("protocol=overlap", "turns=1")
-    assert "report=page needs matplotlib: pip install 'outrider[view]'" in printed
-    assert (tmp_path / "out" / "comparison.parquet").is_file()
+    line = "report=page needs matplotlib, uvicorn: pip install 'outrider[view]'; afterwards"
+    made = f"{line} `outrider report {tmp_path / 'out'}` makes it"
+    assert made in printed
+    printed, _ = compared("reports=[page]", status=1)
+    assert "outrider: report=page needs matplotlib, uvicorn: pip" in printed

@@ -229,7 +229,7 @@ def test_a_target_without_a_tokenizer_is_refused() -> None:
         outrider.generate(TabularTarget(4), [0], "none", constraint=outrider.regex("a"))
 
 
-def test_a_missing_llguidance_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "llguidance", None)
+def test_a_missing_llguidance_is_one_line(absent: Any) -> None:
+    absent("llguidance")
     with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
         build({"_target_": "outrider.constraints.guidance.regex", "pattern": "a"})

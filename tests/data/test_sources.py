@@ -53,7 +53,6 @@ def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) ->
         sources.hub("some/set", column="text")
     with pytest.raises(ConfigError, match=r"data\.name='gone' can't be loaded: no such set"):
         sources.hub("gone")
-    monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(
         ConfigError, match=r"data=hub needs datasets: pip install 'outrider\[hub\]'"
     ):

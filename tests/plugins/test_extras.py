@@ -26,7 +26,7 @@ def test_hard_dependencies_are_few() -> None:
 
 
 def test_the_group_of_all_names_each_other_group() -> None:
-    own = {"all", "dev", "docs"}
+    own = {"all", "dev", "docs", "lab"}
     own |= {"hub", "harness"}  # these bring datasets, which is large
     own |= {"tensorboard", "wandb", "mlflow"}  # each a client of a service of its own
     assert GROUPS["all"] == [f"outrider[{','.join(name for name in GROUPS if name not in own)}]"]

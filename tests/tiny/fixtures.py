@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -269,6 +270,21 @@ def prompts_read_once(smollm2: Any, shallow_smollm2: Any, monkeypatch: pytest.Mo
 
 PROMPTS: dict[str, tuple[Pass, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
 """What `prompts_read_once` remembers: the result of a pass, and each layer's keys and values."""
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Makes the distributions of some names appear as not installed."""
+
+    def hide(*names: str) -> None:
+        def found(name: str) -> Any:
+            if name in names:
+                raise PackageNotFoundError(name)
+            return distribution(name)
+
+        monkeypatch.setattr("outrider.plugins.optional.distribution", found)
+
+    return hide
 
 
 @pytest.fixture

@@ -1,13 +1,17 @@
-"""The package as a wheel, and commands that run it."""
+"""The package as a wheel, environments of it and what it needs, and commands that run it."""
 
 import os
 import shutil
 import subprocess
 import sys
 import time
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,3 +56,41 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(sys.executable, *build, cwd=folder)
     (built,) = folder.glob("*.whl")
     return built
+
+
+def site_of(wheel: Path, folder: Path, extra: str = "") -> Path:
+    """Returns a folder of packages: what pip installs of a wheel with a group, and nothing else.
+
+    The wheel is unpacked, and what it needs is linked from where the tests run.
+    """
+    site = folder / "site"
+    zipfile.ZipFile(wheel).extractall(site)
+    (facts,) = site.glob("outrider-*.dist-info")
+    link(site, _needed(Distribution.at(facts), extra))
+    return site
+
+
+def link(site: Path, requirements: Iterable[Requirement]) -> None:
+    """Links distributions, and all that they need, into a folder of packages."""
+    seen, left = set[tuple[str, str]](), [*requirements]
+    while left:
+        needed = left.pop()
+        try:
+            found = distribution(needed.name)
+        except PackageNotFoundError:  # of another system
+            continue
+        for extra in {"", *needed.extras} - {extra for name, extra in seen if name == needed.name}:
+            seen.add((needed.name, extra))
+            left += _needed(found, extra)
+        for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
+            if not (site / top).exists():
+                (site / top).symlink_to(Path(str(found.locate_file(top))).resolve())
+
+
+def _needed(owner: Distribution, extra: str) -> list[Requirement]:
+    """Returns what a distribution needs, of itself a group's distributions alone."""
+    needed = [Requirement(text) for text in owner.requires or ()]
+    needed = [it for it in needed if it.marker is None or it.marker.evaluate({"extra": extra})]
+    own = [it for it in needed if it.name == owner.metadata["Name"]]
+    inner = [each for it in own for name in it.extras for each in _needed(owner, name)]
+    return [it for it in needed if it not in own] + inner

@@ -45,7 +45,9 @@ def compare(settings: Compare) -> float | None:
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     if not settings.resume:
         _say_what_is_unfinished(remarks())
-    reports = chosen_reports(settings.reports)
+    folder = HydraConfig.get().runtime.output_dir
+    later = f"; afterwards `outrider report {folder}` makes it"
+    reports = chosen_reports(settings.reports, later=later)
     is_live = settings.live and settings.together == 1 and settings.workers is None
     with (
         work_of(settings) as work,

@@ -34,12 +34,11 @@ from outrider.lab.tables.layouts import LAYOUTS
 from outrider.lab.tables.rates import rates_table, starred_rates_table
 from outrider.lab.tables.table import Table
 from outrider.lab.tables.terminal import shown
-from outrider.plugins.registry import installed
 
 
 def report(arguments: Sequence[str]) -> None:
     """Gathers the runs in some folders and below them, unfinished ones included."""
-    reports = chosen_reports()
+    reports = chosen_reports(later="")
     options = _options(arguments, [*LAYOUTS, *reports.layouts])
     scored = harness_runs(options.folders)
     folders = [each for each in options.folders if str(each) not in scored or run_folders([each])]
@@ -129,10 +128,7 @@ def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Repor
     if name in LAYOUTS:
         return [LAYOUTS[name](measured)]
     path = folder / f"{name}.png"
-    try:
-        write_whole(path, reports.layouts[name](measured))
-    except ModuleNotFoundError as error:
-        raise installed().of("report")[reports.drawn_by[name]].explained(error) from error
+    write_whole(path, reports.layouts[name](measured))
     remarks(stderr=False).print(plain(path), soft_wrap=True)
     return []
 

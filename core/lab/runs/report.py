@@ -56,7 +56,6 @@ class Report:
 class Reports(Report):
     """Several reports, by name. One that fails is left out from then on, and the run goes on.
 
-    drawn_by: by layout, the name of the report that draws it.
     failed: called with the name of a report that failed, and its error.
     """
 
@@ -64,8 +63,6 @@ class Reports(Report):
         self, reports: Mapping[str, Report], failed: Callable[[str, BaseException], None]
     ) -> None:
         self._reports, self._failed = dict(reports), failed
-
-        self.drawn_by = {key: name for name, report in reports.items() for key in report.layouts}
         self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
 
     def begin(self, run: Run) -> None:
