@@ -1,5 +1,6 @@
 """What commands print, as text or as JSON, and how to print untrusted text safely."""
 
+import io
 import json
 import os
 import re
@@ -28,6 +29,36 @@ _CONTROLS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 """Characters that move the cursor, change colours, reverse text or can't be encoded; no newline."""
+
+NARROWEST = 20
+"""The columns of a terminal below which its width counts as unknown."""
+
+
+class Room(Console):
+    """A console that has room for the longest word of each table; its lines may be too long."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        unlimited = self.options.update(max_width=10_000)
+        tables = [each for each in objects if isinstance(each, Table)]
+        needed = [Measurement.get(self, unlimited, each).minimum for each in tables]
+        own, self._width = self._width, max([self.width, *needed]) if needed else self._width
+        try:
+            super().print(*objects, **options)
+        finally:
+            self._width = own
+
+
+def prepare_output() -> None:
+    """Has what an output can't encode shown as escape sequences, and odd widths count as unknown.
+
+    Raises `OSError` if standard output can't be written.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    columns = os.environ.get("COLUMNS", "")
+    if not re.fullmatch("[0-9]{1,4}", columns) or int(columns) < NARROWEST:
+        os.environ.pop("COLUMNS", None)
 
 
 def visible(text: str) -> str:
@@ -71,7 +102,7 @@ def switched_on(variable: str, wanted: bool) -> Iterator[None]:
 
 def results(*, soft_wrap: bool = False) -> Console:
     """Returns a console for a command's result; it prints nothing if that is wanted as JSON."""
-    return Console(soft_wrap=soft_wrap, highlight=False, quiet=is_json())
+    return Room(soft_wrap=soft_wrap, highlight=False, quiet=is_json())
 
 
 def fits(content: RenderableType, *, whole: bool = False) -> bool:
@@ -120,8 +151,8 @@ def remarks(*, stderr: bool = True) -> Console:
     stderr: whether to print to standard error, or else to standard output. Defaults to True.
     """
     if is_quiet():  # no terminal either, or a progress bar would redirect other output
-        return Console(stderr=stderr, quiet=True, force_terminal=False)
-    return Console(stderr=stderr, highlight=False)
+        return Room(stderr=stderr, quiet=True, force_terminal=False)
+    return Room(stderr=stderr, highlight=False)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from outrider.base.terminal import (
     give_up_output,
     is_json,
     is_quiet,
+    prepare_output,
     switched_on,
     visible,
 )
@@ -56,8 +57,11 @@ def main() -> None:
     """
     try:
         flags = (QUIET_FLAG, JSON_FLAG, TRACEBACK_FLAG)
-        arguments = [argument for argument in sys.argv[1:] if argument not in flags]
+        # An ASCII locale has Python give each byte of UTF-8 as half of a surrogate pair.
+        words = [os.fsencode(word).decode(errors="surrogateescape") for word in sys.argv[1:]]
+        arguments = [word for word in words if word not in flags]
         as_json = JSON_FLAG in sys.argv
+        prepare_output()
         logging.raiseExceptions = False  # a log that can't be written is no error of its own
         with (
             flushed(),

@@ -1,8 +1,10 @@
 """What all loggers tell of a run: its settings, how it goes on, and its rates at the end."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Measurement
@@ -13,6 +15,9 @@ from outrider.lab.runs.summary import Summary
 
 Figures = Mapping[str, float]
 """By name, such as "eagle/speedup"."""
+
+LONGEST_KEY = 200
+"""The last characters of a name, which are kept; MLflow takes 250."""
 
 
 class Logger(Report):
@@ -27,6 +32,7 @@ class Logger(Report):
         self._run: Run | None = None
         self._step = 0
         self._sums: dict[str, tuple[Counts, float, float]] = {}
+        self._keys: dict[str, str] = {}
 
     def begin(self, run: Run) -> None:
         self._run = run
@@ -58,6 +64,22 @@ class Logger(Report):
     @abstractmethod
     def log(self, figures: Figures, step: int) -> None:
         """Logs figures. step: how many measurements there are, or steps of another command."""
+
+    def keyed(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns values under names that every library takes, which may read them as paths.
+
+        Letters, digits and "_-." are kept, no part is empty or made of dots, and no two names fall
+        together.
+        """
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            parts = (re.sub(r"[^\w.-]", "_", part) for part in name.split("/"))
+            key = "/".join(part if part.strip(".") else f"_{part}" for part in parts)
+            key = key[-LONGEST_KEY:].lstrip("/")
+            while self._keys.setdefault(key, name) != name:
+                key += "_"
+            found[key] = value
+        return found
 
     def close(self, *, finished: bool) -> None:
         """Ends the log. finished: whether the run came to its end."""

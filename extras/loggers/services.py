@@ -1,7 +1,6 @@
 """Where runs are logged: a file of JSON lines, TensorBoard, Weights & Biases and MLflow."""
 
 import json
-import re
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -53,8 +52,8 @@ class TensorBoard(Logger):
         self._writer.add_text("settings", lines)
 
     def log(self, figures: Figures, step: int) -> None:
-        for name, value in figures.items():
-            self._writer.add_scalar(name.replace(" ", "_"), value, step)
+        for name, value in self.keyed(figures).items():
+            self._writer.add_scalar(name, value, step)
 
     def close(self, *, finished: bool) -> None:
         self._writer.close()
@@ -99,11 +98,10 @@ class MLflow(Logger):
         self._mlflow = import_module("mlflow")
         self._mlflow.set_experiment(self._experiment)
         self._mlflow.start_run(run_name=name_of(run))
-        self._mlflow.log_params(dict(settings))
+        self._mlflow.log_params(self.keyed(settings))
 
     def log(self, figures: Figures, step: int) -> None:
-        allowed = {re.sub(r"[^\w\-. :/]", "_", name): value for name, value in figures.items()}
-        self._mlflow.log_metrics(allowed, step=step)
+        self._mlflow.log_metrics(self.keyed(figures), step=step)
 
     def close(self, *, finished: bool) -> None:
         self._mlflow.end_run("FINISHED" if finished else "KILLED")

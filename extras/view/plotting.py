@@ -1,8 +1,11 @@
 """What all figures of a comparison share: their size, colours and files."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from functools import cache
 from html import escape
 from io import BytesIO, StringIO
 from threading import Lock
@@ -35,6 +38,13 @@ LEGEND_COLUMNS, LEGEND_LINE, LEGEND_LINES = 3, 0.165, 3
 LABEL = 36
 """The most characters of a label beside an axis, so that it leaves room for what is plotted."""
 
+FONTS = (
+    "DejaVu Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "PingFang SC", "Microsoft YaHei",
+    "WenQuanYi Zen Hei", "Arial Unicode MS", "Noto Sans Arabic", "Noto Sans Devanagari",
+    "Noto Emoji", "Segoe UI Emoji",
+)  # fmt: skip
+"""Fonts that draw what the ones before them lack, where they are installed; the first one is."""
+
 INK = "#010203"
 """The colour of text and axes. In an SVG it becomes the colour of the text around the figure."""
 
@@ -57,6 +67,7 @@ def drawn(*plots: Plot, rows: Rows) -> Figure:
     )
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
+    settings["font.family"] = [*_characters()]
     with _styled({**settings, **dict.fromkeys(inks, INK)}):
         import matplotlib.figure
 
@@ -79,10 +90,35 @@ def _styled(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def as_png(figure: Figure) -> bytes:
-    """Returns a figure as a PNG file with a white background."""
+    """Returns a figure as a PNG file with a white background.
+
+    Characters that no installed font draws are escape sequences.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure.set_dpi(DPI)  # so that the canvas keeps what draws
+    canvas: Any = FigureCanvasAgg(figure)
+    renderer = canvas.get_renderer()
+    measure, draw = renderer.get_text_width_height_descent, renderer.draw_text
+    renderer.get_text_width_height_descent = lambda s, *rest: measure(_drawable(s), *rest)
+    renderer.draw_text = lambda gc, x, y, s, *rest, **_: draw(gc, x, y, _drawable(s), *rest)
     file = BytesIO()
-    figure.savefig(file, format="png", dpi=DPI)
+    canvas.print_figure(file, format="png", dpi=DPI)
     return file.getvalue()
+
+
+@cache
+def _characters() -> Mapping[str, AbstractSet[int]]:
+    """Returns the installed ones of `FONTS`, each with the characters that it draws."""
+    from matplotlib.font_manager import fontManager, get_font
+
+    files = {entry.name: entry.fname for entry in reversed(fontManager.ttflist)}
+    return {name: get_font(files[name]).get_charmap().keys() for name in FONTS if name in files}
+
+
+def _drawable(text: str) -> str:
+    known = _characters().values()
+    return "".join(it if any(ord(it) in each for each in known) else ascii(it)[1:-1] for it in text)
 
 
 def as_svg(figure: Figure, name: str) -> str:
@@ -91,7 +127,8 @@ def as_svg(figure: Figure, name: str) -> str:
     name: starts the ids inside, so that figures on one page keep theirs apart.
     """
     file = StringIO()
-    with _styled({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with _styled({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a browser has other fonts
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
     svg = file.getvalue()
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL)

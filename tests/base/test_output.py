@@ -83,3 +83,25 @@ def test_a_text_that_can_not_be_shown_is_saved(
     words = [word for word in TEXT if not word.startswith(("target", "prompt"))]
     assert run("generate", *model, prompt, *words)[0] == 1
     assert json.loads((tmp_path / "d" / "generation.json").read_text())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-16"])
+def test_characters_that_an_output_can_not_show_are_escaped(
+    run: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    file = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(file, encoding))
+    model = ("target=transformers", f"target.model={folder}", "max_new_tokens=4")
+    assert run("generate", *model, 'prompt=["the 猫",a dog]', "hydra.run.dir=d")[0] == 0
+    text = file.getvalue().decode(encoding)
+    assert ("the 猫" if encoding == "utf-16" else "the \\u732b") in text
+    assert text.count("block_efficiency") == 2
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "-5", "abc", "²", "100000", "20"])
+def test_no_width_loses_a_figure(run: Any, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run.done("generate", *TEXT)
+    assert "block_efficiency" in out and str(Path.cwd() / "d" / "generation.json") in out
+    assert max(map(len, out.splitlines())) < 1000
+    assert "gamma=0: expected" in run.refused("generate", *TEXT, "gamma=0")

@@ -1,6 +1,8 @@
 """Loggers tell of a run while it is measured and at its end, with the libraries' own calls."""
 
 import json
+import posixpath
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -139,8 +141,22 @@ def test_a_logger_passes_the_checks_of_its_role(name: str, tmp_path: Path) -> No
         check(lambda: logger(name, tmp_path))
 
 
-def test_names_of_metrics_are_those_that_mlflow_takes(calls: Calls, tmp_path: Path) -> None:
-    report: Any = logger("mlflow", tmp_path)
-    report.begin(Run(tmp_path, tiny_run()[0], ()))
-    report.log({"eagle (gamma 8, block)/speedup": 1.5}, 3)
-    assert calls[-1] == ("log_metrics", ({"eagle _gamma 8_ block_/speedup": 1.5},))
+NAMES = ("a@b", "a#b", "a_b", "a//b", "../x", "./x", "/x", "x/", "..", "a, (b)", "你好", "x" * 300)
+
+
+@pytest.mark.parametrize("name", ["mlflow", "tensorboard"])
+def test_no_name_is_refused_or_a_path_or_another_ones(
+    name: str, calls: Calls, tmp_path: Path
+) -> None:
+    report: Any = logger(name, tmp_path)
+    report.begin(Run(tmp_path, tiny_run()[0] | {"settings": dict.fromkeys(NAMES, 1)}, ()))
+    report.log({f"{name}/speedup": 1.5 for name in NAMES}, 3)
+    if name == "mlflow":
+        params, metrics = (given[0] for call, given in calls if call.startswith("log_"))
+        assert len(params) == len(NAMES)
+    else:
+        metrics = {given[0] for call, given in calls if call == "add_scalar"}
+    assert len(metrics) == len(NAMES)
+    for key in metrics:
+        assert key == posixpath.normpath(key) and re.fullmatch(r"[\w.-][\w./-]{,249}", key)
+        assert key.rpartition("/")[2].startswith("speedup") and not key.startswith("..")

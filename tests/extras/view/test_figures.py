@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.backends.backend_agg import RendererAgg
 from PIL import Image
 
 from outrider.extras.view.costs import score_times
@@ -119,6 +120,24 @@ def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     svg = as_svg(figures(rows, {})["speedup"], "speedup")
     assert "<b>" not in svg
     assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
+
+
+def test_no_script_is_lost(whole_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = list[str]()
+    inner = RendererAgg.draw_text
+
+    def draw_text(self: Any, gc: Any, x: float, y: float, s: str, *rest: Any, **more: Any) -> None:
+        written.append(s)
+        inner(self, gc, x, y, s, *rest, **more)
+
+    monkeypatch.setattr(RendererAgg, "draw_text", draw_text)
+    names = ("\U00020000", "\U0001faef")  # of a rare script, and an emoji: no font has them
+    rows = [replace(row, drafter=names[0]) for row in Summary(whole_run).rows]
+    for name, figure in figures(dict.fromkeys(names, rows), {}).items():
+        written.clear()
+        as_png(figure)
+        assert "\\U00020000" in "".join(written)
+        assert names[0] in "".join(ElementTree.fromstring(as_svg(figure, name)).itertext())
 
 
 def test_long_labels_leave_room_for_the_plot(whole_run: Run) -> None:
