@@ -33,8 +33,8 @@ class Hierarchy(Drafter):
         a drafter.
     ahead: how many tokens it guesses at once.
     model, layers: of the small model, see `small_lm`.
-    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
-        small model, as for `small_lm`.
+    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation,
+    trust_remote_code: of the small model, as for `small_lm`.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """
@@ -56,6 +56,7 @@ class Hierarchy(Drafter):
         device_map: str | dict[str, Any] | None = None,
         quantization_config: dict[str, Any] | None = None,
         attn_implementation: str | None = None,
+        trust_remote_code: bool = False,
     ) -> None:
         self._small = SmallLM(
             model,
@@ -67,6 +68,7 @@ class Hierarchy(Drafter):
             device_map=device_map,
             quantization_config=quantization_config,
             attn_implementation=attn_implementation,
+            trust_remote_code=trust_remote_code,
         )
         self._faster: Drafter = make("drafter", faster)
         if self._faster.trees:

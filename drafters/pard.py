@@ -35,8 +35,8 @@ class Pard(Drafter):
     model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
         "untrained" for the target's first layers with a random mask token.
-    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation: of the
-        model, as for a target: its passes run by the same engine.
+    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation,
+    trust_remote_code: of the model, as for a target: its passes run by the same engine.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if
@@ -56,6 +56,7 @@ class Pard(Drafter):
         device_map: str | dict[str, Any] | None = None,
         quantization_config: dict[str, Any] | None = None,
         attn_implementation: str | None = None,
+        trust_remote_code: bool = False,
         tree: Any = None,
     ) -> None:
         self._setting = model
@@ -68,6 +69,7 @@ class Pard(Drafter):
             device_map,
             quantization_config,
             attn_implementation,
+            trust_remote_code,
         )
         self._shape = parse_tree(tree)
         self.kind: str = self._shape.kind

@@ -65,3 +65,16 @@ def test_the_page_lists_the_names_that_products_may_import() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (stable,) = [it["stable"] for it in contracts["contracts"] if it["type"] == "products"]
     assert sorted(re.findall(r"`(outrider\.[\w.]+)`", table)) == stable
+
+
+def test_models_are_read_through_one_door() -> None:
+    """Transformers asks whether a folder's own code may run, unless it is told."""
+    folders = ("core", "drafters", "verifiers", "policies", "constraints", "extras")
+    sources = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    calls = re.compile(r"(?:\w+\.from_pretrained|auto\.from_config)\(.*")
+    found = {(path.name, call) for path in sources for call in calls.findall(path.read_text())}
+    assert sorted(found) == [
+        ("peer.py", 'auto.from_pretrained(settings["model"], **options).eval()'),
+        ("pretrained.py", "auto.from_pretrained(name, **({TRUST: False} | options))"),
+        ("weight_files.py", "PeftModel.from_pretrained(model, str(folder))"),
+    ]

@@ -30,7 +30,7 @@ from outrider.base.terminal import (
 from outrider.cli.arguments import arranged
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
-from outrider.data.prompts import is_encodable
+from outrider.data.prompts import input_kept, is_encodable
 from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import command_entry, installed
@@ -66,6 +66,7 @@ def main() -> None:
         with (
             flushed(),
             terminable(),
+            input_kept(),
             switched_on(QUIET, as_json or QUIET_FLAG in sys.argv),
             switched_on(JSON, as_json),
             switched_on(TRACEBACK, TRACEBACK_FLAG in sys.argv),

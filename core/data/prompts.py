@@ -1,9 +1,12 @@
 """Prompts: the conversations that texts are written for, and the texts that settings name."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, final
 
 from outrider.base.errors import ConfigError
 
@@ -20,6 +23,32 @@ class Prompt:
     category: str
     turns: tuple[str, ...]
     references: tuple[tuple[str, ...], ...] = ()
+
+
+_kept: list[BinaryIO] = []
+"""Standard input, where `input_kept` has taken it away from everything else."""
+
+
+@contextmanager
+def input_kept() -> Iterator[None]:
+    """Keeps standard input for a prompt: all else, children too, finds it empty.
+
+    So no library reads a text, or the lines of a loop in a shell, as the answer to a question of
+    its own. A terminal stays, for debuggers.
+    """
+    if sys.stdin is None or sys.stdin.isatty():
+        yield
+        return
+    own, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(null, 0)
+        _kept.append(os.fdopen(own, "rb", closefd=False))
+        yield
+    finally:
+        _kept.clear()
+        os.dup2(own, 0)
+        os.close(own)
+        os.close(null)
 
 
 def prompt_text(setting: Any) -> Any:
@@ -49,7 +78,8 @@ def file_text(field: str, path: str | None) -> str:
     setting = "-" if path is None else f"@{path}"
     try:
         file = None if path is None else Path(path).expanduser()
-        content = sys.stdin.buffer.read() if file is None else file.read_bytes()
+        given = _kept[0] if _kept else sys.stdin.buffer
+        content = given.read() if file is None else file.read_bytes()
         return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise ConfigError(f"{field}={setting!r}: {error.strerror}: expected a file") from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from outrider.base.errors import ConfigError
 from outrider.base.folders import made_once
+from outrider.base.pretrained import read_pretrained
 from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import steps, waiting
 
@@ -57,7 +58,8 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
     own_bar = reading.tqdm
     reading.tqdm = lambda items, **_: steps(items)  # there is no switch, as other bars have
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
+        model: Any = read_pretrained(
+            AutoModelForCausalLM,
             weights.parent,
             gguf_file=weights.name,
             quantization_config=GgufConfig(dequantize=True),
@@ -68,7 +70,7 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
     # With the settings of the GGUF file, a saved model could not be loaded.
     if quantizer := getattr(model, "hf_quantizer", None):
         quantizer.remove_quantization_config(model)
-    tokenizer = AutoTokenizer.from_pretrained(weights.parent, gguf_file=weights.name)
+    tokenizer = read_pretrained(AutoTokenizer, weights.parent, gguf_file=weights.name)
     return model, tokenizer
 
 

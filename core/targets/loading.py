@@ -9,7 +9,7 @@ import torch
 
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
-from outrider.base.pretrained import Model, Tokenizer
+from outrider.base.pretrained import TRUST, Model, Tokenizer, read_pretrained
 from outrider.base.terminal import is_quiet, plain, remarks
 from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
@@ -114,7 +114,10 @@ def _from_pretrained(
     """Returns the model, the tokenizer, and what transformers reports of the weights."""
     from transformers import AutoConfig, AutoTokenizer
 
-    folder = Path(name)
+    folder, trust = Path(name), {TRUST: bool(options.get(TRUST))}
+    if trust[TRUST]:
+        line = f"{name}: code that comes with it may run ({TRUST}=true)"
+        remarks().print(plain(line), soft_wrap=True)
     if folder.is_file():
         name, precision = gguf.converted_folder(folder, "float32" if dtype == "auto" else dtype)
         line = f"{folder.name}: its weights were of {precision}, and are dequantised"
@@ -124,17 +127,16 @@ def _from_pretrained(
         model, tokenizer, report = _from_pretrained(base, dtype, spread, options)
         remarks().print(plain(f"{name} is an adapter, added to {base}"), soft_wrap=True)
         is_own = (folder / "tokenizer_config.json").is_file()
-        tokenizer = AutoTokenizer.from_pretrained(name) if is_own else tokenizer
+        tokenizer = read_pretrained(AutoTokenizer, name, **trust) if is_own else tokenizer
         return adapted(model, folder, len(tokenizer) * is_own), tokenizer, report
     read_ahead(weight_files(name))
-    config: Any = AutoConfig.from_pretrained(name)
-    auto_model = _auto_model(config)
+    config = read_pretrained(AutoConfig, name, **trust)
+    auto_model = _auto_model(config, **trust)
     if spread is not None:
         options = options | spread.load_options(config)
-    model, report = auto_model.from_pretrained(
-        name, dtype=dtype, output_loading_info=True, ignore_mismatched_sizes=True, **options
-    )
-    return model, AutoTokenizer.from_pretrained(name), report
+    options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    model, report = read_pretrained(auto_model, name, dtype=dtype, **options)
+    return model, read_pretrained(AutoTokenizer, name, **trust), report
 
 
 @contextmanager
@@ -161,12 +163,13 @@ def _quiet(*, downloads: bool) -> Iterator[None]:
             log.enable_progress_bar()
 
 
-def _auto_model(config: Any) -> Any:
-    """Returns the class of transformers that loads models of a config's kind."""
+def _auto_model(config: Any, *, trust_remote_code: bool) -> Any:
+    """Returns the class of transformers that loads models of a config's kind, or its own code."""
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     auto: Any = AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
-    if type(config) not in auto._model_mapping:
+    has_own = trust_remote_code and auto.__name__ in getattr(config, "auto_map", {})
+    if type(config) not in auto._model_mapping and not has_own:
         raise ValueError(f"{type(config).__name__} is of no kind that reads and writes text")
     return auto
 

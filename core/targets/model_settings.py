@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any, final
 
 from outrider.base.errors import require
-from outrider.base.pretrained import Model, Tokenizer
+from outrider.base.pretrained import TRUST, Model, Tokenizer
 from outrider.targets.loading import Dtype, load
 from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import AUTO, NONE, Engine, require_engine, use_engine
 
-OPTIONS = ("device_map", "quantization_config", "attn_implementation")
+OPTIONS = ("device_map", "quantization_config", "attn_implementation", TRUST)
 """The settings that transformers' `from_pretrained` takes as they are."""
 LOADED = "for a model that is loaded already"
 
@@ -33,6 +33,7 @@ class ModelSettings:
     device_map: str | dict[str, Any] | None = field(default=None, hash=False)
     quantization_config: dict[str, Any] | None = field(default=None, hash=False)
     attn_implementation: str | None = None
+    trust_remote_code: bool = False
 
     def __post_init__(self) -> None:
         require_engine(self.optimize, f"{self.role}.optimize")
@@ -53,6 +54,7 @@ class ModelSettings:
         """
         for name, value in self.given().items():
             free = "null" if name in (*OPTIONS, "quantize") else AUTO
+            free = "false" if name == TRUST else free
             is_refused = not names or name in names
             require(not is_refused, f"{self.role}.{name}", value, f"{free} {where}")
 

@@ -63,6 +63,7 @@ class TransformersTarget(SideBySide):
     device_map, quantization_config, attn_implementation: as transformers' `from_pretrained` takes
         them, for a model that is loaded here: devices by part of the model, or auto; weights of
         eight or four bits, or FP8; sdpa, eager, flex_attention, or a kind of flash attention.
+    trust_remote_code: whether code that comes with the model may run, which a line then says.
     tensor_parallel: whether to spread a decoder over the processes of torchrun, by transformers'
         plan for it. The first process leads, and only it returns from this call; the others stay in
         the call to run their parts of the passes, and end when the first does.
@@ -93,6 +94,7 @@ class TransformersTarget(SideBySide):
         device_map: str | dict[str, Any] | None = None,
         quantization_config: dict[str, Any] | None = None,
         attn_implementation: str | None = None,
+        trust_remote_code: bool = False,
         tensor_parallel: bool = False,
         generation_config: Defaults = "apply",
     ) -> None:
@@ -105,6 +107,7 @@ class TransformersTarget(SideBySide):
             device_map,
             quantization_config,
             attn_implementation,
+            trust_remote_code,
         )
         is_name = isinstance(model, str | Path)
         spread = None

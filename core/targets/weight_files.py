@@ -12,8 +12,8 @@ from outrider.base.json_values import json_in
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
 
-SUFFIXES = (".safetensors", ".bin")
-"""How the names of weights end in a folder."""
+SUFFIXES = (".safetensors", ".bin", ".py")
+"""How the names of weights end in a folder, and of code that may come with them."""
 
 ADAPTER = "adapter_config.json"
 """The file by which a folder of PEFT is known, which holds changes of a model's weights."""

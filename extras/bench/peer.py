@@ -173,7 +173,8 @@ def pretrained(settings: dict[str, Any], **options: Any) -> Any:
 
     auto: Any = AutoModelForCausalLM
     dtype = getattr(torch, settings["dtype"])
-    return auto.from_pretrained(settings["model"], dtype=dtype, **options).eval()
+    options = {"dtype": dtype, "trust_remote_code": False, **options}  # it would ask
+    return auto.from_pretrained(settings["model"], **options).eval()
 
 
 def eight_bits(settings: dict[str, Any]) -> Any:

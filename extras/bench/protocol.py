@@ -25,6 +25,8 @@ PEAK_MEMORY_UNIT = 1024
 def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
     """Answers the questions on stdin until it ends, on stdout; what libraries print goes to stderr.
 
+    What they read themselves is empty.
+
     start: takes the first line, and returns the function that answers the others. The first reply
         holds only the seconds that this took, and the peak memory.
     """
@@ -32,8 +34,10 @@ def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
     _continue_without(bench)
     replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
+    questions = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     answer: Answer | None = None
-    for line in sys.stdin:
+    for line in questions:
         settings, began = json.loads(line), time.perf_counter()
         try:
             if answer is None:

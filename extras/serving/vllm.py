@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from outrider.base.errors import ConfigError
+from outrider.base.pretrained import TRUST, read_pretrained
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
@@ -193,4 +194,5 @@ def _tokenizer(model: Any) -> Any:
         return None
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(model.tokenizer)
+    trust = {TRUST: bool(getattr(model, TRUST, False))}  # as the engine was started
+    return read_pretrained(AutoTokenizer, model.tokenizer, **trust)

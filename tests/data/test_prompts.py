@@ -1,13 +1,15 @@
 """A prompt may be typed, or come from a file or standard input, and stays as it is."""
 
 import io
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outrider.base.errors import ConfigError
-from outrider.data.prompts import prompt_text
+from outrider.data.prompts import input_kept, prompt_text
 
 TRICKY = '[INST] ${oc.env:HOME}, "quoted" \\ and = {a: b}\nsecond line'
 
@@ -31,6 +33,26 @@ def test_a_file_and_standard_input_are_not_interpreted(
         assert prompt_text("-") == content
     file.write_bytes(b"\xef\xbb\xbf" + content.encode())  # as some editors begin a file
     assert prompt_text(f"@{file}") == content
+
+
+def test_standard_input_is_the_prompts_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A library that asks, here or in a child, gets no answer from it."""
+    (tmp_path / "input").write_text("y\nthe cat\n")
+    own = os.dup(0)
+    with (tmp_path / "input").open("rb") as given:
+        os.dup2(given.fileno(), 0)
+    try:
+        monkeypatch.setattr("sys.stdin", os.fdopen(0, closefd=False))
+        with input_kept():
+            with pytest.raises(EOFError):
+                input("may I? ")
+            assert not subprocess.run(["cat"], check=True, capture_output=True).stdout
+            assert prompt_text("-") == "y\nthe cat"
+    finally:
+        os.dup2(own, 0)
+        os.close(own)
 
 
 def test_a_prompt_that_can_not_be_read_is_one_line(tmp_path: Path) -> None:

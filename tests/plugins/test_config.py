@@ -123,6 +123,7 @@ def test_the_signature_is_the_config() -> None:
         "device_map": None,
         "quantization_config": None,
         "attn_implementation": None,
+        "trust_remote_code": False,
         "tree": None,
         "vocabulary": "same",
     }

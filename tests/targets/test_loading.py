@@ -1,6 +1,8 @@
 """Models from a folder: a missing or damaged one is reported in one line."""
 
+import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from outrider import ConfigError, TargetError
+from outrider.drafters.parts.networks.student import read_student
+from outrider.drafters.small_lm import SmallLM
 from outrider.targets import loading
 from outrider.targets.transformers import TransformersTarget
 
@@ -46,6 +50,83 @@ def copied_to(folder: Path, tmp_path: Path) -> tuple[Path, Path]:
     copied = tmp_path / "model"
     shutil.copytree(folder, copied)
     return copied, copied / "model.safetensors"
+
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+Path("RAN").touch()
+
+class Config(LlamaConfig):
+    model_type = "own"
+
+class Model(LlamaForCausalLM):
+    config_class = Config
+
+class Words(PreTrainedTokenizerFast): ...
+"""
+AUTO_MAP = {
+    "AutoConfig": "own.Config",
+    "AutoModelForCausalLM": "own.Model",
+    "AutoTokenizer": ["own.Words", "own.Words"],
+}
+NAMES_CODE = {
+    "config.json": {"model_type": "own"},
+    "tokenizer_config.json": {"tokenizer_class": "Words"},
+    "generation_config.json": {"custom_generate": "own"},
+    "processor_config.json": {"processor_class": "own.Words"},
+    "chat_template.json": {},
+}
+"""What the files of a folder may say beside an `auto_map`, of code that is in it."""
+
+
+@pytest.fixture
+def armed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with code of its own, where the answer to every question is yes."""
+    armed, _ = copied_to(folder, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    (armed / "own.py").write_text(OWN_CODE.replace("RAN", str(tmp_path / "ran")))
+    return armed
+
+
+def name_code(folder: Path, file: str) -> None:
+    path = folder / file
+    entries = json.loads(path.read_text()) if path.is_file() else {}
+    path.write_text(json.dumps(entries | {"auto_map": AUTO_MAP} | NAMES_CODE[file]))
+
+
+@pytest.mark.parametrize("file", NAMES_CODE)
+@pytest.mark.parametrize("role", ["target", "drafter", "student"])
+def test_code_in_a_folder_does_not_run(armed: Path, file: str, role: str, llama: Any) -> None:
+    name_code(armed, file)
+    target = TransformersTarget(llama())
+    with suppress(ConfigError):
+        if role == "target":
+            TransformersTarget(str(armed))
+        elif role == "drafter":
+            SmallLM(str(armed)).bind(target)
+        else:
+            read_student(armed, target)
+    assert not (armed.parent / "ran").exists()
+
+
+def test_code_in_a_folder_runs_where_a_setting_says_so(
+    armed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = TransformersTarget(str(armed))
+    for file in ("config.json", "tokenizer_config.json"):
+        name_code(armed, file)
+    with pytest.raises(ConfigError, match=r"comes with code of its own, .* trust_remote_code=true"):
+        TransformersTarget(str(armed))
+    own = TransformersTarget(str(armed), trust_remote_code=True)
+    assert "code that comes with it may run" in capsys.readouterr().err
+    assert own.encode("the cat") == plain.encode("the cat") and type(own.model).__name__ == "Model"
+    before = own.fingerprint()
+    (armed / "own.py").write_text(f"{OWN_CODE}# changed\n")
+    assert TransformersTarget(str(armed), trust_remote_code=True).fingerprint() != before
 
 
 def test_weights_that_are_damaged_or_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:

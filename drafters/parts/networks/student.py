@@ -1,6 +1,7 @@
 """Students: small language models that borrow the target's embeddings and head."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -8,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from outrider.base.pretrained import Model
+from outrider.base.pretrained import Model, read_pretrained
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -79,14 +80,15 @@ def read_student(
     own = {*target.model.config.to_dict(), MARK, MASK_ID}
     read_entries(folder, entries, "small_lm", dict.fromkeys(own, ANY))
     auto: Any = AutoModelForCausalLM
-    config = AutoConfig.from_pretrained(folder)
+    config = read_pretrained(AutoConfig, folder)
+    make = partial(auto.from_config, config, trust_remote_code=False)
     file, tensors = checkpoint.find_tensors(folder)
     mask = tensors.pop(MASK, None)
     vocabulary = Vocabulary.take_from(tensors, target.vocab_size)
     with torch.device("meta"):
-        names = [f"{name}.weight" for name in _table_names(auto.from_config(config))]
+        names = [f"{name}.weight" for name in _table_names(make())]
     tables = (weights.embedding(target).detach(), weights.head(target).detach())
-    model: Any = weights.with_random_weights(lambda: auto.from_config(config), target, 0)
+    model: Any = weights.with_random_weights(make, target, 0)
     checkpoint.load_tensors(model, {**tensors, **dict(zip(names, tables, strict=True))}, file)
     if not engine_of(target.model).spreads:  # share the target's tables instead of copying them
         model.set_input_embeddings(target.model.get_input_embeddings())
