@@ -6,20 +6,18 @@ import runpy
 import shlex
 import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
-from tiny import forked
+from tiny import forked, packages
+from tiny.packages import site_of
 from torch.distributed.run import parse_args
 
 import outrider
 from outrider.cli.arguments import quoted_override
 from outrider.contract.draft import KINDS
-from outrider.plugins import registry
 from outrider.plugins.config import build, compose
 from outrider.plugins.registry import installed
 
@@ -52,11 +50,6 @@ ON_RAY = {"hydra/launcher=outrider_ray": "test_launcher.py", "workers=4": "test_
 """Where commands on Ray are run, and workers die."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
-GIVEN = {
-    "table/model.safetensors": ("table", "drafters/weights/bigram"),
-}
-"""By a word of a command, the file or folder that it reads, and what stands for that here: the
-table that the tutorial trains in the command before is the package's."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -73,15 +66,21 @@ def quoted(page: Path) -> list[tuple[str, str]]:
 
 DRAWN = {"architecture.svg"}
 """Pictures that `make docs` draws."""
-WALK = ROOT / "docs" / "tutorial" / "paper.md"
-"""A page whose commands follow from each other."""
 
 
 def commands(*pages: Path) -> list[str]:
     return [line for page in pages for block in blocks(page, "sh") for line in block.splitlines()]
 
 
-COMMANDS = sorted(set(commands(*(page for page in PAGES if page != WALK))))
+TUTORIAL = ROOT / "docs" / "tutorial"
+WALKS = [[ROOT / "README.md"]] + [
+    [TUTORIAL / f"{name}.md" for name in names]
+    for names in (("index", "compare", "drafter", "proof"), ("train", "serve"), ("paper",))
+]
+"""Pages whose blocks follow from each other, in an environment made by the line that they name."""
+
+OTHERS = [page for page in PAGES if not any(page in walk for walk in WALKS)]
+COMMANDS = sorted(set(commands(*OTHERS)))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +91,7 @@ def test_a_quoted_file_is_the_file(name: str, text: str) -> None:
 
 
 @pytest.mark.usefixtures("shared_smollm2", "prompts_read_once")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(
     page: Path, shallow_smollm2: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,8 +135,6 @@ def test_a_documented_command_runs(
     # The workers of a bench or a sweep are processes, each of which loads the model.
     if words[0] == "bench" or any(word.startswith("hydra/launcher=") for word in words):
         quick = [*quick, "target=transformers", f"target.model={request.getfixturevalue('folder')}"]
-    for name, place in (given for word, given in GIVEN.items() if word in command):
-        (tmp_path / name).symlink_to(ROOT / place)
     if words[0] == "report":  # of what the command before it has left
         run("compare", "drafters=[none,bigram]", *QUICK["compare"], f"hydra.run.dir={words[1]}")
     if program == "torchrun":
@@ -150,40 +147,97 @@ def test_a_documented_command_runs(
     assert out.strip()
 
 
+INSTALL = re.compile(r"^    pip install '\.\[(\w+)\]'$", re.MULTILINE)
 SHORT = {"gamma=2,4,6": "gamma=1,2", "sampling.temperature=0,1": "sampling.temperature=0"}
-"""Settings of the walk, and what they are here: fewer runs."""
+"""Settings of a walk, and what they are here: fewer runs."""
 
 
-@pytest.mark.usefixtures("few_layers", "prompts_read_once", "drawn_once", "own_plugin")
-def test_a_walk_leads_from_an_idea_to_a_table(run: Any) -> None:
-    """In order, each command in miniature; pip and pytest are what `own_plugin` stands for."""
-    lines = commands(WALK)
-    assert len(lines) <= 20 and "new-plugin" in lines[0]
-    printed = {}
-    for line in lines:
-        program, *words = shlex.split(line.partition(" > ")[0])
-        if program == "outrider":
-            registry.installed.cache_clear()  # each command is a process of its own
-            words = [SHORT.get(word, word) for word in words] + QUICK.get(words[0], [])
-            printed[line] = run.done(*words)
-    tables = [text for line, text in printed.items() if "--format latex" in line]
-    assert len(tables) == 2 and all(r"\toprule" in text for text in tables)
+@pytest.fixture(scope="session")
+def lab_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of the packages that the line in README and tutorial installs, and no other."""
+    extras = {
+        extra for pages in WALKS for page in pages for extra in INSTALL.findall(page.read_text())
+    }
+    (extra,) = extras
+    return site_of(wheel, tmp_path_factory.mktemp("lab"), extra)
+
+
+WALK = """
+import importlib, json, os, re, shlex, subprocess, sys
+from outrider.cli import main as cli
+from outrider.drafters.parts.networks import weights
+from outrider.extras.view import figures
+from outrider.plugins.registry import command_entry, installed
+from outrider.targets import smollm2
+
+python, site, few_layers, steps = sys.argv[1:]
+sys.stderr = sys.stdout
+smollm2.folder = lambda: few_layers
+weights.SMOLLM2_135M["num_hidden_layers"] = 4
+names, pictures, inner = {}, {}, figures.drawn
+
+def drawn(plot, rows):  # each kind of figure once: the others only have other numbers
+    kind = getattr(plot, "func", plot), getattr(plot, "keywords", {}).get("rate"), len(rows) > 1
+    if kind not in pictures:
+        pictures[kind] = inner(plot, rows=rows)
+    return pictures[kind]
+
+figures.drawn = drawn
+for kind, text, words in json.loads(steps):
+    status = 0
+    print("$", text, flush=True)
+    if kind == "python":
+        exec(compile(text, "page", "exec"), names)
+    elif kind == "named":  # not run here, but it could be
+        command_entry(words[1]).check_extra()
+    elif words[0] == "outrider":
+        installed.cache_clear()  # each command is a process of its own
+        sys.argv = words
+        try:
+            cli.main()
+        except SystemExit as stop:
+            status = stop.code
+    elif words[0] == "pip":  # what it installed has its tests run in tests/test_packaging.py
+        place = words[-1].partition("[")[0]
+        options = ["--quiet", "--no-deps", "--no-build-isolation", "--target", "installed"]
+        subprocess.run([python, "-m", "pip", "install", *options, place], check=True)
+        sys.path.append(os.path.abspath("installed"))
+    print("\f", status, "\f", sep="", flush=True)
+"""
+"""Runs the steps of some pages in one process; form feeds are around how each ended."""
+
+
+def steps(*pages: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields the blocks of Python and the commands of pages, in order: kind, text and words.
+
+    Those that are not fenced are only named.
+    """
+    fenced = r"^```(\w+)\n(.*?)^```|^    (outrider [^\n]*)$"
+    for page in pages:
+        for kind, text, named in re.findall(fenced, page.read_text(), re.MULTILINE | re.DOTALL):
+            if named or kind == "python":
+                yield kind or "named", text or named, shlex.split(named)
+            for line in text.splitlines() if kind == "sh" else ():
+                words = [SHORT.get(word, word) for word in shlex.split(line.partition(" > ")[0])]
+                quick = [each for word in words for each in QUICK.get(word, ())]
+                yield kind, line, words + quick * (words[0] == "outrider")
+
+
+@pytest.mark.parametrize("pages", WALKS, ids=lambda pages: pages[-1].stem)
+def test_readme_and_tutorial_run_where_their_own_line_has_installed(
+    pages: list[Path], lab_site: Path, shallow_smollm2: Any, tmp_path: Path
+) -> None:
+    asked = [*steps(*pages)]
+    few_layers = shallow_smollm2.model.name_or_path
+    words = ["-c", WALK, sys.executable, lab_site, few_layers, json.dumps(asked)]
+    variables = {"PYTHONPATH": str(lab_site), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    out = packages.run(sys.executable, "-S", *words, cwd=tmp_path, **variables)
+    printed = out.split("\f")
+    assert printed[1::2] == ["0"] * len(asked), out
+    assert "pip install 'outrider" not in out
+    tables = [text for text in printed[::2] if "--format latex" in text]
     few = "1 prompt can't show any of 5 differences: no p by Holm is below 1; 8 prompts could"
-    assert all(few in text for text in tables)
-
-
-@pytest.fixture
-def own_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The package that the walk writes is installed as soon as it is there."""
-    place = tmp_path / "outrider-my-idea"
-    name, module = "my_idea", "outrider_my_idea"
-    entry = SimpleNamespace(name=name, dist=SimpleNamespace(name=place.name))
-    entry.load = lambda: import_module(module)
-    monkeypatch.syspath_prepend(str(place))
-    monkeypatch.setattr(registry, "entry_points", lambda group: [entry] * (place / module).is_dir())
-    yield
-    sys.modules.pop(module, None)
-    registry.installed.cache_clear()
+    assert all(r"\toprule" in text and few in text for text in tables)
 
 
 def _check_named(program: str, words: list[str]) -> None:

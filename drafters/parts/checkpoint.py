@@ -74,7 +74,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         raise ConfigError(f"drafter.path: expected a file {str(path)!r}")
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            return unpacked(load_file(path))
         contents = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, OSError, RuntimeError, ValueError, EOFError) as error:
         raise ConfigError(f"{path} can't be read: {message_of(error)}") from error
@@ -85,6 +85,21 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     ):
         raise ConfigError(f"{path}: expected tensors by name")
     return dict(contents)
+
+
+def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns tensors, those in full that are kept in few bits, under names such as `NAME:Q5_0`.
+
+    These are matrices in GGUF's blocks of 32 numbers with a scale, as the package's own weights.
+    """
+    whole = dict(tensors)
+    for name in [name for name in tensors if ":" in name]:
+        from gguf import GGMLQuantizationType, quants
+
+        own, _, kind = name.partition(":")
+        matrix = quants.dequantize(whole.pop(name).numpy(), GGMLQuantizationType[kind])
+        whole[own] = torch.from_numpy(matrix)
+    return whole
 
 
 def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:

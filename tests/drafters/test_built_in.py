@@ -31,7 +31,7 @@ def plain(smollm2: Any) -> list[int]:
 def test_built_in_drafters_are_small_and_tested() -> None:
     assert {path.name for path in WEIGHTS.iterdir() if path.is_dir()} == set(FAMILIES)
     size = sum(path.stat().st_size for path in WEIGHTS.rglob("*") if path.is_file())
-    assert size < 40e6
+    assert size < 15e6
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from packed_weights import packed
+from safetensors.torch import save_file
 from torch import nn
 
 from outrider import ConfigError
@@ -27,6 +29,19 @@ def test_a_folder_comes_back(tmp_path: Path) -> None:
     assert read_config(tmp_path / "x") == {"hidden_size": 3}
     assert stored["a.weight"].dtype == torch.float16
     assert stored["ids"].tolist() == [4, 5]
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("Q8_0", 254), ("Q5_0", 30)])
+def test_a_matrix_in_few_bits_is_read_to_half_a_step(kind: str, steps: int, tmp_path: Path) -> None:
+    exact = {"a.weight": torch.randn(3, 64), "norm": torch.rand(64), "ids": torch.arange(9)}
+    save_file(packed(exact, kind), tmp_path / "model.safetensors")
+    _, read = find_tensors(tmp_path)
+    assert read.keys() == exact.keys()
+    assert torch.equal(read["norm"], exact["norm"]) and read["ids"].tolist() == [*range(9)]
+    blocks = exact["a.weight"].view(3, 2, 32)
+    errors = (read["a.weight"].view(3, 2, 32) - blocks).abs().amax(-1)
+    width = 2 * blocks.abs().amax(-1) / steps
+    assert (errors <= 1.1 * width).all() and (errors > 0).all()
 
 
 @pytest.mark.parametrize(
