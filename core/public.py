@@ -1,13 +1,13 @@
 """What `import outrider` offers; `outrider` itself imports it on first use."""
 
 __all__ = [
-    "AllOf", "BatchTarget", "Budget", "Chance", "Command", "ConfigError", "Constraint", "Context",
-    "Counts", "Draft", "Drafter", "DrafterError", "DrafterExample", "Fixed", "Generation",
-    "OutriderError", "Pen", "Penalties", "PluginError", "Policy", "PolicyExample", "Round",
-    "SampledChance", "Sampling", "Scores", "Session", "Target", "TargetError", "TokenLogprob",
-    "Tokens", "Verdict", "Verifier", "VerifierExample", "build", "compose", "decode",
-    "decode_together", "generate", "generate_together", "grammar", "hookimpl", "json_schema",
-    "regex",
+    "AllOf", "BatchTarget", "Budget", "Chance", "Command", "CompositeDrafter", "ConfigError",
+    "Constraint", "Context", "Counts", "Draft", "Drafter", "DrafterError", "DrafterExample",
+    "Fixed", "Generation", "OutriderError", "Pen", "Penalties", "PluginError", "Policy",
+    "PolicyExample", "Round", "SampledChance", "Sampling", "Scores", "Session", "Target",
+    "TargetError", "TokenLogprob", "Tokens", "Verdict", "Verifier", "VerifierExample", "build",
+    "compose", "decode", "decode_together", "generate", "generate_together", "grammar", "hookimpl",
+    "json_schema", "regex",
 ]  # fmt: skip
 
 from outrider.base.errors import ConfigError, DrafterError, OutriderError, PluginError, TargetError
@@ -25,6 +25,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
 from outrider.decoding.batches.batch_target import BatchTarget
+from outrider.decoding.composite import CompositeDrafter
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
 from outrider.plugins.command import Command

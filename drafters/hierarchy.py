@@ -1,26 +1,23 @@
 """Hierarchy: a small model drafts, and is itself sped up by a faster drafter."""
 
-import copy
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self, final
+from typing import Any, final
 
 from outrider.base.bounds import Count, checked
-from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.composition import faster, redraw, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.target import Target
-from outrider.decoding.calls import call_drafter, opened
+from outrider.decoding.calls import call_drafter
+from outrider.decoding.composite import CompositeDrafter
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.registry import make
 from outrider.targets.loading import Dtype
 
 
 @final
-class Hierarchy(Drafter):
+class Hierarchy(CompositeDrafter):
     """Drafts what `small_lm` would, with the same distribution, in fewer passes of the small model.
 
     The faster drafter guesses `ahead` tokens, the small model scores them in one pass, and each
@@ -58,7 +55,7 @@ class Hierarchy(Drafter):
         attn_implementation: str | None = None,
         trust_remote_code: bool = False,
     ) -> None:
-        self._small = SmallLM(
+        small = SmallLM(
             model,
             layers,
             dtype,
@@ -70,35 +67,25 @@ class Hierarchy(Drafter):
             attn_implementation=attn_implementation,
             trust_remote_code=trust_remote_code,
         )
-        self._faster: Drafter = make("drafter", faster)
-        if self._faster.trees:
+        guesser: Drafter = make("drafter", faster)
+        if guesser.trees or guesser.asks:
             raise ConfigError(f"drafter.faster={faster!r}: expected one that writes chains")
+        super().__init__([small, guesser])
         self._ahead = ahead
-        self.needs: frozenset[str] = self._small.needs | self._faster.needs
-
-    def bind(self, target: Target) -> None:
-        self._small.bind(target)
-        with calling("drafter", self._faster):
-            self._faster.bind(target)
-        self.needs = self._small.needs | self._faster.needs  # may depend on the target
-        self.models: Sequence[Any] = (*self._small.models, *self._faster.models)
-
-    def open(self) -> Self:
-        text = copy.copy(self)
-        text._small, text._faster = self._small.open(), opened(self._faster)
-        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
+        small, guesser = self.parts
+        assert isinstance(small, SmallLM)
         text, source = context.tokens[:], context.source
-        reach = self._small.reach(len(text))
+        reach = small.reach(len(text))
         if reach is not None:
             pen.limit(reach)
         while pen.open:
             faster_pen = faster(pen, min(self._ahead, pen.gamma - pen.last - 2))
             so_far = replace(context, tokens=Tokens(list(text)))
-            call_drafter(self._faster, [(so_far, faster_pen)])
+            call_drafter(guesser, [(so_far, faster_pen)])
             guess = written(faster_pen)
-            logits = self._small.scores(text, guess.tokens, source)
+            logits = small.scores(text, guess.tokens, source)
             for node, guessed in enumerate(guess.tokens):
                 text.append(redraw(pen, logits[node]))
                 if text[-1] != guessed or not pen.open:

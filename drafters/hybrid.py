@@ -1,21 +1,18 @@
 """Hybrid: combines drafters: the first that finds a draft, one after another, or all of them."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, final
 
 from outrider.base.bounds import AtLeast, Count, checked
-from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
-from outrider.decoding.calls import call_drafter, opened
+from outrider.decoding.calls import call_drafter
+from outrider.decoding.composite import CompositeDrafter
 from outrider.plugins.registry import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -29,7 +26,7 @@ AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
 
 
 @final
-class Hybrid(Drafter):
+class Hybrid(CompositeDrafter):
     """Asks its drafters in turn, and takes the first draft that is not empty.
 
     By default it copies where the text repeats itself and asks a network elsewhere, as
@@ -49,9 +46,9 @@ class Hybrid(Drafter):
     steps: the most tokens of each drafter in a chain except the last. Defaults to no limit; a
         network then drafts to the end, and leaves nothing for the next drafter.
 
-    Raises `ConfigError` for steps below 1, if the list is empty, if a drafter asks the target for
-    scores of its own, if two drafters write trees of different kinds, if a drafter can't be at its
-    place in a chain, or if both `chain` and `merge` are set.
+    Raises `ConfigError` for steps below 1, if the list is empty, if two drafters ask the target for
+    scores of their own, or one of `merge` does, if two drafters write trees of different kinds, if
+    a drafter can't be at its place in a chain, or if both `chain` and `merge` are set.
     """
 
     @checked("drafter")
@@ -68,39 +65,15 @@ class Hybrid(Drafter):
         self._chains, self._merges = chain is not None, merge is not None
         name = "chain" if self._chains else "merge" if self._merges else "drafters"
         entries = next(part for part in (chain, merge, drafters) if part is not None)
-        self._drafters: tuple[Drafter, ...] = tuple(make("drafter", entry) for entry in entries)
-        kinds = sorted({drafter.kind for drafter in self._drafters if drafter.trees})
+        super().__init__([make("drafter", entry) for entry in entries])
+        kinds = sorted({part.kind for part in self.parts if part.trees})
         if len(kinds) > 1 and not self._merges:
             raise ConfigError(f"drafter.{name}: expected one kind of trees, not {kinds}")
-        if any(drafter.asks for drafter in self._drafters):
-            raise ConfigError(f"drafter.{name}: expected none that asks the target for scores")
+        if self.asks and self._merges:  # a draft that stands apart has no probes
+            raise ConfigError("drafter.merge: expected none that asks the target for scores")
         if chain is not None:
-            _check_chain(self._drafters)
+            _check_chain(self.parts)
         self.kind: str = "deterministic" if self._merges else kinds[0] if kinds else "chain"
-        self.needs: frozenset[str] = self._all_needs()
-
-    @property
-    def observes(self) -> bool:
-        return any(drafter.observes for drafter in self._drafters)
-
-    @property
-    def remembers(self) -> bool:
-        return any(drafter.remembers for drafter in self._drafters)
-
-    def bind(self, target: Target) -> None:
-        for drafter in self._drafters:
-            with calling("drafter", drafter):
-                drafter.bind(target)
-        self.needs = self._all_needs()  # some read states that depend on the target
-        self.models: Sequence[Any] = [part for one in self._drafters for part in one.models]
-
-    def _all_needs(self) -> frozenset[str]:
-        return frozenset[str]().union(*(drafter.needs for drafter in self._drafters))
-
-    def open(self) -> Self:
-        text = copy.copy(self)
-        text._drafters = tuple(map(opened, self._drafters))
-        return text
 
     def propose(self, context: Context, pen: Pen) -> None:
         self.propose_batch([(context, pen)])
@@ -109,8 +82,8 @@ class Hybrid(Drafter):
         if self._merges:
             self._merge([(context, pen) for context, pen in pairs if pen.open])
             return
-        for drafter in self._drafters:
-            if self._chains and self._steps is not None and drafter is not self._drafters[-1]:
+        for drafter in self.parts:
+            if self._chains and self._steps is not None and drafter is not self.parts[-1]:
                 for _, pen in pairs:
                     pen.limit(self._steps)
             call_drafter(drafter, pairs)
@@ -125,32 +98,12 @@ class Hybrid(Drafter):
         # Before anything is written: each draft begins at the root, under its constraint and noise.
         roots = [
             [(context, apart(pen, pen.gamma, pen.budget)) for context, pen in pairs]
-            for _ in self._drafters
+            for _ in self.parts
         ]
-        for drafter, own in zip(self._drafters, roots, strict=True):
+        for drafter, own in zip(self.parts, roots, strict=True):
             call_drafter(drafter, own)
             for tree, (_, pen) in zip(trees, own, strict=True):
                 tree.add(written(pen))
-
-    def observe(self, context: Context, draft: Draft, logits: Logits, verdict: Verdict) -> None:
-        for drafter in self._drafters:
-            with calling("drafter", drafter):
-                if drafter.observes:
-                    drafter.observe(context, draft, logits, verdict)
-
-    def remember(self, context: Context) -> None:
-        for drafter in self._drafters:
-            with calling("drafter", drafter):
-                if drafter.remembers:
-                    drafter.remember(context)
-
-    @property
-    def remembered(self) -> int:
-        return max(drafter.remembered for drafter in self._drafters)
-
-    def forget(self) -> None:
-        for drafter in self._drafters:
-            drafter.forget()
 
 
 def _check_chain(drafters: Sequence[Drafter]) -> None:

@@ -1,10 +1,13 @@
 """Context: everything that a drafter may look at, as a read-only view."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final, overload
 
 from torch import Tensor
+
+Features = Mapping[str, Tensor]
+"""Features of the target by their names, as in `Drafter.needs`, each with a row for a token."""
 
 
 @final

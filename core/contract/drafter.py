@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import DrafterError
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Features
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -62,8 +62,13 @@ class Drafter(ABC):
 
     @property
     def observes(self) -> bool:
-        """Returns whether it learns within a text, and so overrides `observe`."""
-        return type(self).observe is not Drafter.observe
+        """Returns whether it learns within a text: overrides `observe` or `observe_states`."""
+        return type(self).observe is not Drafter.observe or self.observes_states
+
+    @property
+    def observes_states(self) -> bool:
+        """Returns whether it learns from the states of its drafts: overrides `observe_states`."""
+        return type(self).observe_states is not Drafter.observe_states
 
     @property
     def remembers(self) -> bool:
@@ -116,6 +121,16 @@ class Drafter(ABC):
         logits: the target's own, before any constraint: row 0 after the context, row i + 1 after
             node i, rejected or not.
         verdict: what was accepted, and the token after it.
+        """
+
+    def observe_states(self, context: Context, draft: Draft, states: Features) -> None:
+        """Receives the target's features of every node of a draft, just before `observe`.
+
+        It is what a drafter makes use of that reads the states of rejected tokens, too. The same
+        holds as for `observe`.
+
+        states: each feature in `needs`, with the rows of `logits` in `observe`; views that hold
+            until the method returns.
         """
 
     def remember(self, context: Context) -> None:

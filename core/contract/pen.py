@@ -104,6 +104,19 @@ class Pen:
         self.submit_drawn([(checked, None)], after)
         return checked
 
+    def latent(self, probs: Float[Tensor, "n"]) -> int:
+        """Draws a number that is no token, such as the category of a block; returns it.
+
+        Whatever is drawn after it may depend on it. Each token is recorded with its distribution
+        given the number, and a rule that is exact for any draft is exact for each number. At
+        temperature 0 it is the likeliest number.
+
+        probs: how likely each number from 0 on is; they need not sum to 1.
+
+        Raises `DrafterError` if they do not describe a distribution.
+        """
+        return self.sheet.latent(probs)
+
     def chain(
         self, logits: Float[Tensor, "vocab"], after: Callable[[Any], Float[Tensor, "vocab"]]
     ) -> list[int]:

@@ -71,6 +71,7 @@ class Sheet:
         self._parents: list[int] = []
         self._depths: list[int] = []
         self._calls: list[int] = []
+        self._latents = 0  # drawn so far
         self._probs: list[Tensor | None] = []
         self._logits: list[Tensor | None] = []
 
@@ -112,6 +113,21 @@ class Sheet:
         if self.start is None:
             return self.chance.categorical(probs)
         return self.chance.race(probs, self.start + self.depth(node))
+
+    def latent(self, probs: Float[Tensor, "n"]) -> int:
+        """Returns a number drawn from `probs`, as `Pen.latent` does."""
+        if not isinstance(probs, Tensor) or probs.ndim != 1 or not probs.amin(-1) >= 0:
+            raise DrafterError("gave a latent no vector of probabilities")
+        if self.sampling.greedy:
+            return int(probs.argmax())
+        self._latents += 1
+        chance = self.chance
+        if self.start is not None:  # independent of the noise that the rule draws with
+            chance = chance.named(f"latent/{self.start}/{self._latents}")
+        try:
+            return chance.categorical(probs)
+        except ValueError as error:
+            raise DrafterError(f"gave a latent with {error}") from None
 
     def submit(self, drawn: Sequence[Drawn], parent: int, logits: Tensor | None) -> None:
         """Adds the children that one call of a pen wrote, and asks the policy whether to go on.

@@ -54,7 +54,10 @@ class Session(ABC):
         """Keeps the accepted path and the next token, and drops the rest of the draft."""
 
     def features(self) -> dict[str, Tensor]:
-        """Returns the features that the session was opened with, for the text scored so far."""
+        """Returns the features that the session was opened with, for the text scored so far.
+
+        From a `score` to its `commit`, the nodes of the draft have the last rows, in their order.
+        """
         return {}
 
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, final
 
 import torch
 from jaxtyping import Float
@@ -13,9 +13,12 @@ from torch import Tensor
 from outrider.base.bounds import NonNegative, OneOf, checked
 from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Features
 from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
+
+if TYPE_CHECKING:  # a target commits verdicts
+    from outrider.contract.target import Target
 
 Probs = Float[Tensor, "vocab"]
 """A probability for each token: a distribution, or how likely each is to be accepted."""
@@ -33,12 +36,15 @@ class Scores:
     sampling: turns logits into distributions.
     start: the position in the text of the token after the context, for coupled rules.
     shown: the context if the rule is lossy; None if it is lossless.
+    features: what the rule lists in `needs`, with the rows of `logits`: row 0 is of the newest
+        token of the context, row i + 1 of node i.
     """
 
     logits: Float[Tensor, "nodes+1 vocab"]
     sampling: Sampling
     start: int = 0
     shown: Context | None = None
+    features: Features = field(default_factory=dict)
 
     @cached_property
     def probs(self) -> Float[Tensor, "nodes+1 vocab"]:
@@ -85,18 +91,35 @@ class Verifier(ABC):
     budget: how far a lossy rule may take the distribution of each token from the target's. None,
         the default, promises nothing; the conformance kit holds a rule to what it promises.
     coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
+    needs: the features of the target that it reads in `scores.features`, by the names of
+        `Drafter.needs`; they are functions of the text, so a proof stands.
     examples: what it accepts of some drafts. The conformance kit runs them.
     """
 
     takes: frozenset[str] = frozenset({"chain"})
     budget: "Budget | None" = None
     coupled: bool = False
+    needs: frozenset[str] = frozenset()
     examples: ClassVar[Sequence["VerifierExample"]] = ()
 
     @property
     @abstractmethod
     def lossless(self) -> bool:
         """Returns whether the distribution of the text is exactly the target's."""
+
+    def bind(self, target: "Target") -> None:
+        """Prepares the rule for a target, before the first text. May be called again.
+
+        Raises `ConfigError` if rule and target don't fit.
+        """
+
+    def open(self) -> Self:
+        """Returns the rule of one text; by default the rule itself, which has no state.
+
+        A rule with state of one text, such as what is left of a budget, returns `copy.copy(self)`
+        whose state starts over. `verify` may change it. A lossless rule is exact in each state.
+        """
+        return self
 
     @abstractmethod
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:

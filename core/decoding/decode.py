@@ -85,7 +85,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     prompt = encoded(target, tokens)
     prepare(target, drafter, verifier)
     with calling("target", target):
-        session = returned(target.open(prompt, drafter.needs), Session)
+        session = returned(target.open(prompt, drafter.needs | verifier.needs), Session)
     text = begin_text(
         run,
         prompt,
@@ -181,29 +181,36 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
             constraint=constraints[index] if constraints else None,
         )
 
-    return rounds_together(run, Batch(target, ids, drafter.needs, batch_size, begin))
+    needs = drafter.needs | verifier.needs
+    return rounds_together(run, Batch(target, ids, needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
-    """Checks that drafter, rule and target fit each other, and binds the drafter to the target.
+    """Checks that drafter, rule and target fit each other, and binds both to the target.
 
-    Raises `ConfigError` if the drafter is of another class, needs what the target does not offer,
-    may branch where the rule or the target takes only chains, or refuses the target itself.
+    Raises `ConfigError` if the drafter is of another class, one of them needs what the target does
+    not offer or refuses the target, or the drafter may branch where the rule or the target takes
+    only chains.
     """
     require_kind("drafter", drafter, Drafter)
     name = type(drafter).__name__
     with calling("target", target):
         offers = frozenset(target.offers)
     with calling("drafter", drafter):
-        missing, branches = sorted(drafter.needs - offers), drafter.trees or drafter.asks
-    if missing:
-        offered = ", ".join(sorted(name for name in offers if "." not in name)) or "nothing"
-        raise ConfigError(f"drafter {name} needs {', '.join(missing)}: the target offers {offered}")
+        branches = drafter.trees or drafter.asks
+    for role, part in (("drafter", drafter), ("verifier", verifier)):
+        with calling(role, part):
+            missing = sorted(part.needs - offers)
+        if missing:
+            offered = ", ".join(sorted(name for name in offers if "." not in name)) or "nothing"
+            line = f"{role} {type(part).__name__} needs {', '.join(missing)}"
+            raise ConfigError(f"{line}: the target offers {offered}")
     check_takes(verifier, drafter)
     if branches and not target.trees:
         raise ConfigError(f"drafter {name} writes trees: {target.no_trees}")
-    with calling("drafter", drafter):
-        drafter.bind(target)
+    for role, part in (("drafter", drafter), ("verifier", verifier)):
+        with calling(role, part):
+            part.bind(target)
 
 
 def check_takes(verifier: Verifier, drafter: Drafter) -> None:

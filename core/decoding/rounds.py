@@ -8,7 +8,7 @@ from typing import final
 from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
@@ -121,10 +121,14 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
     check = checked_scores(text.session, logits, shape)
     draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
+    states = _states(text, draft, shape[0])
     try:
-        verdict = _verdict(run, text, draft, own_logits)
+        verdict = _verdict(run, text, draft, own_logits, states)
     finally:
         check()  # only now, since a rule has to wait for the device anyway
+    if text.drafter.observes_states:
+        with calling("drafter", text.drafter):
+            text.drafter.observe_states(proposal.context, draft, states)
     with calling("target", text.session):
         text.session.commit(verdict)
     emission = _emit(run, text, draft, verdict)
@@ -157,18 +161,34 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
     return round
 
 
-def _verdict(run: Run, text: ActiveText, draft: Draft, logits: Logits) -> Verdict:
+def _states(text: ActiveText, draft: Draft, scored: int) -> Features:
+    """Returns the features of the newest token and of each node, if anyone reads them.
+
+    scored: the number of rows that were scored last: these, and those of the probes.
+    """
+    needs = text.verifier.needs | (text.drafter.needs if text.drafter.observes_states else set())
+    if not needs:
+        return {}
+    with calling("target", text.session):
+        features = text.session.features()
+    return {name: rows[-scored:][: len(draft) + 1] for name, rows in features.items()}
+
+
+def _verdict(
+    run: Run, text: ActiveText, draft: Draft, logits: Logits, features: Features
+) -> Verdict:
     """Returns the rule's verdict on a draft.
 
     logits: the target's own, without the constraint.
+    features: as for `Scores`.
     """
     if text.constraint is not None:
         logits = constrained(text.constraint, text.ids, draft, logits)
     with calling("verifier", run.verifier):
         shown = None if run.verifier.lossless else text.context
-    scores = Scores(logits, run.sampling, len(text.ids), shown)
+    scores = Scores(logits, run.sampling, len(text.ids), shown, features)
     chance = text.chance if run.verifier.coupled else text.unknown(text.chance)
-    return verdict_of(run.verifier, draft, scores, chance)
+    return verdict_of(text.verifier, draft, scores, chance)
 
 
 def remember(texts: Iterable[ActiveText]) -> None:

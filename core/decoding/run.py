@@ -16,7 +16,7 @@ from outrider.contract.prompt import check_ids
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.calls import begun, opened
+from outrider.decoding.calls import begun, opened, opened_rule
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
@@ -72,6 +72,7 @@ class Run:
 class ActiveText:
     """A text in progress, with everything that belongs to it alone.
 
+    verifier: the run's rule, as it was opened for this text.
     drafter_chance, chance: what the drafter's pen draws with, and what the rule decides by. They
         are independent of each other, so a drafter can't know what will be accepted.
     earlier: how many texts the drafter remembered when this one began.
@@ -85,6 +86,7 @@ class ActiveText:
 
     session: Session
     drafter: Drafter
+    verifier: Verifier
     policy: Policy
     drafter_chance: Chance
     chance: Chance
@@ -153,6 +155,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     return ActiveText(
         session=session,
         drafter=opened(drafter),
+        verifier=opened_rule(run.verifier),
         policy=policy,
         drafter_chance=drafter_chance,
         chance=chance,

@@ -13,7 +13,10 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import ROOT, Draft, Logits
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
-from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.cached_model import HIDDEN, SOURCE
+
+STATES = frozenset({HIDDEN, *(f"{HIDDEN}.{layer}" for layer in range(3))})
+"""The features of a table without an encoder: all of them are the logits after each token."""
 
 
 @final
@@ -41,7 +44,7 @@ class TabularTarget(Target):
         self.vocab_size = vocab_size
         self.order = order
         self.encoder = encoder
-        self.offers: frozenset[str] = frozenset({SOURCE} if encoder else ())
+        self.offers: frozenset[str] = frozenset({SOURCE}) if encoder else STATES
         generator = torch.Generator().manual_seed(seed)
         shape = (vocab_size**order, vocab_size)
         self.table: Tensor = sharpness * torch.randn(
@@ -80,13 +83,20 @@ class TabularTarget(Target):
         return ([0], Tokens(list(prompt))) if self.encoder else super().begin(prompt)
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
-        return _TabularSession(self, *self.begin(tokens))
+        return _TabularSession(self, *self.begin(tokens), needs & STATES)
 
 
 @final
 class _TabularSession(Session):
-    def __init__(self, target: TabularTarget, tokens: list[int], source: Tokens | None) -> None:
-        self._target = target
+    def __init__(
+        self,
+        target: TabularTarget,
+        tokens: list[int],
+        source: Tokens | None,
+        needs: frozenset[str],
+    ) -> None:
+        self._target, self._needs = target, needs
+        self._scored: list[list[int]] = []
         self._tokens = tokens
         self._source = source
         self._draft = Draft()
@@ -96,12 +106,22 @@ class _TabularSession(Session):
         texts = [
             self._tokens + self._tokens_on(draft.path(node)) for node in range(ROOT, len(draft))
         ]
+        self._scored = texts
         if not self._source:
             return self._target.table[[self._target.row(text) for text in texts]]
         return torch.stack([self._target.logits(text, self._source) for text in texts])
 
     def commit(self, verdict: Verdict) -> None:
-        self._tokens = [*self._tokens, *self._tokens_on(verdict.accepted), verdict.next_token]
+        text = [*self._tokens, *self._tokens_on(verdict.accepted)]
+        self._tokens, self._scored = [*text, verdict.next_token], [text]
+
+    def features(self) -> dict[str, Tensor]:
+        if not (self._needs and self._scored):
+            return {}
+        first, *nodes = self._scored
+        texts = [*(first[:length] for length in range(1, len(first) + 1)), *nodes]
+        states = self._target.table[[self._target.row(text) for text in texts]]
+        return dict.fromkeys(self._needs, states)
 
     def _tokens_on(self, path: Sequence[int]) -> list[int]:
         return [self._draft.tokens[node] for node in path]

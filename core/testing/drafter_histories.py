@@ -139,6 +139,36 @@ def check_memory_is_shared_by_texts(make: Make) -> None:
             )
 
 
+def parts_of(drafter: Drafter) -> list[Drafter]:
+    """Returns the drafters among a drafter's attributes, also those in lists and mappings."""
+    parts: list[object] = []
+    for value in vars(drafter).values():
+        held = value.values() if isinstance(value, dict) else value
+        parts += held if isinstance(value, dict | list | tuple) else [value]
+    return [part for part in parts if isinstance(part, Drafter)]
+
+
+def check_its_parts_are_told_all(make: Make) -> None:
+    """A drafter made of drafters needs what they need, and passes on to each what it observes,
+    remembers and asks, as a `CompositeDrafter` does.
+    """
+    drafter = make()
+    target = bound_target(drafter)
+    for part in parts_of(drafter):
+        name = f"its part {type(part).__name__}"
+        for ability in ("asks", "observes", "observes_states", "remembers"):
+            assert getattr(drafter, ability) or not getattr(part, ability), (
+                f"{name} {ability.replace('_', ' ')}: expected it to be passed on, as a"
+                " CompositeDrafter does"
+            )
+        missing = ", ".join(sorted(part.needs - drafter.needs))
+        assert not missing, f"{name} needs {missing}: expected it in `needs`"
+    _written(target, drafter, EARLIER[0])
+    for part in parts_of(drafter):
+        is_told = part.remembered > 0 or not part.remembers
+        assert is_told, f"its part {type(part).__name__} was not told of a text that ended"
+
+
 def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
     """Returns a prompt and the greedy text after it, once the drafter has helped to write it."""
     rule, greedy = SampleMatch(), Sampling()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, SampledChance
-from outrider.contract.context import Context, Tokens
+from outrider.contract.context import Context, Features, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -81,7 +81,11 @@ class Conditionals:
         if rule.lossless:  # whatever it states
             probs = sampling.probs(logits)
         else:
-            probs = rule.ceiling(Scores(logits[None], sampling, shown=self.shown(text, rule)))[0]
+            states = {
+                name: rows[-1:] for name, rows in self._states(Draft.chain(text), rule).items()
+            }
+            scores = Scores(logits[None], sampling, shown=self.shown(text, rule), features=states)
+            probs = rule.ceiling(scores)[0]
         row: list[float] = probs.tolist()
         return row
 
@@ -109,7 +113,20 @@ class Conditionals:
         texts = [tuple(draft.tokens[node] for node in path) for path in paths]
         # From the last on: its text is the longest, and its pass has the rows of its prefixes.
         rows = [self.after(text) for text in reversed(texts)]
-        return Scores(torch.stack(rows[::-1]), sampling, shown=self.shown((), verifier))
+        return Scores(
+            torch.stack(rows[::-1]),
+            sampling,
+            shown=self.shown((), verifier),
+            features=self._states(draft, verifier),
+        )
+
+    def _states(self, draft: Draft, rule: Verifier) -> Features:
+        """Returns the features that a rule needs, of the newest token and each node of a draft."""
+        if not rule.needs:
+            return {}
+        session = self._target.open(self._prompt, rule.needs)
+        session.score(draft)
+        return {name: rows[-len(draft) - 1 :] for name, rows in session.features().items()}
 
 
 def target_distribution(
@@ -166,6 +183,7 @@ def output_distribution(
     whole: fill up every text. Otherwise, a text ends where no round goes on with it, so that a
         draft may be deep: all that follows is the target's own.
     """
+    setup.verifier.bind(setup.target)
     conditionals = Conditionals(setup.target, setup.prompt)
     if not setup.verifier.coupled:
         return round_distribution(setup, possible_drafts(setup, make_policy), conditionals, whole)
@@ -189,6 +207,7 @@ def round_distribution(
     conditionals: those of the setup's target after its prompt.
     whole: as for `output_distribution`.
     """
+    setup.verifier.bind(setup.target)
     blocks: Distribution = defaultdict(float)
     for p_draft, draft in drafts:
         scores = conditionals.scores(draft, setup.sampling, setup.verifier)
@@ -205,9 +224,9 @@ def _block(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> 
 
 
 def verdict_of(verifier: Verifier, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-    """Returns a rule's verdict as decoding reads it; raises AssertionError if it is none."""
+    """Returns the verdict of a rule in a new text; raises AssertionError if it is none."""
     try:
-        return calls.verdict_of(verifier, draft, scores, chance)
+        return calls.verdict_of(calls.opened_rule(verifier), draft, scores, chance)
     except PluginError as error:
         if error.part is None:  # the rule was refused something that it asked for
             raise

@@ -106,6 +106,8 @@ def _of_drafter(drafter: Drafter, thorough: bool) -> Iterator[Check]:
         yield from drafter_histories.OBSERVING
     if drafter.remembers:
         yield from drafter_histories.REMEMBERING
+    if drafter_histories.parts_of(drafter):
+        yield drafter_histories.check_its_parts_are_told_all
     if drafter.examples:
         yield examples.check_its_examples_of_drafts_hold
     if thorough:

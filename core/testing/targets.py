@@ -118,7 +118,9 @@ def check_sessions_are_independent(make: Make) -> None:
 
 
 def check_offers_work(make: Make) -> None:
-    """Whatever is offered is there, and features are those of the accepted text alone."""
+    """Whatever is offered is there; features are those of the text and the draft that was scored,
+    and after the verdict those of the accepted text alone.
+    """
     target = make()
     prompt, tokens = prompts_for(target)[0], next_tokens(target)
     there = {
@@ -132,6 +134,10 @@ def check_offers_work(make: Make) -> None:
     straight, crooked = target.open(prompt, names), target.open(prompt, names)
     straight.score(Draft.chain(tokens[:2]))
     crooked.score(Draft.chain([*tokens[:2], *others(target, tokens[2:5])]))
+    longer = crooked.features()
+    for name, tensor in straight.features().items():  # while the draft waits for its verdict
+        assert len(longer[name]) == len(tensor) + 3, f"features {name} lack a row for each node"
+        _assert_same_features(longer[name][:-3], tensor, name)
     for session in (straight, crooked):
         session.commit(Verdict((0, 1), tokens[2]))
     features, wanted = crooked.features(), straight.features()

@@ -44,8 +44,9 @@ def opened(make: Callable[[], Drafter], vocab_size: int = VOCAB_SIZE) -> tuple[D
 
 def unbound_target(drafter: Drafter, vocab_size: int = VOCAB_SIZE) -> Target:
     """Returns the target of `bound_target`, of which the drafter knows nothing."""
-    tabular = TabularTarget(vocab_size, encoder=SOURCE in drafter.needs)
-    return tabular if drafter.needs <= tabular.offers else tiny_target(vocab_size)
+    if drafter.needs <= {SOURCE}:
+        return TabularTarget(vocab_size, encoder=SOURCE in drafter.needs)
+    return tiny_target(vocab_size)
 
 
 def tiny_target(vocab_size: int, seed: int = 0) -> TransformersTarget:

@@ -28,9 +28,16 @@ SEEDS = 10
 """How many verdicts are played on each kind of draft."""
 
 
+def bound_rule(make: Make) -> tuple[Verifier, TabularTarget]:
+    """Returns a rule, and the table that it is bound to."""
+    verifier, target = make(), TabularTarget(VOCAB)
+    verifier.bind(target)
+    return verifier, target
+
+
 def check_accepts_a_path(make: Make) -> None:
     """The accepted nodes form a path from the root, and the next token is of the vocabulary."""
-    verifier, target = make(), TabularTarget(VOCAB)
+    verifier, target = bound_rule(make)
     for _, drafter in drafters(verifier, target):
         for seed in range(SEEDS):
             _verdict(verifier, drafter, target, seed)
@@ -38,23 +45,41 @@ def check_accepts_a_path(make: Make) -> None:
 
 def check_draws_only_from_chance(make: Make) -> None:
     """The same seed gives the same verdict; global generators are neither read nor moved."""
-    target = TabularTarget(VOCAB)
-    for name, drafter in drafters(make(), target):
-        play = lambda: [_verdict(make(), drafter, target, seed) for seed in range(SEEDS)]  # noqa: B023  at once
-        first, second = played_twice(play)
+    for name, drafter in drafters(*bound_rule(make)):
+        first, second = played_twice(partial(_new_verdicts, make, drafter))
         assert first == second, f"verdicts differ for the same seed: {name} draft"
+
+
+def check_a_text_begins_without_state(make: Make) -> None:
+    """A rule decides in each text as a new one does, whatever the texts before it were; what it
+    keeps of a text is the state of what its `open` returns.
+    """
+    used, target = bound_rule(make)
+    for name, drafter in drafters(used, target):
+        early = used.open()
+        rules = {"one opened for an earlier text": used, "one opened before": early}
+        expected = _new_verdicts(make, drafter)
+        for case, rule in rules.items():
+            verdicts = [_verdict(rule, drafter, target, seed) for seed in range(SEEDS)]
+            assert verdicts == expected, f"{case} decides otherwise than a new one: {name} draft"
+
+
+def _new_verdicts(make: Make, drafter: Drafter) -> list[Verdict]:
+    """Returns the verdicts of new rules, each on a draft of its own."""
+    rules = (bound_rule(make) for _ in range(SEEDS))
+    return [_verdict(rule, drafter, target, seed) for seed, (rule, target) in enumerate(rules)]
 
 
 def check_leaves_distributions_alone(make: Make) -> None:
     """Verifying changes neither the scores nor the distributions of the draft."""
-    verifier, target = make(), TabularTarget(VOCAB)
+    verifier, target = bound_rule(make)
     for name, drafter in drafters(verifier, target):
         for seed in range(30):
             draft, scores = _scored(verifier, drafter, target, seed)
             probs = [probs for probs in draft.probs if probs is not None]
             tensors = [scores.logits, scores.probs, *probs]
             before = [tensor.clone() for tensor in tensors]
-            verifier.verify(draft, scores, SampledChance.seeded(seed))
+            verdict_of(verifier, draft, scores, SampledChance.seeded(seed))
             unchanged = all(map(torch.equal, before, tensors))
             assert unchanged, f"changed the scores or distributions that it was given: {name} draft"
 
@@ -63,7 +88,7 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
     """If a rule reports how likely it accepts each token, it accepts each with that probability,
     at every node of a chain.
     """
-    verifier, target = make(), TabularTarget(VOCAB)
+    verifier, target = bound_rule(make)
     probs = (TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1), torch.eye(VOCAB).double()[1])
     for q, sampling in itertools.product(probs, (*SETTINGS, GREEDY)):
         for depth in range(2 if verifier.coupled else 3):
@@ -85,7 +110,7 @@ def check_accepts_along_reports_true_probabilities(make: Make) -> None:
     """If a rule reports how likely it accepts the draft of a text that the target writes itself, it
     does so with that probability, at both tokens of a draft of two.
     """
-    verifier, target = make(), TabularTarget(VOCAB)
+    verifier, target = bound_rule(make)
     if verifier.accepts_along(torch.ones(1, 2, dtype=torch.float64)) is None:
         return
     q = TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1)
@@ -93,13 +118,13 @@ def check_accepts_along_reports_true_probabilities(make: Make) -> None:
         kept = expected = 0.0  # how likely the draft begins with `first` and this is accepted
         for second in range(VOCAB):
             draft = Draft((first, second), (ROOT, 0), (q, q))
-            scores = Scores(target.open([0, 1]).score(draft), SAMPLED)
+            scores = Conditionals(target, PROMPT).scores(draft, SAMPLED, verifier)
             drawn, p = q[[first, second]], scores.probs[[0, 1], [first, second]]
             reported = verifier.accepts_along((drawn / p)[None])
             assert reported is not None, "reports for some drafts, and not for others"
             lengths = [0.0, 0.0, 0.0]
             for share, verdict in EnumeratedChance.outcomes(
-                partial(verifier.verify, draft, scores)
+                partial(verdict_of, verifier, draft, scores)
             ):
                 lengths[len(verdict.accepted)] += share
             expected = float(reported[0, 0] * p[0])
@@ -111,7 +136,7 @@ def check_accepts_along_reports_true_probabilities(make: Make) -> None:
 
 def check_text_depends_on_the_seed_alone(make: Make) -> None:
     """A coupled rule writes the same text for a seed with every drafter and every gamma."""
-    verifier, target = make(), TabularTarget(VOCAB)
+    verifier, target = bound_rule(make)
     for seed in range(5):
         texts: dict[tuple[int, ...], str] = {}
         for (name, drafter), gamma in itertools.product(drafters(verifier, target), (1, 3)):
@@ -192,6 +217,7 @@ def _verdict(verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: 
 
 CHECKS = (
     check_accepts_a_path,
+    check_a_text_begins_without_state,
     check_accepts_reports_true_probabilities,
     check_accepts_along_reports_true_probabilities,
     check_draws_only_from_chance,

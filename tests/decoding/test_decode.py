@@ -196,10 +196,16 @@ def test_a_prompt_that_makes_no_sense_is_refused_at_the_call(monkeypatch: Any) -
 
 def test_a_need_that_the_target_can_not_meet_is_refused_at_the_call() -> None:
     class Needy(NoDraft):  # type: ignore[misc]
-        needs = frozenset({"hidden_states"})
+        needs = frozenset({"model"})
 
-    with pytest.raises(ConfigError, match="Needy needs hidden_states: the target offers nothing"):
+    class NeedyRule(Token):  # type: ignore[misc]
+        needs = frozenset({"model"})
+
+    line = "needs model: the target offers hidden_states"
+    with pytest.raises(ConfigError, match=f"drafter Needy {line}"):
         decode(TARGET, Needy(), Token(), PROMPT)
+    with pytest.raises(ConfigError, match=f"verifier NeedyRule {line}"):
+        decode(TARGET, NoDraft(), NeedyRule(), PROMPT)
 
 
 def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:

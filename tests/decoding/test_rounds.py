@@ -2,16 +2,19 @@
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict
+from outrider import Constraint, Context, Draft, Drafter, Pen, Verdict, decode, decode_together
 from outrider.contract.composition import ask
+from outrider.contract.context import Features
 from outrider.decoding.clock import Lap
 from outrider.decoding.rounds import Proposal, finish, propose
 from outrider.decoding.run import ActiveText, Run, begin_text
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.tiny_targets import VOCAB_SIZE, tiny_target
+from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.sample_match import SampleMatch
 
 TARGET = TabularTarget(6, seed=1)
@@ -126,6 +129,42 @@ class Observes(Drafter):
     ) -> None:
         self.shown.append((context.tokens[:], draft, logits.clone(), verdict))
         logits.zero_()
+
+
+class ObservesStates(Observes):
+    """Asks about a token, too, whose states it is not shown."""
+
+    needs = frozenset({"hidden_states"})
+    texts: ClassVar[list[tuple[list[int], Draft, torch.Tensor]]] = []
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.open:
+            pen.write(2)
+            pen.write(3, after=-1)
+            ask(pen, 1, node=1)
+
+    def answer(self, probes: Draft, logits: torch.Tensor) -> None: ...
+
+    def observe_states(self, context: Context, draft: Draft, states: Features) -> None:
+        rows = states["hidden_states"].clone()
+        self.texts.append((context.tokens[:], draft, rows))
+
+
+def test_an_observer_is_shown_the_states_of_every_node() -> None:
+    """Rejected ones too, in a text alone and in a batch: those of a plain pass over the path."""
+    target, prompts = tiny_target(VOCAB_SIZE), [[0, 1, 2], [3, 0, 1, 2, 0]]
+    rule, options = Candidates(), {"budget": 2, "max_new_tokens": 6}
+    ObservesStates.texts.clear()
+    for prompt in prompts:
+        list(decode(target, ObservesStates(), rule, prompt, **options))
+    list(decode_together(target, ObservesStates(), rule, prompts, **options))
+    assert len(ObservesStates.texts) > 8
+    for tokens, draft, rows in ObservesStates.texts:
+        assert len(rows) == len(draft) + 1
+        for path, row in zip(([], *([token] for token in draft.tokens)), rows, strict=True):
+            session = target.open([*tokens, *path], ObservesStates.needs)
+            session.score(Draft())
+            torch.testing.assert_close(row, session.features()["hidden_states"][-1])
 
 
 class AllowsOne(Constraint):

@@ -189,13 +189,14 @@ class Silent(Drafter):
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"drafters": [Silent()]}, "expected none that asks the target"),
+        ({"drafters": [Silent(), Silent()]}, "expected one that asks the target"),
+        ({"merge": [Silent()]}, "expected none that asks the target"),
         ({"drafters": [{**EAGLE, "tree": "3x2"}, {**EAGLE, "tree": "top:3x2"}]}, "one kind of tre"),
         ({"chain": ["prompt_lookup", EAGLE]}, "expected Eagle first, since it needs hidden_states"),
         ({"chain": ["token_recycling", "suffix"]}, "expected TokenRecycling last, since it writes"),
         ({"chain": ["suffix"], "merge": ["suffix"]}, r"drafter\.merge: expected none beside"),
     ],
-    ids=["asks", "trees", "needs", "order", "both"],
+    ids=["ask", "asks", "trees", "needs", "order", "both"],
 )
 def test_drafters_that_can_not_be_combined_are_refused(settings: Any, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from outrider import (
     Chance,
+    CompositeDrafter,
     Context,
     Draft,
     Drafter,
@@ -31,6 +32,8 @@ from outrider.contract.composition import faster, redraw
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
+from outrider.drafters.random import Random
+from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import (
@@ -648,6 +651,73 @@ class SaysWhatIsWrong(Drafter):
         pass
 
 
+class ForgetsToRemember(Drafter):
+    """Chooses between two drafters by the length of the text, and passes on drafting alone."""
+
+    def __init__(self) -> None:
+        self.parts = {"copy": Suffix(), "guess": Random()}
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        name = "copy" if len(context.tokens) % 2 else "guess"
+        self.parts[name].propose(context, pen)
+
+
+class NeedsLessThanItsPart(CompositeDrafter):
+    def __init__(self) -> None:
+        super().__init__([NeedsStates()])
+        self.needs = frozenset()
+
+    def bind(self, target: Target) -> None: ...
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+
+class NeedsStates(Drafter):
+    needs = frozenset({"hidden_states"})
+
+    def propose(self, context: Context, pen: Pen) -> None: ...
+
+
+class KeepsTextsFromItsPart(CompositeDrafter):
+    def __init__(self) -> None:
+        super().__init__([Suffix()])
+
+    def remember(self, context: Context) -> None: ...
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.parts[0].propose(context, pen)
+
+
+class LearnsByItsParts(CompositeDrafter):
+    """Chooses as `ForgetsToRemember` does, and passes everything on."""
+
+    def __init__(self) -> None:
+        super().__init__([Suffix(), Observer()])
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        self.parts[len(context.tokens) % 2].propose(context, pen)
+
+
+class DrawsALatent(Drafter):
+    """Draws one of two tables, and its tokens from that one."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        seed = 11 + pen.latent(torch.tensor([0.25, 0.75], dtype=torch.float64))
+        table, text = TabularTarget(pen.vocab_size, seed=seed), context.tokens[:]
+        while pen.open:
+            text.append(pen.draw(table.logits(text)))
+
+
+class PassesOverItsLatent(Drafter):
+    """Draws a latent again until it likes the token that it then writes."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        weights = TabularTarget(pen.vocab_size, seed=11).logits(context.tokens).softmax(-1)
+        while pen.open:
+            token = pen.latent(weights)
+            pen.submit_drawn([(token or pen.latent(weights), weights)])
+
+
 FAULTY: list[tuple[Callable[[], Drafter], Callable[[Callable[[], Drafter]], None]]] = [
     (Overreaches, drafters.check_stays_within_gamma),
     (OutOfVocabulary, drafters.check_stays_within_gamma),
@@ -694,6 +764,10 @@ FAULTY: list[tuple[Callable[[], Drafter], Callable[[Callable[[], Drafter]], None
     (CountsNoTexts, drafter_histories.check_memory_tells_nothing_of_a_seed),
     (MiscountsItsTexts, drafter_histories.check_memory_is_shared_by_texts),
     (KeepsItsMemoryFromItsTexts, drafter_histories.check_memory_is_shared_by_texts),
+    (ForgetsToRemember, drafter_histories.check_its_parts_are_told_all),
+    (NeedsLessThanItsPart, drafter_histories.check_its_parts_are_told_all),
+    (KeepsTextsFromItsPart, drafter_histories.check_its_parts_are_told_all),
+    (PassesOverItsLatent, drafter_distributions.check_tokens_follow_recorded_distributions),
     (SaysWhatIsWrong, examples.check_its_examples_of_drafts_hold),
 ]
 
@@ -751,7 +825,9 @@ def test_a_wrong_residual_of_redrawn_guesses_is_caught(monkeypatch: pytest.Monke
         )
 
 
-@parametrize_with_checks([Honest, HonestAboutIid, Observer, Rememberer])
+@parametrize_with_checks(
+    [Honest, HonestAboutIid, Observer, Rememberer, DrawsALatent, LearnsByItsParts]
+)
 def test_an_honest_drafter_passes(
     make: Callable[[], Drafter], check: Callable[[Callable[[], Drafter]], None]
 ) -> None:

@@ -1,5 +1,6 @@
 """Each check of a rule catches the mutants that were made for it."""
 
+import copy
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from outrider import (
     PluginError,
     SampledChance,
     Scores,
+    Target,
     Verdict,
     Verifier,
     VerifierExample,
@@ -182,6 +184,55 @@ class Remembers(Mutant):
     def coins(self, ratios: Tensor, chance: Chance) -> list[bool]:
         self.rounds += 1
         return chance.coins(ratios if self.rounds % 2 else ratios * 2)
+
+
+class LenientInPart(Verifier):
+    """Is lenient in some rounds, and exact in others."""
+
+    lossless = False
+
+    def ceiling(self, scores: Scores) -> Tensor:
+        return Lenient(0.5).ceiling(scores)
+
+
+class Spends(LenientInPart):
+    """Is lenient for the first round of each text alone, as a rule with a budget is."""
+
+    def __init__(self) -> None:
+        self.is_spent = False
+
+    def open(self) -> "Spends":
+        text = copy.copy(self)
+        text.is_spent = False
+        return text
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        rule, self.is_spent = Token() if self.is_spent else Lenient(0.5), True
+        return rule.verify(draft, scores, chance)
+
+
+class Judges(LenientInPart):
+    """Is lenient where a feature of the target says so, as a judge is."""
+
+    needs = frozenset({"hidden_states.1"})
+
+    def __init__(self) -> None:
+        self.bound = False
+
+    def bind(self, target: Target) -> None:
+        self.bound = bool(self.needs <= target.offers)
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        assert self.bound
+        (states,) = scores.features.values()
+        assert len(states) == len(draft) + 1
+        assert states.equal(scores.logits)  # those of a table
+        rule = Lenient(0.5) if float(states[0, 0]) > 0 else Token()
+        return rule.verify(draft, scores, chance)
+
+
+class SaysThatItsJudgeIsLossless(Judges):
+    lossless = True
 
 
 class WritesIntoScores(Mutant):
@@ -371,6 +422,7 @@ FAULTY: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = 
             KSeqOfTwo,
             MultiPathBlockOfTwo,
             GivesUpOnThree,
+            SaysThatItsJudgeIsLossless,
         )
     ),
     (WrongResidual, verifier_distributions.check_loop_distribution_is_as_claimed),
@@ -381,6 +433,7 @@ FAULTY: list[tuple[type[Verifier], Callable[[Callable[[], Verifier]], None]]] = 
     (SaysTokenAlong, verifiers.check_accepts_along_reports_true_probabilities),
     (SaysTheFirstNode, verifiers.check_accepts_reports_true_probabilities),
     (KnowsTheSampler, verifier_distributions.check_sampled_texts_have_the_enumerated_distribution),
+    (Remembers, verifiers.check_a_text_begins_without_state),
     (GlobalCoins, verifiers.check_draws_only_from_chance),
     (WritesIntoScores, verifiers.check_leaves_distributions_alone),
     (Overdrawn, verifier_distributions.check_output_distribution_is_as_claimed),
@@ -416,6 +469,8 @@ def test_the_thorough_check_catches_errors_in_long_drafts_only() -> None:
         Mutant,
         Recursive,
         SampleMatch,
+        Spends,
+        Judges,
         *(
             partial(Lenient, lenience, way)
             for lenience in (1.0, 0.5, 0.1)

@@ -30,6 +30,7 @@ class PlainSession(Session):
     def __init__(self, tokens: list[int], needs: frozenset[str]) -> None:
         self.cache: Seen = []
         self.pending, self.draft, self.needs = tokens, Draft(), needs
+        self.nodes: Seen = []
 
     def positions(self) -> list[int]:
         """Returns where the draft's nodes stand, counted from the last token of the text."""
@@ -56,10 +57,11 @@ class PlainSession(Session):
 
     def commit(self, verdict: Verdict) -> None:
         self.cache += [self.nodes[node] for node in verdict.accepted]
+        self.nodes = []
         self.pending = [verdict.next_token]
 
     def features(self) -> dict[str, Tensor]:
-        return {name: torch.tensor(self.cache).double() for name in self.needs}
+        return {name: torch.tensor(self.cache + self.nodes).double() for name in self.needs}
 
 
 class PlainBatch(Plain, BatchTarget):
