@@ -16,14 +16,14 @@ from outrider.constraints.penalties import Penalties
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy, PolicyExample
 from outrider.contract.round import Counts, Round, TokenLogprob
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
-from outrider.contract.verifier import Budget, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Budget, Scores, Verifier, VerifierExample
 from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.composite import CompositeDrafter
 from outrider.decoding.decode import decode, decode_together

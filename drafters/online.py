@@ -13,11 +13,10 @@ from outrider.base.bounds import Above, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Context
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.drafters.ngram import fitted_table, table_file
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.drafters.parts.texts.soft_counts import NGram, Row, SoftCounts, rows_of

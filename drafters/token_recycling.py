@@ -7,10 +7,9 @@ from typing import Annotated, Any, ClassVar, Self, final
 
 from outrider.base.bounds import AtLeast, Count, Within, checked
 from outrider.contract.context import Context
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen
-from outrider.contract.verifier import Verdict
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.shapes import Path, best_widths
 

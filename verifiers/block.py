@@ -6,8 +6,8 @@ import torch
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
+from outrider.contract.draft import Draft, Verdict
+from outrider.contract.verifier import Probs, Ratios, Scores, Verifier
 from outrider.verifiers.prefix import acceptance, drafted, read, remaining
 
 

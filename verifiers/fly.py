@@ -11,9 +11,9 @@ from torch import Tensor
 from outrider.base.bounds import Count, Share, checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Scores, Verifier, VerifierExample
 from outrider.verifiers.prefix import acceptance
 from outrider.verifiers.token import residual
 from outrider.verifiers.typical import entropy

@@ -6,8 +6,8 @@ import torch
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
+from outrider.contract.draft import Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier
 from outrider.verifiers.sample_match import matching
 
 

@@ -5,8 +5,8 @@ from typing import ClassVar, final
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.draft import ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.token import token_rates
 
 STEPS = 60

@@ -10,9 +10,9 @@ from outrider.base.bounds import Within, checked
 from outrider.base.errors import require
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.prefix import acceptance, leading, verify_prefix
 from outrider.verifiers.token import residual
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
+from outrider.contract.draft import ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Ratios, Scores, Verifier
 from outrider.verifiers.block import Block, blockwise
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.draft import ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE
 from outrider.verifiers.distinct import joint_classes, membership
 from outrider.verifiers.recursive import residual

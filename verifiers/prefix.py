@@ -8,8 +8,8 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Probs, Scores, Verdict
+from outrider.contract.draft import Draft, Verdict
+from outrider.contract.verifier import Probs, Scores
 
 Rest = Callable[[Tensor, Tensor | None, int | None], Tensor]
 """Maps p, q and a rejected token to the distribution of the token in its place, not normalised.

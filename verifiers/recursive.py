@@ -8,9 +8,9 @@ import torch
 from outrider.base.bounds import checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.sample_match import matching
 from outrider.verifiers.token import token_rates
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import final
 
 from outrider.contract.chance import Chance
-from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
+from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier
 
 
 @final

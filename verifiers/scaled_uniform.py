@@ -9,8 +9,8 @@ from torch import Tensor
 from outrider.base.bounds import Above, checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
+from outrider.contract.draft import Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier
 from outrider.verifiers.prefix import acceptance, verify_prefix
 from outrider.verifiers.token import residual
 

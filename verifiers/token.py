@@ -4,9 +4,9 @@ from typing import final
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier
+from outrider.contract.verifier import Probs, Scores, Verifier
 from outrider.verifiers.prefix import acceptance, leading, remaining, verify_prefix
 
 

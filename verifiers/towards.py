@@ -8,8 +8,8 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
-from outrider.contract.verifier import Budget, Probs, Scores, Verdict, Verifier
+from outrider.contract.draft import Draft, Verdict
+from outrider.contract.verifier import Budget, Probs, Scores, Verifier
 from outrider.verifiers.token import residual
 
 STEPS = 60

@@ -7,8 +7,8 @@ import torch
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Probs, Ratios, Scores, Verdict, Verifier
+from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Ratios, Scores, Verifier
 from outrider.verifiers.block import blockwise, prefix_rate
 
 

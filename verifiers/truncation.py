@@ -9,9 +9,9 @@ from torch import Tensor
 from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.token import Token
 from outrider.verifiers.typical import above_threshold
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from outrider.base.bounds import Within, checked
 from outrider.contract.chance import Chance
-from outrider.contract.draft import KINDS, ROOT, Draft
-from outrider.contract.verifier import Probs, Scores, Verdict, Verifier, VerifierExample
+from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
+from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 
 
 @final

@@ -111,3 +111,17 @@ class Draft:
             nodes.append(node)
             node = self.parents[node]
         return tuple(reversed(nodes))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The decision of an acceptance rule.
+
+    accepted: the accepted nodes, a path from the root.
+    next_token: the token that follows them: a recovered token after a rejection, a bonus token
+        if the path ends at a leaf.
+    """
+
+    accepted: tuple[int, ...]
+    next_token: int

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from outrider.base.errors import DrafterError
 from outrider.contract.context import Context, Features
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 
 
 class Drafter(ABC):

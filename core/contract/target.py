@@ -13,7 +13,7 @@ from outrider.base.errors import ConfigError, TargetError, require
 from outrider.base.pretrained import Tokenizer
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.prompt import (
     are_messages,
     check_ids,
@@ -22,7 +22,6 @@ from outrider.contract.prompt import (
     in_chat_template,
     rendered,
 )
-from outrider.contract.verifier import Verdict
 
 IN_TEMPLATE = {"add_special_tokens": False}
 """How a text is encoded that a chat template wrote, special tokens included."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Self, final
 
 import torch
 from jaxtyping import Float
@@ -14,11 +14,9 @@ from outrider.base.bounds import NonNegative, OneOf, checked
 from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance
 from outrider.contract.context import Context, Features
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
-
-if TYPE_CHECKING:  # a target commits verdicts
-    from outrider.contract.target import Target
+from outrider.contract.target import Target
 
 Probs = Float[Tensor, "vocab"]
 """A probability for each token: a distribution, or how likely each is to be accepted."""
@@ -70,20 +68,6 @@ class Scores:
         return self.probs[node + 1]
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision of an acceptance rule.
-
-    accepted: the accepted nodes, a path from the root.
-    next_token: the token that follows them: a recovered token after a rejection, a bonus token
-        if the path ends at a leaf.
-    """
-
-    accepted: tuple[int, ...]
-    next_token: int
-
-
 class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
@@ -107,7 +91,7 @@ class Verifier(ABC):
     def lossless(self) -> bool:
         """Returns whether the distribution of the text is exactly the target's."""
 
-    def bind(self, target: "Target") -> None:
+    def bind(self, target: Target) -> None:
         """Prepares the rule for a target, before the first text. May be called again.
 
         Raises `ConfigError` if rule and target don't fit.

@@ -13,12 +13,12 @@ from outrider.base.errors import DrafterError, shown
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Context
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.drafter import Drafter, check_returned
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target, check_finite, check_flag
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.time_limit import TimeUp, time_limit
 
 

@@ -10,10 +10,9 @@ from torch import Tensor
 from outrider.base.calling import calling
 from outrider.base.errors import ConfigError
 from outrider.contract.context import Context, Features
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.decoding.calls import opened
 
 

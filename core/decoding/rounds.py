@@ -9,12 +9,12 @@ from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context, Features
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
-from outrider.contract.verifier import Scores, Verdict
+from outrider.contract.verifier import Scores
 from outrider.decoding.calls import (
     call_drafter,
     checked_scores,

@@ -12,9 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.target import Session
-from outrider.contract.verifier import Verdict
 from outrider.decoding.batches.batch_target import score_one_by_one
 
 Round = tuple[Draft, Verdict]

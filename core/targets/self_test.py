@@ -11,9 +11,8 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.pretrained import Model
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.target import check_finite
-from outrider.contract.verifier import Verdict
 from outrider.targets.batches.sessions import open_sessions, score_sessions
 from outrider.targets.passes.cached_model import CachedModel, CachedSession
 from outrider.targets.passes.encoded import EncodedCache

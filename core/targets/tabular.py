@@ -10,9 +10,8 @@ from torch import Tensor
 from outrider.base.bounds import AtLeast, Count, checked
 from outrider.base.errors import require
 from outrider.contract.context import Tokens
-from outrider.contract.draft import ROOT, Draft, Logits
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.target import Session, Target
-from outrider.contract.verifier import Verdict
 from outrider.targets.passes.cached_model import HIDDEN, SOURCE
 
 STATES = frozenset({HIDDEN, *(f"{HIDDEN}.{layer}" for layer in range(3))})

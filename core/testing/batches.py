@@ -10,10 +10,9 @@ from torch import Tensor
 from outrider.base.errors import TargetError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import constrained
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.turns import Turn, without_end

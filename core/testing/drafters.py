@@ -9,11 +9,10 @@ import torch
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Tokens
-from outrider.contract.draft import KINDS, Draft
+from outrider.contract.draft import KINDS, Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
-from outrider.contract.verifier import Verdict
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.drafter_distributions import NARROW, PROMPTS, assert_as_new

@@ -13,14 +13,14 @@ from torch import Tensor
 from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Features, Tokens
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding import calls
 from outrider.decoding.calls import depth_of, goes_on
 from outrider.decoding.decode import decode

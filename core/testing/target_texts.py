@@ -7,10 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.targets.readings import Plain, Reading, spread_over
 from outrider.testing.exact import Conditionals
 

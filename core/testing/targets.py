@@ -10,11 +10,10 @@ from torch import Tensor
 
 from outrider.base.errors import ConfigError
 from outrider.contract.context import Context
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.decoding.decode import decode
 from outrider.targets.readings import Reading, Text, chain_rounds, read
 from outrider.testing.generators import played_twice

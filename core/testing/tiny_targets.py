@@ -9,13 +9,12 @@ import torch
 
 from outrider.contract.chance import SampledChance
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verdict
 from outrider.targets.passes.cached_model import CACHE, HIDDEN, SOURCE
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

@@ -9,10 +9,10 @@ import torch
 
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
-from outrider.contract.verifier import Scores, Verdict, Verifier
+from outrider.contract.verifier import Scores, Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
 from outrider.testing.enumerated import EnumeratedChance

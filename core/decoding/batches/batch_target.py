@@ -8,10 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import TARGET, Chance
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
-from outrider.contract.verifier import Verdict
 from outrider.decoding.batches.turns import Turn, write_turn_by_turn
 
 Path = tuple[int, ...]

@@ -8,9 +8,8 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.target import Session
-from outrider.contract.verifier import Verdict
 from outrider.targets.batches.batch_cache import BatchCache, BatchEngine
 from outrider.targets.batches.padded_batch import PaddedBatch
 from outrider.targets.passes.cached_model import HIDDEN, state_number

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.chance import TARGET, Chance
-from outrider.contract.draft import Draft
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
-from outrider.contract.verifier import Verdict
 from outrider.decoding.batches.turns import Turn, without_end
 from outrider.targets.batches.sessions import (
     TogetherSession,

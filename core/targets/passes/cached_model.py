@@ -11,9 +11,8 @@ from torch import Tensor
 from outrider.base.errors import TargetError, require
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
-from outrider.contract.draft import Draft, Logits
+from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.target import Session, Target
-from outrider.contract.verifier import Verdict
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import depth

@@ -10,9 +10,10 @@ import torch
 from tiny.drafters import bound, tokens_of
 
 from outrider import Chance, Context, Draft, Drafter, Pen, Policy, Sampling, Verifier, decode
+from outrider.contract.draft import Verdict
 from outrider.contract.policy import Fixed
 from outrider.contract.round import Counts
-from outrider.contract.verifier import Scores, Verdict
+from outrider.contract.verifier import Scores
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
