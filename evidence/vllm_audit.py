@@ -10,9 +10,10 @@ from pathlib import Path
 
 from outrider.data import jsonl as data
 from outrider.extras.audit.audit import Auditor
-from outrider.extras.audit.client import OpenAIClient, Request
+from outrider.extras.audit.client import Request
 from outrider.extras.audit.command import write
 from outrider.extras.audit.expected import FromTarget
+from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.serving.vllm_server import Server
 from outrider.plugins.registry import make
 

@@ -19,9 +19,10 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.extras.audit.audit import LISTED, Auditor
-from outrider.extras.audit.client import OpenAIClient, Request
+from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.result import Result
+from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.audit.settings import Audit
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings

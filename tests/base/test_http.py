@@ -5,12 +5,25 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
-from tiny.fake_server import Answer, served
+from tiny.fake_server import Answer, Asked, served
 
-from outrider.base.http import HttpClient, Refusal, ServerError, is_loopback
+from outrider.base import http
+from outrider.base.http import (
+    TRIES,
+    HttpClient,
+    Refusal,
+    ServerError,
+    is_loopback,
+    without_secrets,
+)
 
 Serve = Callable[..., HttpClient]
 LATER = {"Retry-After": "0"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "PAUSE", 0)
 
 
 @pytest.fixture
@@ -61,11 +74,53 @@ def test_a_busy_server_is_asked_again(serve: Serve) -> None:
         serve(Answer("slow\n down", 429, {"Retry-After": "70"})).text("")
 
 
+PASSING = [Answer("later", status) for status in (408, 425, 500, 502, 504, 529)]
+
+
+@pytest.mark.parametrize("fault", [*PASSING, Answer(b"")])
+def test_a_fault_that_passes_is_no_error_and_one_that_stays_is(serve: Serve, fault: Answer) -> None:
+    client = serve(Answer("up"), fault, Answer("a text"), *[fault] * TRIES)
+    assert client.text("") == "up"  # so it has been reached
+    assert client.text("", {"prompt": "p"}) == "a text"
+    with pytest.raises(Refusal if 0 < fault.status < 500 and fault.content else ServerError):
+        client.text("", {"prompt": "p"})
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("host", ["", "elsewhere.example"])
+def test_a_request_is_sent_again_where_its_host_says_and_to_no_other(
+    status: int, host: str
+) -> None:
+    def answer(asked: Asked) -> Answer:
+        place = f"http://{host}/v1/there?key=secret" if host else "/v1/there"
+        if asked.path == "/v1/here":
+            return Answer("", status, {"Location": place})
+        return Answer([asked.path, asked.body])
+
+    with served(answer) as url:
+        client = HttpClient(f"{url}/v1")
+        if not host:
+            assert client.text("/v1/here", {"n": 1}) == '["/v1/there", {"n": 1}]'
+            return
+        with pytest.raises(Refusal, match=r"moved to http://elsewhere\.example/v1/there") as raised:
+            client.text("/v1/here", {"n": 1})
+        assert "secret" not in str(raised.value)
+
+
+def test_secrets_of_an_address_are_sent_and_not_shown() -> None:
+    with served(lambda asked: Answer(f"{asked.path} {asked.headers['Authorization']}")) as url:
+        secret = url.replace("//", "//me:word@") + "/v1?key=abc"
+        assert HttpClient(secret).text("/v1/models") == "/v1/models?key=abc Basic bWU6d29yZA=="
+    with pytest.raises(ServerError) as raised:
+        HttpClient(secret).text("/v1/models")
+    assert not any(it in str(raised.value) + without_secrets(secret) for it in ("word", "abc"))
+
+
 @pytest.mark.parametrize(
     ("answer", "kind", "line"),
     [
         (Answer('{"error":\n "no such model"}', 400), Refusal, "400 .*no such model"),
-        (Answer("<p>\n" * 999, 500), ServerError, r"500 <p> <p> .*\.\.\."),
+        (Answer("<p>\n" * 999, 501), ServerError, r"501 <p> <p> .*\.\.\."),
         (Answer(b""), ServerError, "disconnected"),
         (Answer(b"SSH-2.0-OpenSSH_9.2\r\n"), ServerError, "expected a server"),
     ],
@@ -74,7 +129,7 @@ def test_wrong_answers_are_errors_of_one_line(
     serve: Serve, answer: Answer, kind: type[Exception], line: str
 ) -> None:
     with pytest.raises(kind, match=line) as raised:
-        serve(answer).text("/completions", {"prompt": "p"})
+        serve(*[answer] * TRIES).text("/completions", {"prompt": "p"})
     words = str(raised.value)
     assert type(raised.value) is kind and "/completions: " in words and words.endswith(" (a log)")
     assert "\n" not in words and len(words) < 400

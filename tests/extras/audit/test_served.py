@@ -1,13 +1,16 @@
 """A served engine is asked over HTTP."""
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tiny.fake_server import Answer, Asked, served
 
-from outrider.base.http import Refusal, ServerError
-from outrider.extras.audit.client import Choice, OpenAIClient, Request
+from outrider.base.http import Refusal, Unreadable
+from outrider.extras.audit.client import Choice, Request
+from outrider.extras.audit.served import OpenAIClient
 
 
 class Engine:
@@ -17,11 +20,18 @@ class Engine:
         self.choice: Any = {}
         self.asked: dict[str, Any] = {}
         self.refused: set[str] = set()
+        self.whole: Answer | None = None
+        self.once: Answer | None = None
 
     def answer(self, asked: Asked) -> Answer:
         if asked.body is None:
             return Answer({"data": [{"id": "a model"}]})
         self.asked = asked.body
+        if self.once is not None:
+            once, self.once = self.once, None
+            return once
+        if self.whole is not None:
+            return self.whole
         if asked.headers["Content-Type"] != "application/json":
             return Answer("Unsupported Media Type", 415)  # as vLLM does
         if refused := sorted(self.refused & {*self.asked}):
@@ -137,12 +147,82 @@ def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient, engine: Eng
         None,
         "<html>" * 999,
         {"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1, -1]}},
-        {"text": "a", "logprobs": {"content": [{"token": "a"}]}},
     ],
 )
 def test_an_answer_of_another_form_is_quoted(
     client: OpenAIClient, engine: Engine, answer: Any
 ) -> None:
     engine.choice = answer
-    with pytest.raises(ServerError, match="/v1/completions: expected what OpenAI's API answers: "):
+    with pytest.raises(Unreadable, match="/v1/completions: expected what OpenAI's API answers: "):
         client.ask([Request("a prompt", 2)])
+
+
+def listed(value: Any, other: Any = -1.0) -> dict[str, Any]:
+    tops = [{"token": "a", "logprob": other}, {"token": "b", "logprob": value}]
+    return {"text": "a", "logprobs": {"content": [tops[0] | {"top_logprobs": tops}]}}
+
+
+@pytest.mark.parametrize("value", [None, "-Infinity", -math.inf])
+def test_a_probability_of_zero_has_many_forms(
+    client: OpenAIClient, engine: Engine, value: Any
+) -> None:
+    engine.choice = listed(value)
+    assert client.ask([Request("a", 1)])[0][0].likeliest == ({"a": -1.0, "b": -math.inf},)
+
+
+TOPS = "choices[0].logprobs.content[0].top_logprobs"
+
+
+def one(choice: Any) -> Answer:
+    return Answer({"choices": [choice]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        (one(listed(math.nan)), f"{TOPS}[1].logprob: expected a log-probability, which is at most"),
+        (one(listed(True)), f"{TOPS}[1].logprob: expected a log-probability"),
+        (one(listed(0.7)), f"{TOPS}[1].logprob: expected a log-probability, which is at most 0"),
+        (one(listed(-0.1, -0.1)), f"{TOPS}: their probabilities sum to 1.81: expected natural log"),
+        (one({"text": {"a": 1}}), "choices[0].text: Input should be a valid string"),
+        (one({"text": "a", "token_ids": [True]}), "choices[0].token_ids[0]: Input should be"),
+        (one({"logprobs": {"tokens": [3]}}), "choices[0].logprobs.tokens[0]: Input"),
+        (Answer({}), "choices: Field required"),
+        (Answer({"choices": []}), "choices: List should have at least 1 item"),
+        (Answer({"error": {"message": "no room"}}), 'error: {"message": "no room"}'),
+        (Answer(b"HTTP/1.0 200 OK\r\n\r\n\x1f\x8b\x08\x00"), "no JSON"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_has_its_path(
+    client: OpenAIClient, engine: Engine, answer: Answer, line: str
+) -> None:
+    engine.whole = answer
+    with pytest.raises(Unreadable, match=re.escape(line)) as raised:
+        client.ask([Request("a prompt", 2)])
+    assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("status", [400, 408, 409, 422, 425, 429, 502, 504, 529])
+def test_one_passing_refusal_changes_no_later_request(
+    url: str, engine: Engine, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("outrider.base.http.PAUSE", 0)
+    engine.choice, client = COMPLETION, OpenAIClient(url)
+    for first in (True, False):
+        engine.once = Answer("not now", status)
+        assert client.ask([Request("a prompt", 2)]) == [[BY_NAME]], first
+        client.ask([Request("a prompt", 2)])
+        assert {"top_p", "top_k", "min_p", "n"} <= {*engine.asked}
+
+
+def test_texts_in_parts_refusals_and_tool_calls_are_read(
+    client: OpenAIClient, engine: Engine
+) -> None:
+    call = {"function": {"name": "f", "arguments": "{}"}}
+    for message, text in (
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
+        ({"content": None, "refusal": "no"}, "no"),
+        ({"content": None, "tool_calls": [call]}, '{"name": "f", "arguments": "{}"}'),
+    ):
+        engine.choice = {"message": message}
+        assert client.ask([Request("a prompt", 2)])[0][0].text == text
