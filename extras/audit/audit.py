@@ -4,29 +4,32 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import final
-
-import numpy as np
+from typing import Any, final
 
 from outrider.base.errors import require
-from outrider.base.http import ServerError
+from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
-from outrider.extras.audit.client import Choice, Client, Counted, Request
+from outrider.extras.audit.client import Choice, Client, Counted, Request, Token
 from outrider.extras.audit.expected import Expected
+from outrider.extras.audit.greedy import Greedy
 from outrider.extras.audit.martingale import (
     Bet,
     Observation,
     Suspicions,
-    Tilted,
-    TwoSamples,
     bets,
     growth,
+    learned,
 )
+from outrider.extras.audit.pairs import TwoSamples
 from outrider.extras.audit.plan import GREEDY, Asked, Plan
+from outrider.extras.audit.power import Power
 from outrider.extras.audit.result import Finding, Result
 
-TEMPER = 0.8
-"""The power of the control's distribution: as at a temperature that is 1.25 times as high."""
+REPEATED = 2
+"""How many texts have to show what a single text can."""
+
+PLAUSIBLE = 0.005
+"""The least probability of a token that is planted to see what would have been found."""
 
 LISTED = "log-probabilities"
 """What is found of the ones that a server lists."""
@@ -66,57 +69,69 @@ class Auditor:
     skip: Collection[str] = ()
     _bets: defaultdict[str, list[Bet]] = field(default_factory=lambda: defaultdict(bets))
     _pairs: defaultdict[str, TwoSamples] = field(default_factory=lambda: defaultdict(TwoSamples))
-    _control: list[Bet] = field(default_factory=lambda: [Tilted("likely")])
-    _different: TwoSamples = field(default_factory=TwoSamples)
+    _powers: dict[str, Power[Any]] = field(default_factory=dict)
     _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
-    _faults: dict[str, str] = field(default_factory=dict)
-    _seeds: promises.Seeds = field(default_factory=promises.Seeds)
-    _ties: int = 0
-    _asked: str = ""
+    _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _greedy: Greedy = field(init=False)
     _plan: Plan = field(init=False)
     _suspicions: Suspicions = field(init=False)
+    _seeds: promises.Seeds = field(init=False)
 
     def __post_init__(self) -> None:
         self._plan = Plan(self.prompts, self.skip)
         require(bool(self._plan.kinds), "skip", self.skip, "a kind of sampled texts to be left")
         sources = (self.expected is not None) + (self.baseline is not None)
-        self._suspicions = Suspicions(self.level, len(self._plan.names) * sources)
+        count = len(self._plan.names) * sources + 2  # two are those of seeds
+        self._suspicions = Suspicions(self.level, count)
+        self._seeds = promises.Seeds(self._suspicions.needed)
+        self._greedy = Greedy(self.tie, self.expected)
 
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
         """Returns the result, as soon as a fault is found or `limit` requests have been sent.
 
-        An engine that fails once it has answered is broken.
-
         report: is called with the number of requests sent, after each batch.
 
         Raises:
-            OutriderError: the engine never answered, or refuses a request.
+            OutriderError: the engine can't be judged: it fails, as without drafts or where that is
+                not known, it refuses a request, or does not tell enough.
         """
         client = Counted(self.client)
-        try:
-            self._ask(client, limit, report)
-        except ServerError as error:
-            if error is not client.failure or not self._texts:
-                raise
-            self._faults[self._asked] = f"the engine failed: {error}"
-        return self._result(client.sent)
-
-    def _ask(self, client: Counted, limit: int, report: Callable[[int], None]) -> None:
         cycle = 0
         while client.sent + self._plan.size <= limit and not self._is_broken():
             for batch in self._plan.batches(cycle):
-                asked, self._asked = [ask.request for ask in batch], batch[0].name
-                answers = client.ask(asked)
+                answers = self._answers(client, batch)
+                if self._is_broken():
+                    break
                 self._read(batch, answers)
                 if self.baseline is not None:
+                    asked = [ask.request for ask in batch]
                     self._compare(batch, answers, self.baseline.ask(asked))
                 report(client.sent)
                 self._suspicions.see(self._growths())
             is_due = cycle < CYCLES_OF_PROMISES or cycle % CYCLES_OF_PROMISES == 0
-            is_due &= not {"seeds", "stop strings"} <= {*self.skip}
+            is_due &= not {"seeds", "stop strings"} <= {*self.skip} and not self._is_broken()
             if is_due and client.sent + promises.MOST <= limit:
                 self._try_promises(client, cycle)
             cycle += 1
+        return self._result(client.sent)
+
+    def _answers(self, client: Counted, batch: Sequence[Asked]) -> list[list[Choice]]:
+        """Returns the engine's answers; none if it fails again and again, and only with drafts."""
+        requests = [ask.request for ask in batch]
+        for _ in range(REPEATED):
+            try:
+                return client.ask(requests)
+            except Unreadable:
+                raise
+            except ServerError as error:
+                failure = error
+        if self.baseline is None:
+            hint = "a baseline would tell whether it does without drafts"
+            raise ServerError(f"{batch[0].name}: the engine failed, and {hint}: {failure}")
+        self.baseline.ask(requests)
+        fault = f"the engine failed, and without drafts it did not: {failure}"
+        self._add_fault(batch[0].name, fault, REPEATED)
+        return []
 
     def _read(self, batch: Sequence[Asked], answers: Sequence[Sequence[Choice]]) -> None:
         beside: dict[str, Choice] = {}  # in this batch, by kind
@@ -127,12 +142,12 @@ class Auditor:
                 eos: Collection[int] = ()
                 if self.expected is not None:
                     self.expected.check(asked.request, choice)
+                    self.expected.see(asked.request, choice)
                     eos = self.expected.eos
-                if fault := promises.end_fault(asked.request, choice, eos):
-                    self._add_fault(ENDS, fault)
+                self._add_fault(ENDS, promises.end_fault(asked.request, choice, eos))
                 self._texts[asked.name] += 1
                 if asked.kind == GREEDY:
-                    self._read_greedy(asked, choice)
+                    self._add_fault(asked.name, self._greedy.read(asked, choice))
                 else:
                     self._read_sampled(asked, choice, beside.get(asked.kind))
                     beside.setdefault(asked.kind, choice)
@@ -140,39 +155,35 @@ class Auditor:
 
     def _read_sampled(self, asked: Asked, choice: Choice, beside: Choice | None) -> None:
         rows = None if self.expected is None else self.expected.rows(asked.request, choice)
-        if rows is None:
+        if rows is None or self.expected is None:
             return
         near = beside.tokens if beside is not None else ()
         text: list[Observation] = []
-        control: list[Observation] = []
-        for position, (probs, cells) in enumerate(rows):
+        noise = self.expected.sd / (asked.request.sampling.temperature or 1.0)
+        for position, row in enumerate(rows):
+            if row is None:
+                continue
             token, before = choice.tokens[position], choice.tokens[:position]
             other = near[position] if position < len(near) else None
-            text.append(Observation(probs, cells, token, before, other))
-            if asked.alone and asked.kind == self._plan.kinds[0]:
-                warmer = np.power(probs, TEMPER)
-                control.append(Observation(warmer / warmer.sum(), cells, token, before))
+            text.append(Observation(*row, token, before, other, noise))
+        prompt = asked.request.prompt
         for bet in self._bets[asked.name]:
-            bet.see(asked.request.prompt, text)
-        for bet in self._control:
-            bet.see(asked.request.prompt, control)
+            bet.see(prompt, text)
 
-    def _read_greedy(self, asked: Asked, choice: Choice) -> None:
-        found = None if self.expected is None else self.expected.greedy(asked.request, choice)
-        if found is None:
-            return
-        position, gap = found
-        if gap <= self.tie:
-            self._ties += 1
-        else:
-            self._add_fault(
-                asked.name, f"token {position} of a greedy text is {gap:.2f} below the likeliest"
-            )
+        def may(place: int, token: Token) -> bool:
+            seen = text[place]
+            return float(seen.probs[seen.cells.get(token, -1)]) >= PLAUSIBLE
+
+        def play(played: list[Bet], planted: Sequence[Token]) -> None:
+            pairs = zip(text, planted, strict=True)
+            other = [it if it.token == token else replace(it, token=token) for it, token in pairs]
+            for bet in played:
+                bet.see(prompt, other)
+
+        power = self._powers.setdefault(asked.name, Power(learned, growth))
+        power.see([observed.token for observed in text], play, may)
 
     def _read_logprobs(self, asked: Asked, choice: Choice) -> None:
-        # Such as tokens of a draft that was accepted.
-        if missing := [place for place, top in enumerate(choice.likeliest) if not top]:
-            self._add_fault(LISTED, f"none are listed for token {missing[0]} of a text")
         if self.expected is None or choice.logprobs is None:
             return
         known = self.expected.logprobs(asked.request, choice)
@@ -185,7 +196,7 @@ class Auditor:
             )
             for row in known
         ]
-        if min(gaps) > self.tolerance:
+        if min(gaps) > max(self.tolerance, self._greedy.tie):
             self._add_fault(LISTED, f"one is {min(gaps):.2f} away from the target's")
 
     def _compare(
@@ -195,59 +206,52 @@ class Auditor:
         others: Sequence[Sequence[Choice]],
     ) -> None:
         """Holds texts against those of the engine without drafts."""
-        unlike = [*self._plan.kinds, GREEDY][:2]  # the control: these two are known to differ
-        for asked, mine, theirs in zip(batch, answers, others, strict=True):
-            if asked.kind == GREEDY:
-                for one, other in zip(mine, theirs, strict=False):
-                    self._compare_greedy(asked, one, other)
-            for engine, choices in enumerate((mine, theirs)):
-                for choice in choices:
-                    tokens = choice.tokens or tuple(choice.text)
-                    if asked.kind != GREEDY:
-                        self._pairs[asked.name].see(asked.request.prompt, tokens, engine)
-                    if asked.alone and asked.kind == unlike[engine]:
-                        self._different.see(asked.request.prompt, tokens, engine)
+        for asked, choices, without in zip(batch, answers, others, strict=True):
+            for mine, theirs in zip(choices, without, strict=False):
+                missing = [place for place, top in enumerate(mine.likeliest) if not top]
+                if missing and all(theirs.likeliest):
+                    self._add_fault(LISTED, f"none are listed for token {missing[0]} of a text")
+                if asked.kind == GREEDY:
+                    self._add_fault(asked.name, self._greedy.compare(asked, mine, theirs))
+                    continue
+                name, prompt = asked.name + AGAINST, asked.request.prompt
+                one, two = (it.tokens or tuple(it.text) for it in (mine, theirs))
+                self._pairs[name].see(prompt, one, two)
 
-    def _compare_greedy(self, asked: Asked, mine: Choice, theirs: Choice) -> None:
-        if mine.text == theirs.text:
-            return
-        pairs = zip(mine.tokens, theirs.tokens, strict=False)
-        place = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if place is None:
-            self._add_fault(asked.name, f"{mine.text!r}, without drafts {theirs.text!r}")
-            return
-        token, other = mine.tokens[place], theirs.tokens[place]
-        listed = theirs.likeliest[place] if place < len(theirs.likeliest) else {}
-        gap = listed[other] - listed[token] if {token, other} <= {*listed} else math.inf
-        if gap <= self.tie:
-            self._ties += 1
-            return
-        far = "by how much is not listed" if math.isinf(gap) else f"{gap:.2f} likelier"
-        self._add_fault(asked.name, f"token {place} is {token!r}, not {other!r}: {far}")
+                def play(
+                    pair: TwoSamples,
+                    planted: Sequence[Token],
+                    prompt: Any = prompt,
+                    two: Sequence[Token] = two,
+                ) -> None:
+                    pair.see(prompt, planted, two)
+
+                power = self._powers.setdefault(name, Power(TwoSamples, lambda it: it.growth))
+                power.see(one, play)
 
     def _try_promises(self, client: Client, cycle: int) -> None:
         """Tries seeds and stop strings, as far as they are to be judged."""
         prompt = self.prompts[cycle % len(self.prompts)]
         request = replace(prompt, sampling=promises.WARM, seed=cycle)
-        repeats = "seeds" not in self.skip
-        self._asked = "seeds" if repeats else "stop strings"
-        text = client.ask([request])[0][0].text
-        if repeats and (fault := self._seeds.fault(client, request, text)):
-            self._add_fault("seeds", fault)
-        self._asked = "stop strings"
-        if self._asked not in self.skip:
-            fault = promises.stop_fault(client, request, text, repeats=repeats)
-            if fault is not None:
-                self._add_fault("stop strings", fault)
+        text = client.ask([request])[0][0]
+        if "seeds" not in self.skip:
+            self._add_fault("seeds", self._seeds.fault(client, request, text), REPEATED)
+        if "stop strings" not in self.skip:
+            self._add_fault("stop strings", promises.stop_fault(client, request, text))
 
-    def _add_fault(self, name: str, fault: str) -> None:
-        """Notes what a single text shows, unless it is not to be judged."""
-        if name not in self.skip:
-            self._faults.setdefault(name, fault)
+    def _add_fault(self, name: str, fault: str | None, times: int = 1) -> None:
+        """Notes what a single text shows, if it shows anything that is to be judged."""
+        if fault is not None and name not in self.skip:
+            self._shown[name] += [fault] * times
+
+    @property
+    def _faults(self) -> dict[str, str]:
+        """Returns what enough texts have shown, by its name."""
+        return {name: shown[0] for name, shown in self._shown.items() if len(shown) >= REPEATED}
 
     def _growths(self) -> dict[str, float]:
         found = {name: growth(played) for name, played in self._bets.items()}
-        return found | {name + AGAINST: pair.growth for name, pair in self._pairs.items()}
+        return found | {name: pair.growth for name, pair in self._pairs.items()}
 
     def _is_broken(self) -> bool:
         return bool(self._faults or self._suspicions.confirmed)
@@ -262,13 +266,23 @@ class Auditor:
                 growths.items(), key=lambda item: (item[0] not in confirmed, -item[1])
             )
         ]
-        controls = [growth(self._control)] if self.expected is not None else []
-        controls += [self._different.growth] if self.baseline is not None else []
+        firsts = [name + end for name in self._plan.names[:1] for end in ("", AGAINST)]
+        controls = [power.growth for name, power in self._powers.items() if name in firsts]
         control = min(controls, default=0.0)
         suspected = max(growths.values(), default=0.0) >= needed and not confirmed
         verdict = "kept" if control >= needed and not suspected else "too few texts"
         if self._is_broken():
             verdict = "broken"
+        least = needed + self._suspicions.again
+        powers = {name: power.least(least) for name, power in self._powers.items()}
         return Result(
-            verdict, self.level, requests, control, tuple(findings), self._ties, suspected
+            verdict,
+            self.level,
+            requests,
+            control,
+            tuple(findings),
+            self._greedy.ties,
+            suspected,
+            powers,
+            self._greedy.unjudged,
         )

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
-from outrider.base.http import ServerError
 from outrider.contract.sampling import Sampling
 
 Token = int | str
@@ -67,17 +66,12 @@ class Client(ABC):
 
 @final
 class Counted(Client):
-    """Counts the requests that an engine gets, in `sent`, and keeps its `failure`."""
+    """Counts the requests that an engine gets, in `sent`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.sent = 0
-        self.failure: ServerError | None = None
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         self.sent += len(requests)
-        try:
-            return self._client.ask(requests)
-        except ServerError as error:
-            self.failure = error
-            raise
+        return self._client.ask(requests)

@@ -21,7 +21,7 @@ from outrider.cli.reports import chosen_reports, following
 from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
-from outrider.extras.audit.result import Result
+from outrider.extras.audit.result import NEVER, Result
 from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.audit.settings import Audit
 from outrider.plugins.config import build
@@ -98,18 +98,29 @@ def _auditor(settings: Audit) -> Auditor:
 
 def _table(result: Result) -> Table:
     table = Table(title=f"{result.requests} requests, level {result.level:g}")
-    for heading in ("", "texts", "evidence", ""):
+    for heading in ("", "texts", "evidence", "would have shown", ""):
         table.add_column(heading, justify="left" if not heading else "right")
     for finding in result.findings:
         table.add_row(
             plain(finding.name),
             str(finding.texts),
             "-" if math.isinf(finding.growth) else f"e^{finding.growth:.1f}",
+            _power(result, finding.name),
             plain(finding.fault or ""),
         )
-    table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "")
-    table.caption = f"greedy texts that differ at a tie: {result.ties}"
+    table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "", "")
+    for name, cause in result.unjudged.items():
+        table.add_row(plain(name), "", "", "", plain(f"not judged: {cause}"))
+    table.caption = f"greedy texts that differ at a tie: {result.ties}; {NEVER}"
     return table
+
+
+def _power(result: Result, name: str) -> str:
+    """Returns the total variation that 1,000 texts of a kind would have shown."""
+    if name not in result.powers:
+        return ""
+    least = result.powers[name]
+    return "not the planted" if least is None else f"{least:.2g}"
 
 
 def write(result: Result, folder: Path, sources: Mapping[str, str | None]) -> str:

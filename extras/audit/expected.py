@@ -15,13 +15,25 @@ from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.extras.audit.client import Choice, Request, Token
+from outrider.extras.audit.rounding import LEAST, Rounding, gaps, kept
 
 ROUNDING = 1e-3
-"""What tokens beyond top-k and top-p may have, relative to their probability without either: which
-tokens are kept may differ by rounding. A bet against it is never too high."""
+"""What tokens that no rounding brings into top-k and top-p have, relative to their probability
+without either. A bet against it is never too high."""
+
+LARGEST = 0.3
+"""Above this standard deviation of logits an engine has other weights, or another dtype."""
+
+BFLOAT16 = 2.0**-8
+"""The standard deviation of passes that round to bfloat16, in units of the largest logit."""
+
+PLAIN = Sampling(temperature=1.0)
 
 OTHERS = 1e-6
 """The least probability of all tokens that a server does not list."""
+
+SAME = 1e-3
+"""By how much two log-probabilities of one token differ in one answer."""
 
 BROKEN = "\ufffd"
 """What stands for bytes that are no character by themselves."""
@@ -29,21 +41,29 @@ BROKEN = "\ufffd"
 Row = tuple[Float[np.ndarray, "cells"], Mapping[Token, int]]
 """A distribution: the probabilities of some cells, and the cell of each token."""
 
+Rows = list[Row | None]
+"""That of each token of a text; None where rounding decides on it, which is left out."""
+
 
 class Expected(ABC):
     """Says what a text's tokens should have been drawn from.
 
     eos: the ids that end a text, as far as they are known.
+    sd: the standard deviation of what rounding adds to the engine's logits.
     """
 
     eos: Collection[int] = ()
+    sd: float = 0.0
+
+    def see(self, request: Request, choice: Choice) -> None:
+        """Measures rounding by a text, as far as it can be."""
 
     @abstractmethod
     def check(self, request: Request, choice: Choice) -> None:
         """Raises `OutriderError` if the server does not tell what its texts are judged by."""
 
     @abstractmethod
-    def rows(self, request: Request, choice: Choice) -> list[Row] | None:
+    def rows(self, request: Request, choice: Choice) -> Rows | None:
         """Returns the distribution of each token; None if it is not known for such requests."""
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
@@ -67,6 +87,7 @@ class FromTarget(Expected):
 
     def __init__(self, target: Target) -> None:
         self._target, self.eos = target, target.eos
+        self._rounding = Rounding()
         self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
@@ -81,12 +102,42 @@ class FromTarget(Expected):
             )
         _check_end(request, choice, ids[-1] in self._target.eos)
 
-    def rows(self, request: Request, choice: Choice) -> list[Row]:
+    def see(self, request: Request, choice: Choice) -> None:
+        """Compares the logits that are listed at temperature 1 and without penalties.
+
+        Without any, rounding is taken to be that of bfloat16.
+        """
+        logits = self._logits(request, choice, penalised=False)
+        if request.sampling == PLAIN and not request.penalties:
+            named = [{name for name in row if isinstance(name, int)} for row in choice.likeliest]
+            pairs = zip(named, logits, strict=False)
+            own: list[dict[Token, float]] = [
+                {name: float(row[name]) for name in names} for names, row in pairs
+            ]
+            self._rounding.see(gaps(choice.likeliest, own))
+        sd = self._rounding.sd
+        self.sd = BFLOAT16 * float(logits.abs().max()) if sd is None else sd
+        if sd is not None and sd > LARGEST:
+            cause = f"its logits are {sd:.2f} (standard deviation) from the target's"
+            hint = "expected the same weights, and target.dtype as the server has it"
+            raise OutriderError(f"the server can't be judged: {cause}; {hint}")
+
+    def rows(self, request: Request, choice: Choice) -> Rows:
         logits = self._logits(request, choice, penalised=True)
-        kept = request.sampling.probs(logits)
-        whole = Sampling(temperature=request.sampling.temperature or 1.0).probs(logits)
-        probs = torch.maximum(kept, ROUNDING * whole).numpy()
-        return [(row, self._cells) for row in probs]
+        whole = Sampling(temperature=request.sampling.temperature or 1.0).probs(logits).numpy()
+        sampling, rows = request.sampling, Rows()
+        is_whole = sampling.top_k == sampling.min_p == 0 and sampling.top_p == 1
+        for row, probs, token in zip(logits.numpy(), whole, choice.tokens, strict=True):
+            if is_whole:
+                rows.append((probs, self._cells))
+                continue
+            sure, maybe = kept(row, sampling, self.sd)
+            if maybe[token] and not sure[token]:
+                rows.append(None)  # what is kept in any case has the same proportions
+            else:
+                base = np.where(sure, probs / probs[sure].sum(), ROUNDING * probs)
+                rows.append((base, self._cells))
+        return rows
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
         logits = self._logits(request, choice, penalised=True)
@@ -144,32 +195,55 @@ class FromLogprobs(Expected):
 
     def __init__(self, count: int = 5) -> None:
         self._count = count
+        self._shared: set[Token] = set()
 
     def check(self, request: Request, choice: Choice) -> None:
         if not choice.logprobs:
             raise OutriderError(
                 "the server lists no log-probabilities: expected them, a baseline or a target"
             )
+        listed = choice.likeliest[: len(choice.tokens)]
+        missing = [place for place, top in enumerate(listed) if not top]
+        if missing or len(listed) < len(choice.tokens):  # such as tokens of accepted drafts
+            place = missing[0] if missing else len(listed)
+            raise OutriderError(
+                f"the server lists no likeliest tokens (top_logprobs) for token {place} of a text,"
+                " so that its texts can't be judged by them: expected a baseline or a target"
+            )
         last = choice.tokens[-1]
         _check_end(
             request, choice, isinstance(last, int) or not (last and choice.text.endswith(last))
         )
 
-    def rows(self, request: Request, choice: Choice) -> list[Row] | None:
-        if request.sampling != Sampling(temperature=1.0) or request.penalties:
+    def rows(self, request: Request, choice: Choice) -> Rows | None:
+        """Returns distributions over the likeliest tokens, and all others as one cell.
+
+        A name that stands for several tokens, or for one that is not listed, is one of the others.
+        The least likely name never has a cell, since a dictionary may hold one for two tokens.
+        """
+        if request.sampling != PLAIN or request.penalties:
             return None
-        if len(choice.likeliest) < len(choice.tokens) or not all(choice.likeliest):
-            return None
-        rows: list[Row] = []
-        for likeliest in choice.likeliest[: len(choice.tokens)]:
+        rows: Rows = []
+        self._shared |= choice.shared
+        logprobs = choice.logprobs or ()
+        for token, own, likeliest in zip(choice.tokens, logprobs, choice.likeliest, strict=False):
             # A server lists the token that it wrote as well, if it is none of the likeliest; what
             # is bet on must not depend on that.
+            self._count = min(self._count, len(likeliest))
             names = sorted(likeliest, key=likeliest.__getitem__, reverse=True)[: self._count]
+            by_id = all(isinstance(name, int) for name in names)
+            names = names if by_id else names[:-1]
+            is_told = by_id or abs(likeliest.get(token, own) - own) <= SAME
+            names = [it for it in names if it not in self._shared and likeliest[it] > LEAST]
             # Several tokens may be shown by the sign of broken characters.
             names = [name for name in names if isinstance(name, int) or BROKEN not in name]
             listed = [math.exp(likeliest[name]) for name in names]
             others = max(1 - sum(listed), OTHERS)
-            rows.append((np.array([*listed, others]), {name: i for i, name in enumerate(names)}))
+            cells = {name: i for i, name in enumerate(names)}
+            if not is_told:
+                self._shared.add(token)
+                cells.pop(token, None)
+            rows.append((np.array([*listed, others]), cells))
         return rows
 
 

@@ -20,8 +20,7 @@ from outrider.extras.audit.client import Token
 TILTS = np.array([-0.5, -0.25, -0.1, 0.1, 0.25, 0.5, 1.0])
 """By how much the bets on a feature of tokens raise their log-probability for each unit of it."""
 
-PULL = 16.0
-"""How many tokens what both engines wrote counts for, in bets on what tells them apart."""
+SIGNS = np.sign(TILTS)
 
 NEW = 2
 """How many tokens a token is new for: those that a draft may have before the one that is bet on."""
@@ -32,8 +31,11 @@ WEIGHTS = (8.0, 64.0)
 DEPTH = 3
 """The most tokens that a text is expected to share with others of its prompt."""
 
-VOCABULARY = 1e5
-"""Tokens that a text may hold, at most, where only texts are known."""
+MOVED = 2.0
+"""By how many standard deviations rounding is taken to move the log-odds of a kind of tokens."""
+
+TINY = 1e-300
+"""Stands for a probability of 0, whose logarithm there is none of."""
 
 
 @final
@@ -45,6 +47,7 @@ class Observation:
     token: the one that was written.
     before: the tokens that the text has before it.
     beside: the token that another text of the same batch has at this position, if any.
+    noise: the standard deviation of what rounding adds to the logarithms of `probs`.
     index, prob: its cell, and the probability of that.
     """
 
@@ -53,13 +56,14 @@ class Observation:
     token: Token
     before: tuple[Token, ...]
     beside: Token | None = None
+    noise: float = 0.0
     index: int = field(init=False)
     prob: float = field(init=False)
 
     def __post_init__(self) -> None:
         index = self.cells.get(self.token, len(self.probs) - 1)
         object.__setattr__(self, "index", index)
-        object.__setattr__(self, "prob", float(self.probs[index]))
+        object.__setattr__(self, "prob", max(float(self.probs[index]), TINY))
 
 
 class Bet(ABC):
@@ -103,7 +107,10 @@ class Learned(Bet):
             counts, total, base = self._counts[context], self._totals[context], observed.prob
             # Where p differs between two visits of a context, its newest value is the prior's mean.
             bet = (counts[index] + self._weight * base) / (total + self._weight)
-            self._growth += math.log(bet) - math.log(base) if bet > 0 else -math.inf
+            # Rounding is the same at each visit: what may be expected of it is learned as well.
+            firm = observed.noise**-2 if observed.noise else math.inf
+            fair = base if math.isinf(firm) else (counts[index] + firm * base) / (total + firm)
+            self._growth += math.log(bet) - math.log(fair)
             counts[index] += 1
             self._totals[context] += 1
 
@@ -129,7 +136,7 @@ class Tilted(Bet):
 
     @property
     def growth(self) -> float:
-        return _log_mean(self._growths)
+        return log_mean(self._growths)
 
     def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
         if not text:
@@ -147,8 +154,10 @@ class Tilted(Bet):
         shares = np.array([sum(observed.probs[list(cells)]) for observed, cells in pairs])
         hits = [observed.index in cells for observed, cells in zip(text, chosen, strict=True)]
         played = (shares > 0) & (shares < 1)
+        noise = np.array([observed.noise for observed in text])[played, None]
+        odds = (shares / (1 - shares + ~played))[played, None] * np.exp(MOVED * noise * SIGNS)
         self._growths += TILTS * np.sum(hits, where=played)
-        self._growths -= np.log1p(shares[played, None] * np.expm1(TILTS)).sum(0)
+        self._growths -= np.log1p(odds / (1 + odds) * np.expm1(TILTS)).sum(0)
 
     def _chosen(self, observed: Observation) -> set[int]:
         """Returns the cells of the tokens of this kind."""
@@ -163,65 +172,22 @@ class Tilted(Bet):
         return {cells[token] for token in tokens if token is not None and token in cells}
 
 
+def learned() -> list[Bet]:
+    """Returns gamblers who bet on what they have seen."""
+    return [Learned(length, weight) for length in (None, 0, 1, 2) for weight in WEIGHTS]
+
+
 def bets() -> list[Bet]:
     """Returns gamblers against one distribution, none of whom knows what is wrong."""
-    learned = [Learned(length, weight) for length in (None, 0, 1, 2) for weight in WEIGHTS]
-    return [*learned, *map(Tilted, ("likely", "last", "written", "new", "beside"))]
+    return [*learned(), *map(Tilted, ("likely", "last", "written", "new", "beside"))]
 
 
 def growth(played: Sequence[Bet]) -> float:
     """Returns the logarithm of the mean fortune of several gamblers, a fortune itself."""
-    return _log_mean([bet.growth for bet in played])
+    return log_mean([bet.growth for bet in played])
 
 
-@final
-class TwoSamples:
-    """Evidence that two engines write different tokens after the same ones.
-
-    A bet on pairs, one token of each engine: q_a(x) q_b(y) / (m(x) m(y)), where m is the mean of
-    q_a and q_b (Turner et al. 2106.02693). Whatever both write in common, it does not grow. The
-    mean of several fortunes is kept: each knows the texts to another depth.
-    """
-
-    def __init__(self) -> None:
-        self._growths = np.zeros(DEPTH)
-        self._counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
-        self._waiting: defaultdict[Hashable, tuple[list[Token], list[Token]]] = defaultdict(
-            lambda: ([], [])
-        )
-
-    @property
-    def growth(self) -> float:
-        """Returns the logarithm of the mean fortune."""
-        return _log_mean(self._growths)
-
-    def see(self, prompt: Hashable, tokens: Sequence[Token], engine: int) -> None:
-        """Plays the first tokens of a text of engine 0 or 1, with those of the other's texts."""
-        for depth, token in enumerate(tokens[:DEPTH]):
-            context = (prompt, *tokens[:depth])
-            waiting = self._waiting[context]
-            waiting[engine].append(token)
-            if waiting[1 - engine]:
-                self._growths[depth:] += self._pair(context, waiting[0].pop(0), waiting[1].pop(0))
-
-    def _pair(self, context: Hashable, *pair: Token) -> float:
-        fortune = 0.0
-        for side, token in enumerate(pair):
-            bets = [self._bet(context, token, engine) for engine in (0, 1)]
-            fortune += math.log(bets[side]) - math.log((bets[0] + bets[1]) / 2)
-        for side, token in enumerate(pair):
-            self._counts[side][context, token] += 1
-            self._counts[side][context] += 1
-        return fortune
-
-    def _bet(self, context: Hashable, token: Token, side: int) -> float:
-        """Returns how likely a token is by what an engine wrote, drawn towards what both wrote."""
-        total, key = self._counts[side][context], (context, token)
-        both = (self._counts[0][key] + self._counts[1][key] + 1 / VOCABULARY) / (2 * total + 1)
-        return (self._counts[side][key] + PULL * both) / (total + PULL)
-
-
-def _log_mean(logarithms: Sequence[float] | np.ndarray) -> float:
+def log_mean(logarithms: Sequence[float] | np.ndarray) -> float:
     """Returns the logarithm of the mean."""
     return float(np.logaddexp.reduce(logarithms) - math.log(len(logarithms)))
 
@@ -236,11 +202,13 @@ class Suspicions:
     1 / level times what it was then. Where there is no fault, the first happens with a chance of
     at most `level`, and then the second with at most `level` again: a fortune that goes on from
     where it is, is as fair as a new one.
+
+    again: the logarithm of 1 / level.
     """
 
     def __init__(self, level: float, count: int) -> None:
-        self._again = -math.log(level)
-        self._first = self._again + math.log(max(count, 1))
+        self.again = -math.log(level)
+        self._first = self.again + math.log(max(count, 1))
         self._since: dict[str, float] = {}
         self._confirmed: set[str] = set()
 
@@ -260,5 +228,5 @@ class Suspicions:
             if name not in self._since:
                 if growth >= self._first:
                     self._since[name] = growth
-            elif growth >= self._since[name] + self._again:
+            elif growth >= self._since[name] + self.again:
                 self._confirmed.add(name)

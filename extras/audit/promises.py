@@ -1,5 +1,6 @@
 """What a server promises beside its distribution: seeds repeat, texts end where they have to."""
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from typing import final
@@ -10,59 +11,85 @@ from outrider.extras.audit.expected import BROKEN
 
 WARM = Sampling(temperature=1.0)
 
-MOST = 5
+MOST = 6
 """The most requests that trying all of it once sends."""
 
-ALWAYS = 3
-"""From how many times on a text that never comes again beside others is no rounding."""
+EQUAL = 1e-6
+"""By how much listed log-probabilities of one pass differ at most, as they are written."""
+
+OFTEN = 0.5
+"""How often at least a text with a seed begins with the same token again, whatever is rounded."""
 
 
 @final
 class Seeds:
     """Whether requests with a seed have the same text again, alone and beside another request.
 
-    One that has not may be rounding. Two are a fault, if they are most of those tried; beside
-    others, where rounding differs, if they are all.
+    One that has another token, by the same log-probabilities to the last digit, is no rounding.
+    Where they differ, or are not listed, first tokens that mostly differ are the evidence.
+
+    needed: the logarithm of the evidence that is needed.
     """
 
-    def __init__(self) -> None:
-        self._tried = self._changed = self._changed_beside = 0
+    def __init__(self, needed: float) -> None:
+        self._needed = needed
+        self._changed, self._growths = [0, 0], [0.0, 0.0]
 
-    def fault(self, client: Client, request: Request, text: str) -> str | None:
+    def fault(self, client: Client, request: Request, text: Choice) -> str | None:
         """Returns what is wrong by now.
 
         text: what the request was answered by.
         """
-        again = client.ask([request])[0][0].text
         other = replace(request, sampling=Sampling(), seed=None)
-        beside = client.ask([other, request])[1][0].text
-        self._tried += 1
-        self._changed += again != text
-        self._changed_beside += beside not in (again, text)
-        if again != text and self._changed > max(1, self._tried / 2):
-            return f"seed {request.seed} gave {text!r}, then {again!r}"
-        if self._changed_beside == self._tried >= ALWAYS:
-            return f"seed {request.seed} gave {text!r}, and beside a greedy request {beside!r}"
+        for index, words in enumerate(("then", "and beside a greedy request")):
+            again = client.ask([other, request] if index else [request])[-1][0]
+            place = _first_difference(text, again)
+            self._changed[index] += place is not None and _have_one_distribution(text, again, place)
+            self._growths[index] += math.log(OFTEN if place != 0 else 2 - OFTEN)
+            if place is not None and (
+                self._changed[index] > 1 or self._growths[index] > self._needed
+            ):
+                return f"seed {request.seed} gave {text.text!r}, {words} {again.text!r}"
         return None
 
 
-def stop_fault(client: Client, request: Request, text: str, *, repeats: bool) -> str | None:
+def _first_difference(text: Choice, again: Choice) -> int | None:
+    one, two = (it.tokens or tuple(it.text) for it in (text, again))
+    return next(
+        (at for at in range(max(len(one), len(two))) if one[at : at + 1] != two[at : at + 1]), None
+    )
+
+
+def _have_one_distribution(text: Choice, again: Choice, place: int) -> bool:
+    """Returns whether the same log-probabilities are listed up to the first token that differs."""
+    if min(len(choice.likeliest) for choice in (text, again)) <= place:
+        return False
+    rows = zip(text.likeliest[: place + 1], again.likeliest, strict=False)
+    apart = [[abs(one[it] - two[it]) for it in one.keys() & two.keys()] for one, two in rows]
+    return all(row and max(row) <= EQUAL for row in apart)
+
+
+def stop_fault(client: Client, request: Request, text: Choice) -> str | None:
     """Returns what is wrong if a text goes on after its stop string, or ends without it.
 
+    Both have to come again, and the text without the stop string, too.
+
     text: what the request was answered by; the stop string is from its middle.
-    repeats: whether the request has that text again, up to the stop string.
     """
-    stop = text[len(text) // 2 : len(text) // 2 + 1]
-    before = text[: text.index(stop)].rstrip()
+    stop = text.text[len(text.text) // 2 : len(text.text) // 2 + 1]
+    before = text.text[: text.text.index(stop)].rstrip()
     if not stop.strip() or BROKEN in before + stop:
         return None
-    written = client.ask([replace(request, stop=(stop,))])[0][0].text.removesuffix(stop)
+    stopped = replace(request, stop=(stop,))
+    written = client.ask([stopped])[0][0].text.removesuffix(stop)
     if stop in written:
         return f"stop {stop!r} is inside {written!r}"
-    is_cut = len(written) < len(before) and before.startswith(written)
-    if repeats and written and is_cut:
-        return f"the text ended before its stop {stop!r}: {written!r} of {before!r}"
-    return None
+    if not written or len(written) >= len(before) or not before.startswith(written):
+        return None
+    again = [client.ask([each])[0][0].text.removesuffix(stop) for each in (stopped, request)]
+    if again != [written, text.text.removesuffix(stop)]:
+        return None
+    return f"the text ended before its stop {stop!r}: {written!r} of {before!r}"
 
 
 def end_fault(request: Request, choice: Choice, eos: Collection[int]) -> str | None:

@@ -1,8 +1,15 @@
 """What an audit found, and its verdict in a line."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import final
+
+NEVER = (
+    "never seen: what shows in few tokens or texts only, such as a wrong bonus token, another"
+    " request's prefix in one row, or a fault after the length of the texts"
+)
+"""What no number of texts of an audit shows."""
 
 
 @final
@@ -41,6 +48,9 @@ class Result:
     findings: the broken first, then by evidence.
     ties: greedy texts that differ where two tokens are as good as equally likely.
     suspected: whether there is a suspicion that is not confirmed.
+    powers: by kind and source, the least total variation of each token's distribution that 1,000
+        texts would have shown in nine audits of ten; None if the largest planted one is not enough.
+    unjudged: what could not be judged, and why.
     """
 
     verdict: str
@@ -50,6 +60,8 @@ class Result:
     findings: tuple[Finding, ...]
     ties: int
     suspected: bool
+    powers: Mapping[str, float | None] = field(default_factory=dict)
+    unjudged: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -63,9 +75,15 @@ class Result:
         """Returns the verdict in one line."""
         texts = f"{sum(finding.texts for finding in self.findings)} texts"
         if self.verdict == "kept":
-            return f"kept: nothing found in {texts} at level {self.level:g}; the control was found"
+            found = [power for power in self.powers.values() if power is not None]
+            seen = f"from {min(found):.2g} to {max(found):.2g}" if found else "above the planted"
+            return (
+                f"kept: nothing found in {texts}, level {self.level:g} for their tokens; 1,000 of a"
+                f" kind would have shown a total variation {seen} by the kind"
+            )
         worst = f"{self.findings[0].name}: {self.findings[0].cause}" if self.findings else ""
         if self.verdict == "broken":
-            return f"broken: {worst} ({texts}, level {self.level:g})"
+            covered = f"level {self.level:g}" if self.findings[0].fault is None else "seen twice"
+            return f"broken: {worst} ({texts}, {covered})"
         cause = f"not confirmed: {worst}" if self.suspected else "the control was not found"
         return f"too few texts to say: {texts}, and {cause}"

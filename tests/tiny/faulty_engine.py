@@ -19,7 +19,12 @@ FAULTS = (
     "reads a neighbour's last token", "drafts of rows share their noise",
     "repetition penalty left out in verification", "seed ignored beside others",
     "stop string of a rejected draft", "text longer than asked for",
+    "a tenth of another distribution in batches", "a tenth of another distribution alone",
+    "a fifth of another distribution after token 12", "one seed for two requests",
 )  # fmt: skip
+UNSEEN = ("a fifth of another distribution in the bonus token", "first token of another request")
+"""What `kept` does not exclude, as the verdict's table says."""
+
 GAMMA = 3
 LETTERS = "abcdefghijklmnop"
 PLAIN = Sampling(temperature=1.0)
@@ -62,6 +67,7 @@ class FaultyEngine(Client):
     draws: np.random.Generator = field(init=False)
     rows: np.ndarray = field(init=False)
     seed: int = 1
+    count: int = 0
 
     def __post_init__(self) -> None:
         size = self.target.vocab_size
@@ -83,6 +89,9 @@ class FaultyEngine(Client):
             seed = int(self.draws.integers(2**60)) if row.seed is None else row.seed
             if self.fault == "seed shared by rows" and row.seed is None:
                 seed = shared
+            self.count += 1
+            if self.fault == "one seed for two requests" and row.seed is None:
+                seed = (self.seed << 40) + self.count // 2
             if self.fault == "seed ignored beside others" and len(rows) > 1:
                 seed = int(self.draws.integers(2**60))
             text = _Text(self, row, np.random.default_rng(seed))
@@ -90,6 +99,7 @@ class FaultyEngine(Client):
                 text.draws_of_drafts = np.random.default_rng(shared)
             text.greedy_neighbour = has_greedy
             text.has_neighbours = len(rows) > 1 and index > 0
+            text.in_batch, text.is_odd = len(rows) > 1, index == 3
             answers.append(text.write())
         ends = iter(answers)
         return [[next(ends) for _ in range(request.n)] for request in requests]
@@ -106,6 +116,7 @@ class _Text:
         self.drafted: list[int] = []
         self.draws_of_drafts = draws
         self.greedy_neighbour = self.has_neighbours = self.in_draft = False
+        self.in_batch = self.is_odd = False
 
     def has(self, fault: str) -> bool:
         return self.engine.fault == fault
@@ -138,8 +149,29 @@ class _Text:
                 sampling = Sampling()
         if self.has("reads a neighbour's last token") and self.has_neighbours and not drafted:
             tokens = [*tokens, 0]
+        if self.has("first token of another request") and self.is_odd and not tokens:
+            tokens = [0, 0]
         self.in_draft = is_draft
-        return warped(self.p_logits(tokens, counted), sampling)
+        probs, share = (
+            warped(self.p_logits(tokens, counted), sampling),
+            self.wrong_share(len(tokens)),
+        )
+        share = share if sampling.temperature and self.is_wrong(is_draft) else 0.0
+        return np.asarray(
+            (1 - share) * probs + share * np.eye(len(probs))[tokens[-1] if tokens else 0]
+        )
+
+    def is_wrong(self, is_draft: bool) -> bool:
+        alone = not self.has("a tenth of another distribution in batches") or self.in_batch
+        in_batch = not self.has("a tenth of another distribution alone") or not self.in_batch
+        return alone and in_batch and not (is_draft and self.has(UNSEEN[0]))
+
+    def wrong_share(self, place: int) -> float:
+        """Returns how much of a distribution is that of one token, the last one."""
+        fault = self.engine.fault or ""
+        if not fault.startswith(("a tenth", "a fifth")) or (fault[-2:] == "12" and place < 12):
+            return 0.0
+        return 0.1 if fault.startswith("a tenth") else 0.2
 
     def q(self, drafted: Sequence[int]) -> np.ndarray:
         last = [*self.prompt, *self.tokens, *drafted][-1]

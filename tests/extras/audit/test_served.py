@@ -193,7 +193,7 @@ def one(choice: Any) -> Answer:
         (Answer(b"HTTP/1.0 200 OK\r\n\r\n\x1f\x8b\x08\x00"), "no JSON"),
     ],
 )
-def test_what_is_wrong_with_an_answer_has_its_path(
+def test_an_answer_that_cannot_be_read_is_told_by_its_path(
     client: OpenAIClient, engine: Engine, answer: Answer, line: str
 ) -> None:
     engine.whole = answer
