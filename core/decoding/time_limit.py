@@ -23,9 +23,13 @@ def check_limit(name: str, seconds: float | None) -> None:
     check({name: Seconds | None}, {name: seconds})
     if seconds is None:
         return
+    require(has_timer(), name, seconds, "none: it needs the main thread of a Unix process")
+
+
+def has_timer() -> bool:
+    """Returns whether a limit can be enforced here: in the main thread of a Unix process."""
     is_main = threading.current_thread() is threading.main_thread()
-    is_possible = is_main and hasattr(signal, "setitimer")
-    require(is_possible, name, seconds, "none: it needs the main thread of a Unix process")
+    return is_main and hasattr(signal, "setitimer")
 
 
 @contextmanager

@@ -176,7 +176,7 @@ def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
     return [*prompt, *loop_text(setup, 8)]
 
 
-OBSERVING = (check_observations_leave_the_text_exact, check_observations_end_with_the_text)
+OBSERVING = (check_observations_end_with_the_text, check_observations_leave_the_text_exact)
 """Checks of a drafter that `observes`."""
 
 REMEMBERING = (

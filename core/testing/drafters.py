@@ -93,6 +93,7 @@ def check_draws_only_from_chance(make: Make) -> None:
 def check_depends_only_on_context(make: Make) -> None:
     """A used drafter, and one that it opens, draft as a new one, whatever texts came before."""
     used, target = opened(make)
+    alone = draft_after(opened(make)[0], target, [3], 3)
     history = (
         [0, 1, 2, 0, 1],
         [0, 1, 2, 0, 1, 3, 0],  # some tokens accepted
@@ -105,6 +106,11 @@ def check_depends_only_on_context(make: Make) -> None:
     for tokens in history:
         for drafter in (used.open(), used):
             assert_as_new(make, drafter, target, tokens)
+    after_others = draft_after(opened(make)[0], target, [3], 3)
+    assert same_draft(after_others, alone), (
+        f"after [3] a new one wrote {after_others.tokens} once others had drafted, {alone.tokens}"
+        " before: instances share state, such as an attribute of the class"
+    )
 
 
 def check_goes_back_to_a_shorter_text(make: Make) -> None:

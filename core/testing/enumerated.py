@@ -13,13 +13,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.base.errors import OutriderError
 from outrider.contract.chance import Chance
 from outrider.testing.regions import Region
 
 T = TypeVar("T")
 
-REASON = "it depends on more than its context"
-"""Why replays may differ."""
+
+class ReplayError(OutriderError, AssertionError):
+    """A part made other decisions in a replay; whose fault it is, the check that runs knows."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "drew other decisions in a replay of the same text: state is left over from another"
+            " text, or chance was used outside the pen"
+        )
+
 
 CLOSE = 1e-10
 """How far apart the probabilities of one decision may be in two replays."""
@@ -72,7 +81,7 @@ class EnumeratedChance(Chance):
 
         begun: how many decisions are taken in one way alone, so that the later ones are seen.
 
-        Raises `RuntimeError` if a replay of `play` made different decisions than before, because it
+        Raises `ReplayError` if a replay of `play` made different decisions than before, because it
         has randomness of its own or remembers an earlier replay.
         """
         decisions: list[_Decision] = []
@@ -80,7 +89,7 @@ class EnumeratedChance(Chance):
             chance = cls(decisions, begun)
             result = play(chance)
             if chance._depth != len(decisions):
-                raise RuntimeError(f"a replay made fewer decisions than before: {REASON}")
+                raise ReplayError
             yield chance.probability, result
             while len(decisions) > begun and decisions[-1].taken == len(decisions[-1].values) - 1:
                 decisions.pop()
@@ -114,7 +123,7 @@ class EnumeratedChance(Chance):
                 first == second or np.allclose(first, second, rtol=0, atol=CLOSE)
             )
             if not is_same:
-                raise RuntimeError(f"a replay met a different decision than before: {REASON}")
+                raise ReplayError
         self._depth += 1
         self.probability *= decision.probs[decision.taken]
         return decision.values[decision.taken]

@@ -24,6 +24,7 @@ from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding import calls
 from outrider.decoding.calls import depth_of, goes_on
 from outrider.decoding.decode import decode
+from outrider.decoding.kinds import violation
 from outrider.testing.enumerated import EnumeratedChance
 from outrider.testing.tiny_targets import context_after
 
@@ -169,7 +170,10 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
             start=0 if setup.verifier.coupled else None,
         )
         drafter.propose_batch([(context, Pen(sheet))])
-        return sheet.finish()
+        draft = sheet.finish()
+        if reason := violation(draft, drafter.kind):  # before a rule is blamed for it
+            raise AssertionError(f"says kind={drafter.kind!r}, but {reason}")
+        return draft
 
     return write
 

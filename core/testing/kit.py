@@ -12,6 +12,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.decoding.time_limit import TimeUp, has_timer, time_limit
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.testing import (
     batches,
@@ -26,6 +27,10 @@ from outrider.testing import (
     verifier_distributions,
     verifiers,
 )
+from outrider.testing.enumerated import ReplayError
+
+LIMIT = 3600
+"""Seconds after which a check is taken to hang."""
 
 Make = Callable[[], Any]
 Check = Callable[[Any], str | None]
@@ -95,6 +100,8 @@ def _yield_checks(part: Any, thorough: bool) -> Iterator[Check]:
 
 def _of_drafter(drafter: Drafter, thorough: bool) -> Iterator[Check]:
     yield from drafters.CHECKS
+    if drafter.observes:  # which says best what is left over
+        yield from drafter_histories.OBSERVING
     yield from drafter_distributions.CHECKS
     if drafter.kind == "paths":
         yield drafters.check_paths_are_of_one_length
@@ -102,8 +109,6 @@ def _of_drafter(drafter: Drafter, thorough: bool) -> Iterator[Check]:
         yield drafter_distributions.check_is_autoregressive_if_it_says_so
     if drafter.needs <= {SOURCE}:
         yield drafter_distributions.check_the_source_is_part_of_the_context
-    if drafter.observes:
-        yield from drafter_histories.OBSERVING
     if drafter.remembers:
         yield from drafter_histories.REMEMBERING
     if drafter_histories.parts_of(drafter):
@@ -162,7 +167,14 @@ def check_target(target: Target) -> None:
 
 def _run(make: Make) -> None:
     for check in checks_of(make):
-        check(make)
+        _call(check, make)
+
+
+def _call(check: Check, make: Make) -> str | None:
+    try:
+        return check(make)
+    except ReplayError as error:
+        raise AssertionError(f"{type(make()).__name__} {error}") from error
 
 
 def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
@@ -174,7 +186,10 @@ def run_checks(make: Make, thorough: bool = False) -> Iterator[Outcome]:
         began = perf_counter()
         fault, refused = None, None
         try:
-            refused = check(make)
+            with time_limit(LIMIT if has_timer() else None):
+                refused = _call(check, make)
+        except TimeUp:
+            fault = f"ran longer than {LIMIT} s, and was ended"
         except Exception as error:  # noqa: BLE001  any exception is a fault of the part
             fault = message_of(error) or type(error).__name__
             if not isinstance(error, AssertionError | OutriderError):

@@ -44,7 +44,7 @@ def test_probabilities_add_up_to_one() -> None:
 
 
 def test_a_play_with_randomness_of_its_own_is_detected() -> None:
-    with pytest.raises(RuntimeError, match="replay"):
+    with pytest.raises(AssertionError, match="other decisions in a replay"):
         list(EnumeratedChance.outcomes(lambda chance: chance.coins(torch.rand(2))))
 
 

@@ -1,10 +1,12 @@
 """The ways to run the checks agree."""
 
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from outrider import Context, Drafter, Fixed, OutriderError, Pen
 from outrider.drafters.none import NoDraft
@@ -29,6 +31,7 @@ from outrider.testing import (
     verifier_distributions,
     verifiers,
 )
+from outrider.testing.kit import Check
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.recursive import MultiStep
 from outrider.verifiers.token import Token
@@ -107,3 +110,50 @@ def test_an_expected_failure_is_marked_strict() -> None:
     assert first.id == "Impatient-check_stays_within_gamma"
     assert first.marks[0].kwargs == {"reason": "never asks", "strict": True}
     assert not second.marks
+
+
+POOL: list[int] = []
+
+
+class SharesAPool(Drafter):
+    """Draws from all tokens that any instance has seen."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        POOL.extend(context.tokens[-1:])
+        while pen.open:
+            pen.draw(torch.bincount(torch.tensor(POOL), minlength=pen.vocab_size).log())
+
+
+class Siblings(Drafter):
+    """Says that it writes chains, and writes two tokens side by side."""
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if pen.gamma > 1:
+            pen.write(0)
+            pen.write(1, after=-1)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "check", "message"),
+    [
+        (SharesAPool, drafters.check_depends_only_on_context, "a new one"),
+        (
+            SharesAPool,
+            drafter_distributions.check_output_distribution_is_the_targets,
+            "SharesAPool drew other decisions in a replay of the same text: state is left over",
+        ),
+        (
+            Siblings,
+            drafter_distributions.check_output_distribution_is_the_targets,
+            "says kind='chain', but tokens 0 and 1 are siblings",
+        ),
+    ],
+)
+def test_a_check_names_the_part_at_fault_and_not_what_watches_it(
+    faulty: type[Drafter], check: Check, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kit, "checks_of", lambda *_: (check,))
+    (outcome,) = run_checks(faulty)
+    assert message in (outcome.fault or "")
+    with pytest.raises(AssertionError, match=re.escape(message)):
+        check_drafter(faulty)
