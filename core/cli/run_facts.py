@@ -11,6 +11,7 @@ from outrider.data.prompts import Prompt
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.runs.identity import identity, provenance
+from outrider.lab.runs.training_prompts import trained_on
 from outrider.plugins.reading import plain_settings, plain_values
 from outrider.targets.passes.engine import engine_of
 
@@ -40,6 +41,7 @@ def run_facts(
     arguments = HydraConfig.get().overrides.task
     remember = [name for name, variant in variants.items() if variant.drafter.remembers]
     themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
+    trained = trained_on(parts, target, prompts)
     return {
         "settings": kept,
         "drafters": parts,
@@ -48,6 +50,7 @@ def run_facts(
         "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
         **({"remember": remember} if remember else {}),
         **({"target_itself": themselves} if themselves else {}),
+        **({"trained_on": trained} if trained else {}),
         "questions": [
             [prompt.id, turn, text[:300]]
             for prompt in prompts

@@ -1,6 +1,5 @@
 """The card of trained weights, and the fingerprints of the prompts that they learned from."""
 
-import hashlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.identity import LIBRARIES
 from outrider.extras.training.recipe import Job
 from outrider.lab.runs.identity import provenance
+from outrider.lab.runs.training_prompts import FILE, fingerprint, prompt_of
 
 CARD = """\
 # {family}
@@ -34,8 +34,6 @@ On held-out texts, at temperature 1:
 
 ![curve](curve.png)
 """
-
-FILE = "prompts.sha256"
 
 
 def write_result(
@@ -130,20 +128,12 @@ def plot_curve(path: Path, curve: Sequence[Mapping[str, float]]) -> None:
     figure.savefig(path, dpi=110)
 
 
-def fingerprint(words: str) -> str:
-    """Returns a fingerprint of a prompt, which ignores case and spacing."""
-    return hashlib.sha256(" ".join(words.lower().split()).encode()).hexdigest()[:16]
-
-
 def write_fingerprints(folder: Path, target: Target, texts: Sequence[Text]) -> None:
     """Writes the fingerprints of the texts' prompts, one per line.
 
-    A prompt is everything before the answer, chat template included, without special tokens. So the
-    prompts of a data set have to be rendered and decoded in the same way to be compared.
+    `outrider compare` knows by them which prompts a drafter was trained on.
     """
     if target.tokenizer is None:
         return
-    decode = target.tokenizer.decode
-    prompts = (decode(text.ids[: text.answer], skip_special_tokens=True) for text in texts)
-    lines = sorted({fingerprint(str(prompt)) for prompt in prompts})
+    lines = sorted({fingerprint(prompt_of(target, text.ids[: text.answer])) for text in texts})
     (folder / FILE).write_text("\n".join(lines) + "\n")

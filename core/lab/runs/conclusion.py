@@ -53,10 +53,14 @@ def conclusion_of(summary: Summary) -> list[str]:
 
 
 def history(run: Run) -> list[str]:
-    """Returns sentences on the drafters that failed, or were measured apart from the others."""
+    """Returns sentences on drafters that failed, were measured apart, or know prompts."""
     failed = [f"No figures of {name}, which failed at {why}." for name, why in run.failed.items()]
     apart = dict.fromkeys(name for name in run.facts.get("apart", ()) if name not in run.failed)
-    return [*failed, *(f"{name} was timed later than the others." for name in apart)]
+    known = [
+        f"{name} was trained on {len(ids)} of the prompts: its figures are not of new texts (!)."
+        for name, ids in run.facts.get("trained_on", {}).items()
+    ]
+    return [*failed, *known, *(f"{name} was timed later than the others." for name in apart)]
 
 
 def _doubts(timed: Sequence[Row]) -> list[str]:

@@ -38,7 +38,8 @@ class Row:
     target_itself: whether its drafter is the target in weights that lose nothing.
     doubts: why the speedup can't be trusted, in words; empty if it can.
     prompts: how many there are.
-    control: whether it is a baseline, which is not compared with the others in pairs.
+    control: whether it is not ranked: a baseline, or a drafter that knows prompts by training.
+    trained_on: how many of the prompts its weights learned from.
     """
 
     drafter: str
@@ -58,6 +59,7 @@ class Row:
     doubts: tuple[str, ...]
     prompts: int
     control: bool
+    trained_on: int = 0
 
     @property
     def scores(self) -> list[str]:
@@ -88,6 +90,7 @@ class Row:
             "target_itself": self.target_itself,
             "doubts": list(self.doubts),
             "prompts": self.prompts,
+            "trained_on": self.trained_on,
         }
 
 

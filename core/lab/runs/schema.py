@@ -63,6 +63,7 @@ class _Facts(BaseModel):
     lossless: dict[StrictStr, StrictBool]
     remember: list[StrictStr] = []
     target_itself: list[StrictStr] = []
+    trained_on: dict[StrictStr, list[StrictStr]] = {}
     reference: StrictStr | None = None
     identity: _Identity | None = None
     starts: list[_Start] = []

@@ -129,6 +129,9 @@ class Summary:
         rates = {rate: self._interval(name, rate) for rate in self._rates}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
         gamma = self.run.gamma(name)
+        trained = len(
+            {*self.run.facts.get("trained_on", {}).get(name, ())}.intersection(self.prompts)
+        )
         return Row(
             drafter=name,
             gamma=gamma,
@@ -146,7 +149,8 @@ class Summary:
             tasks=self._tasks(name) if texts else {},
             doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),
-            control=is_control(name, self.run.facts["drafters"][name]),
+            control=trained > 0 or is_control(name, self.run.facts["drafters"][name]),
+            trained_on=trained,
         )
 
     def _doubts(

@@ -103,9 +103,10 @@ def rate_figure(
 ) -> Figure | None:
     """Returns the figure of a rate, with its stars.
 
-    timed: the rates that have a mark if the clock is doubtful.
+    timed: the rates that have a mark if the clock is doubtful; all have one of a drafter that was
+        trained on the prompts.
     """
-    mark = " !" * (rate in timed and bool(row.doubts))
+    mark = " !" * (row.trained_on > 0 or (rate in timed and bool(row.doubts)))
     stars_of_figure = (stars or {}).get((row.drafter, rate), "")
     return figure_of(row.rates.get(rate), rate, mark + stars_of_figure)
 
