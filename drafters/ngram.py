@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
+from outrider.base.contents import text_in
 from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter, DrafterExample
@@ -169,9 +170,9 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
         texts = [turn for prompt in prompts for turn in prompt.turns]
     else:
         try:
-            texts = [source.read_text(encoding="utf-8")]
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"drafter.counts={str(source)!r}: expected text ({error})") from error
+            texts = [text_in(source)]
+        except ValueError as error:
+            raise ConfigError(f"drafter.counts={str(source)!r}: {error}") from error
     assert target.tokenizer is not None, "a tokenizer is among the drafter's needs"
     ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     return [list(text) for text in ids]

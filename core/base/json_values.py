@@ -4,6 +4,8 @@ from json import JSONDecodeError, loads
 from pathlib import Path
 from typing import Any
 
+from outrider.base.contents import text_in
+
 
 def json_of(content: str | bytes, **options: Any) -> Any:
     """Returns the value of some JSON.
@@ -24,5 +26,5 @@ def json_of(content: str | bytes, **options: Any) -> Any:
 
 
 def json_in(path: Path) -> Any:
-    """Returns the value of the JSON in a file; raises as `json_of`, or `OSError`."""
-    return json_of(path.read_bytes())
+    """Returns the value of the JSON in a file; raises as `json_of` and `text_in`."""
+    return json_of(text_in(path))

@@ -27,9 +27,6 @@ SETS: Mapping[str, int] = {
 SEED = 980406
 """Of the shuffle by which DeepSpec chooses prompts from larger sets."""
 
-POINTER = b"version https://git-lfs"
-"""How a file begins that stands for one that has not been downloaded."""
-
 
 @checked("data")
 def deepspec(
@@ -42,8 +39,8 @@ def deepspec(
     limit: the number of prompts of each set, evenly spaced. Defaults to all that DeepSpec takes.
 
     Raises:
-        ConfigError: there is no such set, or no such file, or it holds a pointer of git lfs or
-            anything but rows with turns.
+        ConfigError: there is no such set, or no such file, or it holds anything but rows with
+            turns.
     """
     folder, prompts = Path(path).expanduser(), list[Prompt]()
     for name in SETS if sets is None else sets:
@@ -51,11 +48,6 @@ def deepspec(
             raise ConfigError(f"data.sets={name!r}: {nearest(name, SETS)}")
         file = folder / f"{name}.jsonl"
         require(file.is_file(), "data.path", path, f"a folder with {file.name}")
-        with file.open("rb") as start:
-            is_pointer = start.read(len(POINTER)) == POINTER
-        require(
-            not is_pointer, "data.path", str(file), "the file itself: `git lfs pull` fetches it"
-        )
         rows = collect(json_lines(str(file)), str(file), "turns")
         if len(rows) > SETS[name]:
             random.Random(SEED).shuffle(rows)

@@ -57,7 +57,7 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
                 reason = f"more cells than columns, such as {more[0]!r:.40}"
                 yield where, ConfigError(f"{where}: {reason}; a text with {delimiter!r} is quoted")
             else:
-                yield where, {name: cell for name, cell in row.items() if name and cell}
+                yield where, {name: cell for name, cell in row.items() if name}
     except files.Error as error:
         raise ConfigError(f"data.path={path!r}: expected a CSV file ({error})") from error
 

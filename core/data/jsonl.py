@@ -10,6 +10,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.json_values import json_of
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced, text_of
+from outrider.data.records import speaking
 
 DEMO = Path(__file__).parent / "demo.jsonl"
 
@@ -48,22 +49,54 @@ def jsonl(
     return spaced(collect(json_lines(path), path, column, skip=skip), limit)
 
 
-def json_lines(path: str) -> Iterator[tuple[str, Any]]:
-    """Yields the records of a file with JSON, each with its place, or the error of reading it."""
-    content = text_of(path)
-    if content.lstrip().startswith("["):  # all records in one list
+def json_lines(path: str, field: str = "data.path") -> Iterator[tuple[str, Any]]:
+    """Yields the records of a file with JSON, each with its place, or the error of reading it.
+
+    A list of messages is read as the record of a conversation.
+
+    field: the setting that names the file, for messages.
+    """
+    content = text_of(path, field)
+    if content.lstrip().startswith("["):  # all records in one list, or a conversation in each line
         try:
-            records = json_of(content)
+            records = _json(content, path)
         except JSONDecodeError as error:
-            raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
-        yield from numbered(records, path)
-        return
+            if error.msg != "Extra data":
+                raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
+        else:
+            is_one = all((pair := speaking(it)) and pair[1] in it for it in records or [0])
+            yield from numbered(map(_record, [records] if is_one else records), path)
+            return
     # Not splitlines: it also splits at characters that JSON strings may hold, such as U+2028.
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                yield where, json_of(line)
+                yield where, _record(_json(line, where))
             except JSONDecodeError as error:
                 reason = f"no JSON ({error.msg} at character {error.pos})"
+                if line.rstrip()[-1] in "{[,":
+                    reason = "JSON that goes on in the next line: `jq -c . FILE` writes one in each"
                 yield where, ConfigError(f"{where}: {reason}")
+            except ConfigError as error:
+                yield where, error
+
+
+def _json(content: str, where: str) -> Any:
+    """Returns the value of some JSON; raises `ConfigError` for an object with a key twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise LookupError(next(name for name in names if names.count(name) > 1))
+        return values
+
+    try:
+        return json_of(content, object_pairs_hook=once)
+    except LookupError as error:
+        raise ConfigError(f"{where}: two values of {error.args[0]!r}, expected one") from error
+
+
+def _record(value: Any) -> Any:
+    return {"messages": value} if isinstance(value, list) else value

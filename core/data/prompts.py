@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
+from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError
 
 
@@ -78,6 +79,8 @@ def file_text(field: str, path: str | None) -> str:
     setting = "-" if path is None else f"@{path}"
     try:
         file = None if path is None else Path(path).expanduser()
+        if file is not None and (fault := fault_of(file)):
+            raise ConfigError(f"{field}={setting!r}: {fault}")
         given = _kept[0] if _kept else sys.stdin.buffer
         content = given.read() if file is None else file.read_bytes()
         return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")

@@ -1,39 +1,26 @@
 """Prompts in the records of a data set, checked, and skipped or refused."""
 
-import gzip
-import zlib
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from outrider.base.bounds import Count, checked
+from outrider.base.contents import text_in
 from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
 from outrider.data.prompts import Prompt, is_encodable
-from outrider.data.records import IDS, form_of, turns_of
+from outrider.data.records import IDS, form_of, text_beside, turns_of
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """What the hub's copy of SPEED-Bench has in place of texts that may not be copied."""
 
 
-def text_of(path: str) -> str:
-    """Returns a file's content, unpacked if it is a gzip, and without a byte order mark.
-
-    Raises:
-        ConfigError: it is not in UTF-8, or a damaged gzip.
-    """
-    file = Path(path).expanduser()
-    with file.open("rb") as start:
-        is_packed = start.read(2) == b"\x1f\x8b"
+def text_of(path: str, field: str = "data.path") -> str:
+    """Returns the text in a file; raises `ConfigError`, with the setting that names it, if none."""
     try:
-        if is_packed:
-            with gzip.open(file, "rt", encoding="utf-8-sig") as content:
-                return content.read()
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"data.path={path!r}: expected text in UTF-8 ({error.reason})") from error
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ConfigError(f"data.path={path!r}: damaged gzip ({error})") from error
+        return text_in(Path(path).expanduser())
+    except ValueError as error:
+        raise ConfigError(f"{field}={path!r}: {error}") from error
 
 
 def collect(
@@ -102,30 +89,28 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     column: the column that holds the prompt. Defaults to that of the record's form.
 
     Raises:
-        ConfigError: the record is in none of the forms, or has no such column.
+        ConfigError: the record is in none of the forms, has no such column, or an answer that is
+            neither a text nor a number.
     """
     form = form_of(item, where, column)
-    id = next((str(item[key]) for key in IDS if item.get(key) is not None), where)
-    category, turns = item.get("category"), turns_of(item, form, where)
-    return Prompt(
-        id,
-        form.category if category is None else str(category),
-        turns,
-        _references(item, len(turns)),
-    )
+    id = next((str(item[key]) for key in IDS if item.get(key) not in (None, "")), where)
+    turns, category = turns_of(item, form, where), item.get("category")
+    category = form.category if category in (None, "") else str(category)
+    return Prompt(id, category, turns, _references(item, len(turns), where))
 
 
-def _references(item: dict[str, Any], turns: int) -> tuple[tuple[str, ...], ...]:
-    """Returns the right answers of each turn; empty if the record has none that are texts."""
+def _references(item: dict[str, Any], turns: int, where: str) -> tuple[tuple[str, ...], ...]:
+    """Returns the right answers of each turn; empty if the record has none."""
     value = item.get("reference")
     by_turn = value if isinstance(value, list) else [value]
     if turns == 1 and len(by_turn) > 1:
         by_turn = [by_turn]
     answers = [answer if isinstance(answer, list) else [answer] for answer in by_turn]
-    references = tuple(
-        tuple(text for text in texts if isinstance(text, str) and text.strip()) for texts in answers
-    )
-    return references if any(references) else ()
+    if len(answers) > turns:
+        raise ConfigError(f"{where}: reference={value!r:.60}: expected one for each turn, {turns}")
+    named = f"{where}: reference"
+    texts = tuple(tuple(filter(None, (text_beside(it, named) for it in own))) for own in answers)
+    return texts if any(texts) else ()
 
 
 @checked("data")

@@ -11,12 +11,15 @@ Record = Mapping[str, Any]
 
 USER = frozenset({"user", "human"})
 SYSTEM = frozenset({"system", "developer"})
-OTHERS = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
-OTHERS |= {"tool", "function", "function_call", "observation"}
-"""The speakers in a conversation, by the names of OpenAI and ShareGPT. `OTHERS` are left out."""
+ASSISTANT = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
+TOOLS = frozenset({"tool", "function", "function_call", "observation"})
+"""The speakers in a conversation, by the names of OpenAI and ShareGPT. Prompts have no answers."""
 
-SPEAKING = (("role", "content"), ("from", "value"))
+SPEAKERS, TEXTS = ("role", "from"), ("content", "value")
 """The keys of a message for its speaker and its text: OpenAI's, and ShareGPT's."""
+
+NO_TEXTS = ("tools", "tool_calls", "functions", "function_call")
+"""The keys of what a conversation may have beside its texts."""
 
 
 @final
@@ -49,15 +52,15 @@ FORMS = (
 """The forms, in the order in which they are tried."""
 
 LISTS = {
-    "turns": "a list of strings",
+    "turns": "a list of strings, each some text",
     "messages": "a list of messages",
     "conversations": "a list of messages",
 }
 """The columns that hold a list, each with what is expected there."""
 
-BEFORE = ("system", "system_prompt")
+BEFORE = ("system", "system_prompt", "instruction")
 AFTER = ("context", "input")
-"""The keys of texts that come before and after the first turn, but for `data.column`."""
+"""The keys of texts that come before and after the first turn."""
 
 IDS = ("question_id", "task_id", "id")
 """The keys that may hold the id of a prompt."""
@@ -80,9 +83,11 @@ def form_of(record: Any, where: str, column: str | None) -> Form:
             names = map(str, record)
             raise ConfigError(f"{where}: data.column={column!r}: {nearest(column, names)}")
         return Form("column", (), column, "prompt")
-    for form in FORMS:
-        if record.keys() >= {*form.keys}:
-            return form
+    held = {key for key, value in record.items() if value not in (None, "")}
+    for keys in (held, record.keys()):
+        for form in FORMS:
+            if keys >= {*form.keys}:
+                return form
     known = ", or ".join(f"{' and '.join(form.keys)} ({form.name})" for form in FORMS)
     raise ConfigError(f"{where}: expected {known}; {_hint(record)}")
 
@@ -102,39 +107,49 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
 
     A string is one turn, and a list of strings several. In a list of messages, the turns are the
     user's, and the system's message is put before the turn that follows it. So is a system prompt
-    of its own; a context or an input, as Dolly's and Alpaca's, follows the first turn.
+    of its own, or an instruction; a context or an input, as Dolly's and Alpaca's, follows the first
+    turn, unless that has it already.
 
     Raises:
-        ConfigError: there is no text where the form has it.
+        ConfigError: there is no text where the form has it, or tools are beside it.
     """
-    column, turns = form.column, _turns_of_column(record, form, where)
-    if not form.keys:  # the user has named the column
-        return turns
-    before = [_beside(record, key, where) for key in BEFORE if key != column]
-    after = [] if column in LISTS else [_beside(record, key, where) for key in AFTER]
-    first = "\n\n".join(filter(None, [*before, turns[0], *after]))
-    return (first, *turns[1:])
+    refuse_tools(record, f"{where}: ")
+    turns = _turns_of_column(record, form, where)
+    beside = (
+        [text_beside(record.get(key), f"{where}: {key}") for key in keys if key != form.column]
+        for keys in (BEFORE, AFTER)
+    )
+    before, after = ([text for text in texts if text not in turns[0]] for texts in beside)
+    return ("\n\n".join([*before, turns[0], *after]), *turns[1:])
 
 
-def _beside(record: Record, key: str, where: str) -> str:
-    """Returns a text that belongs to a prompt under a key of its own; empty if there is none.
+def text_beside(value: Any, where: str) -> str:
+    """Returns a text that belongs to a prompt, which may be a number; empty if there is none.
+
+    where: names it in messages.
 
     Raises:
         ConfigError: it is neither a text nor a number.
     """
-    value = record.get(key)
     if value is None or value == [] or value == {}:
         return ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        reason = "expected a text; data.column=KEY leaves it out"
-        raise ConfigError(f"{where}: {key}={value!r:.60}: {reason}")
+        raise ConfigError(f"{where}={value!r:.60}: expected a text")
     return str(value).strip() and str(value)
+
+
+def refuse_tools(record: Record, where: str) -> None:
+    """Raises `ConfigError` if a record or a message has tools, or calls of them."""
+    for key in NO_TEXTS:
+        if record.get(key) not in (None, [], {}, "", "[]"):
+            expected = "expected none, only texts are read"
+            raise ConfigError(f"{where}{key}={record[key]!r:.60}: {expected}")
 
 
 def _turns_of_column(record: Record, form: Form, where: str) -> tuple[str, ...]:
     column, value = form.column, record[form.column]
     if isinstance(value, Sequence) and not isinstance(value, str | bytes) and value:
-        if all(isinstance(item, str) for item in value):
+        if all(map(_is_text, value)):
             return tuple(value)
         if column != "turns":
             return _turns_of_messages(value, f"{where}: {column}")
@@ -161,18 +176,32 @@ def _turns_of_messages(messages: Sequence[Any], where: str) -> tuple[str, ...]:
     return tuple(turns)
 
 
-def _spoken(message: Any, where: str) -> tuple[str, str]:
-    """Returns the speaker and the text of a message; no text for speakers who are left out."""
-    keys = message.keys() if isinstance(message, Mapping) else ()
-    pair = next((pair for pair in SPEAKING if pair[0] in keys), None)
+def speaking(message: Any) -> tuple[str, str] | None:
+    """Returns the keys of a message for its speaker and its text; None if it is no message."""
+    if not isinstance(message, Mapping):
+        return None
+    pairs = [(key, text) for key in SPEAKERS for text in TEXTS if key in message]
+    return next((pair for pair in pairs if pair[1] in message), pairs[0] if pairs else None)
+
+
+def keys_of_message(message: Any, where: str) -> tuple[str, str]:
+    """Returns what `speaking` does; raises `ConfigError` if it is no message, or one of tools."""
+    pair = speaking(message)
     if pair is None:
         raise ConfigError(f"{where}={message!r:.60}: expected role and content, or from and value")
-    key, content = pair
-    speaker = str(message[key])
-    known = USER | SYSTEM | OTHERS
+    refuse_tools(message, f"{where}.")
+    return pair
+
+
+def _spoken(message: Any, where: str) -> tuple[str, str]:
+    """Returns the speaker and the text of a message; no text for the assistant."""
+    key, content = keys_of_message(message, where)
+    speaker, known = str(message[key]), USER | SYSTEM | ASSISTANT
+    if speaker in TOOLS:
+        raise ConfigError(f"{where}.{key}={speaker!r}: expected none of a tool")
     if speaker not in known:
         raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, known)}")
-    if speaker in OTHERS:
+    if speaker in ASSISTANT:
         return speaker, ""
     parts = message.get(content)
     if not isinstance(parts, list):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from outrider.base.bounds import ExistingFile, checked
+from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError, message_of
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced
@@ -27,6 +28,8 @@ def parquet(
     from pyarrow import parquet as tables
 
     file = Path(path).expanduser()
+    if fault := fault_of(file):
+        raise ConfigError(f"data.path={path!r}: {fault}")
     try:
         rows = tables.read_table(file).to_pylist()
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:

@@ -15,7 +15,14 @@ from outrider.base.waiting import steps
 from outrider.plugins.registry import installed
 from outrider.targets import gguf
 from outrider.targets.passes.engine import Engine
-from outrider.targets.weight_files import adapted, base_of, is_adapter, read_ahead, weight_files
+from outrider.targets.weight_files import (
+    adapted,
+    base_of,
+    check_files,
+    is_adapter,
+    read_ahead,
+    weight_files,
+)
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
 """How numbers are kept; see `torch`."""
@@ -115,6 +122,7 @@ def _from_pretrained(
     from transformers import AutoConfig, AutoTokenizer
 
     folder, trust = Path(name), {TRUST: bool(options.get(TRUST))}
+    check_files(folder)
     if trust[TRUST]:
         line = f"{name}: code that comes with it may run ({TRUST}=true)"
         remarks().print(plain(line), soft_wrap=True)

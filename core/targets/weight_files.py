@@ -1,14 +1,18 @@
 """The files that a model's weights come from: what they are read and recognised by."""
 
 import os
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any, final
 
-from outrider.base.errors import ConfigError, TargetError
-from outrider.base.json_values import json_in
+from safetensors import SafetensorError, safe_open
+
+from outrider.base.contents import fault_of, text_in
+from outrider.base.errors import ConfigError, TargetError, message_of
+from outrider.base.json_values import json_in, json_of
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
 
@@ -17,6 +21,15 @@ SUFFIXES = (".safetensors", ".bin", ".py")
 
 ADAPTER = "adapter_config.json"
 """The file by which a folder of PEFT is known, which holds changes of a model's weights."""
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+READ = (
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "special_tokens_map.json", "added_tokens.json", "chat_template.json", "chat_template.jinja",
+    ADAPTER, INDEX,
+)  # fmt: skip
+"""The files beside the weights that transformers reads as text."""
 
 STEP = 1 << 20
 """The bytes that the system is asked for at once; Linux reads no more at a single request."""
@@ -40,6 +53,53 @@ def weight_files(name: str) -> list[Path]:
         folder = Path(config).parent
     files = sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
     return [*files, *weight_files(base_of(folder))] if is_adapter(folder) else files
+
+
+def check_files(folder: Path) -> None:
+    """Raises `TargetError` for a damaged file of a model's folder, or a damaged GGUF file.
+
+    Transformers passes over some, such as a damaged `generation_config.json`.
+    """
+    if folder.is_file() and (fault := fault_of(folder)):
+        raise _damaged(folder, folder, fault)
+    for path in filter(Path.is_file, map(folder.joinpath, READ)):
+        try:
+            text = text_in(path)
+            if path.suffix == ".json":
+                json_of(text)
+            if path.read_bytes().startswith(BOM_UTF8):
+                raise ValueError("expected text in UTF-8 without a byte order mark")
+        except ValueError as error:
+            raise _damaged(path, folder, error) from error
+    for path in _chosen(folder):
+        try:
+            if fault := fault_of(path):
+                raise ValueError(fault)
+            if path.suffix == SUFFIXES[0]:
+                safe_open(path, "pt")
+        except (ValueError, SafetensorError) as error:
+            raise _damaged(path, folder, message_of(error)) from error
+
+
+def _chosen(folder: Path) -> list[Path]:
+    """Returns the files with weights that transformers reads in a folder, out of all."""
+    try:
+        named = json_in(folder / INDEX)["weight_map"].values() if (folder / INDEX).is_file() else ()
+    except (KeyError, TypeError, AttributeError) as error:
+        line = "expected the file of each tensor in 'weight_map'"
+        raise _damaged(folder / INDEX, folder, line) from error
+    for names in (
+        [WEIGHTS, "adapter_model.safetensors"],
+        named,
+        sorted(path.name for path in folder.glob("*.bin")),
+    ):
+        if found := [folder / name for name in names if (folder / str(name)).is_file()]:
+            return found
+    return []
+
+
+def _damaged(path: Path, folder: Path, fault: object) -> TargetError:
+    return TargetError(f"model={str(folder)!r}: {path.name}: {fault}")
 
 
 def read_ahead(files: Sequence[Path]) -> None:

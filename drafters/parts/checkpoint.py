@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
 from outrider.base.json_values import json_in
@@ -72,6 +73,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """
     if not path.is_file():
         raise ConfigError(f"drafter.path: expected a file {str(path)!r}")
+    if fault := fault_of(path):
+        raise ConfigError(f"{path}: {fault}")
     try:
         if path.suffix == ".safetensors":
             return unpacked(load_file(path))
@@ -128,7 +131,8 @@ def read_index(path: Path) -> dict[str, str]:
     try:
         return {str(name): str(file) for name, file in json_in(path)[MAP].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ConfigError(f"{path}: expected the file of each tensor in {MAP!r}") from error
+        line = f"expected the file of each tensor in {MAP!r} ({message_of(error)})"
+        raise ConfigError(f"{path}: {line}") from error
 
 
 def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

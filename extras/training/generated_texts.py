@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import final
 
 from outrider.contract.chance import SampledChance
@@ -26,12 +26,14 @@ class Text:
     start: the position of the first id that the target wrote.
     answer: the position of the first id of the target's last answer.
     mask: 1 for each id that the target wrote; None if it wrote all from `start` on.
+    row: its number among the texts of a file of rows, from 0; None if it is from no such file.
     """
 
     ids: list[int]
     start: int
     answer: int
     mask: list[int] | None = None
+    row: int | None = field(default=None, compare=False)
 
     @property
     def own(self) -> list[bool]:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
 from outrider.extras.training.learner import Learner
 from outrider.extras.training.progress import CHECKPOINT, Figures, Schedule, TrainingProgress
 from outrider.extras.training.recipe import Log
@@ -77,7 +77,8 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
             optimizer.zero_grad()
             with mixed():
                 value = loss(batch.to(device, dtype))
-            accelerator.backward(value)
+            if value.requires_grad:  # some text of the batch has a token that is learned
+                accelerator.backward(value)
             accelerator.clip_grad_norm_(network.parameters(), schedule.clip)
             with mixed():
                 optimizer.step()
@@ -91,6 +92,14 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
                 )
             if progress.step % schedule.evaluate == 0 or progress.step == steps:
                 network.eval()
+                is_idle = not progress.curve and not any(progress.losses)
+                texts = len(examples.texts)
+                require(
+                    not is_idle,
+                    "recipe.texts",
+                    texts,
+                    "some that it learns from, these are too short",
+                )
                 with mixed():
                     figures = _held_out_loss(loss, held_out, schedule, device, dtype)
                 progress.record(figures | evaluate())

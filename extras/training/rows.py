@@ -1,21 +1,31 @@
 """Rows that others train on: conversations, or ids with a mask of what to learn."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError, is_int, message_of, nearest, require
 from outrider.base.json_values import json_in
+from outrider.base.terminal import plain, remarks
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target
 from outrider.data.jsonl import json_lines
 from outrider.data.reading import numbered
-from outrider.data.records import SPEAKING, SYSTEM, USER
+from outrider.data.records import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    keys_of_message,
+    refuse_tools,
+    text_beside,
+)
 from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.masks import context_window
 
 ROLES = dict.fromkeys(USER, "user") | dict.fromkeys(SYSTEM, "system")
-ROLES |= dict.fromkeys(("assistant", "gpt", "chatgpt", "bing", "bard"), "assistant")
+ROLES |= dict.fromkeys(ASSISTANT, "assistant")
 ROLES |= dict.fromkeys(("tool", "function", "observation"), "tool")
 """The role that a chat template knows, by the names of OpenAI and ShareGPT."""
 
@@ -38,20 +48,33 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
     A row with `input_ids` and `loss_mask` is a text of which the ids with a 1 are learned. A row
     with `conversations` or `messages` is a text for each answer in it, of which the answer is
     learned; messages are of ShareGPT's form or OpenAI's. What goes past the target's longest text
-    is cut off.
+    is cut off, and the first id, which nothing comes before, is never learned. Texts of which
+    nothing is learned are left out; a line counts them.
 
     Raises:
-        ConfigError: there is no such file, it is empty or damaged, or a row is in neither form.
+        ConfigError: there is no such file, it is empty or damaged, a row is in neither form, or
+            none has anything to learn.
     """
     texts: list[Text] = []
+    rows, number, cuts, window = 0, 0, 0, context_window(target.model)
     for where, row in _records(path):
         if isinstance(row, ConfigError):
             raise row
-        texts += _texts(row, where, target)
+        rows += 1
+        for whole in _texts(row, where, target):
+            text = whole if window is None else cut(whole, window)
+            texts += [replace(text, row=number)] if any(text.own) else []
+            number, cuts = number + 1, cuts + (text is not whole)
         if len(texts) >= limit:
             break
-    require(len(texts) > 0, "recipe.rows", path, "at least one row with something to learn")
-    return texts[:limit]
+    expected = f"at least one row with something to learn, of {rows}"
+    require(len(texts) > 0, "recipe.rows", path, expected)
+    left_out, texts = number - len(texts), texts[:limit]
+    tokens = sum(sum(text.own) for text in texts)
+    line = f"{len(texts)} of {limit} texts, from {rows} rows, with {tokens} tokens to learn"
+    rest = f"{left_out} left out, with none; {cuts} cut to the target's longest text"
+    remarks().print(plain(f"{path}: {line}; {rest}"), soft_wrap=True)
+    return texts
 
 
 def _records(path: str) -> Iterator[tuple[str, Any]]:
@@ -60,7 +83,7 @@ def _records(path: str) -> Iterator[tuple[str, Any]]:
     if place.is_file() and place.suffix == ".parquet":
         return numbered(_tables([place]), path)
     if place.is_file():
-        return json_lines(path)
+        return json_lines(path, "recipe.rows")
     expected = "a file, or a folder that the datasets library has saved"
     require((place / SAVED).is_file(), "recipe.rows", path, expected)
     try:
@@ -76,6 +99,8 @@ def _tables(files: list[Path]) -> Iterator[dict[str, Any]]:
     from pyarrow import parquet
 
     for file in files:
+        if file.is_file() and (fault := fault_of(file)):
+            raise ConfigError(f"{file}: {fault}")
         try:
             if file.suffix == ".parquet":
                 batches = parquet.ParquetFile(file).iter_batches()
@@ -99,9 +124,16 @@ def _texts(row: Any, where: str, target: Target) -> list[Text]:
             names = ", ".join(map(str, row)) or "none"
             expected = "input_ids and loss_mask, or conversations, or messages"
             raise ConfigError(f"{where}: expected {expected}, got {names}")
-        texts = answered(row[column], f"{where}: {column}", target)
-    window = context_window(target.model)
-    return [cut(text, window) for text in texts] if window is not None else texts
+        refuse_tools(row, f"{where}: ")
+        refuse_tools(row, f"{where}: ")
+        texts = answered(row[column], f"{where}: {column}", target, _system(row, where))
+    return texts
+
+
+def _system(row: Mapping[str, Any], where: str) -> Turns:
+    """Returns the message of the system that stands beside a conversation, if one does."""
+    texts = (text_beside(row.get(key), f"{where}: {key}") for key in ("system", "system_prompt"))
+    return [{"role": "system", "content": text} for text in texts if text][:1]
 
 
 def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
@@ -120,6 +152,8 @@ def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
         raise ConfigError(
             f"{where}: loss_mask has {len(mask)} entries: expected {len(ids)}, one for each id"
         )
+    require(len(ids) > 0, f"{where}: input_ids", ids, "at least one id")
+    mask[0] = 0  # nothing comes before it
     start = mask.index(1) if 1 in mask else len(ids)
     gaps = [position for position in range(start, len(mask)) if mask[position] == 0]
     last = len(mask) - 1 - mask[::-1].index(1) if 1 in mask else len(mask)
@@ -135,12 +169,14 @@ def cut(text: Text, length: int) -> Text:
     return Text(text.ids[:length], min(text.start, length), min(text.answer, length), mask)
 
 
-def answered(messages: Any, where: str, target: Target) -> list[Text]:
+def answered(messages: Any, where: str, target: Target, system: Turns) -> list[Text]:
     """Returns a text for each answer in a conversation, as speculators 0.9 makes rows of them.
 
     The answer begins where the chat template's text of the conversation departs from that of what
     was said before it, with the template's prompt for an answer at its end. What opens a
     conversation is no answer.
+
+    system: a message that precedes them, or none.
 
     Raises:
         ConfigError: a message is in neither form, or the template can't be used, or changes what
@@ -151,11 +187,12 @@ def answered(messages: Any, where: str, target: Target) -> list[Text]:
     for number, turn in enumerate(turns):
         if turn["role"] != "assistant" or number == 0:
             continue
-        before = _rendered(target, turns[:number], where, prompt=True)
-        ids = _rendered(target, turns[: number + 1], where, prompt=False)
+        earlier = [*system, *turns[:number]]
+        before = _rendered(target, earlier, where, prompt=True)
+        ids = _rendered(target, [*earlier, turn], where, prompt=False)
         start = Tokens(before).shared(Tokens(ids))
         if start < len(before):  # such as an empty thought, where the answer has one of its own
-            history = _rendered(target, turns[:number], where, prompt=False)
+            history = _rendered(target, earlier, where, prompt=False)
             if start < len(history) or ids[: len(history)] != history:
                 raise ConfigError(
                     f"{where}[{number}]: the chat template changes what came before it: expected"
@@ -172,10 +209,7 @@ def _turns(messages: Any, where: str) -> Turns:
 
 
 def _turn(message: Any, where: str) -> dict[str, str]:
-    keys = message.keys() if isinstance(message, Mapping) else ()
-    speaker, content = next((pair for pair in SPEAKING if pair[0] in keys), (None, ""))
-    if speaker is None:
-        raise ConfigError(f"{where}={message!r:.60}: expected role and content, or from and value")
+    speaker, content = keys_of_message(message, where)
     role, text = str(message[speaker]), message.get(content)
     if role not in ROLES:
         raise ConfigError(f"{where}.{speaker}={role!r}: {nearest(role, ROLES)}")

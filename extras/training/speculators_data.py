@@ -71,7 +71,7 @@ def read_state_files(
     The files do not say which layers they have: they must be those that are asked for, in the order
     of the layers. So the first file is compared with what the target computes.
 
-    first: the row of the first text.
+    first: the row of the first text, where the texts do not say theirs.
 
     Raises:
         ConfigError: a file is missing, damaged, or of another text, or has states of another
@@ -80,8 +80,12 @@ def read_state_files(
     layers = sorted({name for name in names if name != HIDDEN}, key=state_number)
     norm, head = last_norm(target.model), weights.head(target).detach()
 
+    def place(number: int) -> Path:
+        row = texts[number].row
+        return state_path(folder, first + number if row is None else row)
+
     def read(number: int) -> Mapping[str, Tensor]:
-        path = state_path(folder, first + number)
+        path = place(number)
         states = _load(path, texts[number].ids)
         if layers and states.shape[1] != len(layers) + 1:
             raise ConfigError(
@@ -90,10 +94,10 @@ def read_state_files(
             )
         last = norm(states[:, -1].to(head.device, head.dtype))
         best = linear(last, head[: target.vocab_size]).argmax(-1)
-        named = {name: states[:, place] for place, name in enumerate(layers)}
+        named = {name: states[:, layer] for layer, name in enumerate(layers)}
         return {BEST: best.int().cpu(), HIDDEN: last.cpu(), **named}
 
-    _compare(read(0), target, texts[0], [HIDDEN, *layers], state_path(folder, first))
+    _compare(read(0), target, texts[0], [HIDDEN, *layers], place(0))
     return Examples(texts, tuple(names), read)
 
 

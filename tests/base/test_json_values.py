@@ -9,22 +9,23 @@ from outrider.base.json_values import json_in, json_of
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "reason", "of_file"),
     [
-        (b"", "Expecting value"),
-        (b"\xff\xfe{", "codec can't decode"),
-        (b"[" * 100_000, "Nested too deeply"),
-        (b'{"a":' * 100_000, "Nested too deeply"),
-        (b"9" * 5000, "Exceeds the limit"),
+        (b"", "Expecting value", "it is empty"),
+        (b"\xff\xfe{", "codec can't decode", "expected text in UTF-8"),
+        (b"[" * 100_000, "Nested too deeply", "Nested too deeply"),
+        (b'{"a":' * 100_000, "Nested too deeply", "Nested too deeply"),
+        (b"9" * 5000, "Exceeds the limit", "Exceeds the limit"),
     ],
 )
 def test_content_that_is_no_json_is_one_kind_of_error(
-    tmp_path: Path, content: bytes, reason: str
+    tmp_path: Path, content: bytes, reason: str, of_file: str
 ) -> None:
     (tmp_path / "file").write_bytes(content)
-    for read in (lambda: json_of(content), lambda: json_in(tmp_path / "file")):
-        with pytest.raises(JSONDecodeError, match=reason):
-            read()
+    with pytest.raises(JSONDecodeError, match=reason):
+        json_of(content)
+    with pytest.raises(ValueError, match=of_file):
+        json_in(tmp_path / "file")
 
 
 def test_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"question_id": 1, "category": "x", "turns": ["a", "b"], "reference": ["one", ""]},
          (("one",), ())),
         ({"prompt": "a", "reference": [""]}, ()),
-        ({"prompt": "a", "reference": 3}, ()),
+        ({"prompt": "a", "reference": 3}, (("3",),)),
+        ({"prompt": "a", "reference": [3.14, "3.1"]}, (("3.14", "3.1"),)),
         ({"prompt": "a"}, ()),
     ],
 )  # fmt: skip

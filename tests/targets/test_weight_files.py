@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import torch
 
+from outrider import TargetError
 from outrider.targets import weight_files as weight_files_module
 from outrider.targets.transformers import TransformersTarget
 from outrider.targets.weight_files import ADAPTER as SETTINGS
-from outrider.targets.weight_files import read_ahead, weight_files
+from outrider.targets.weight_files import check_files, read_ahead, weight_files
 
 WEIGHTS = "model.safetensors"
 
@@ -41,6 +42,58 @@ def test_the_files_of_a_hub_id(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     config = str(folder / "config.json")
     monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda *_: config)
     assert weight_files("owner/name") == [folder / WEIGHTS]
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:a\nsize 1\n"
+NO_TEXTS = {
+    "it is empty": lambda _: b"",
+    "a pointer of git lfs": lambda _: POINTER,
+    "expected text in UTF-8": lambda content: content.decode().encode("utf-16"),
+    "without a byte order mark": lambda content: b"\xef\xbb\xbf" + content,
+    "Expecting|Unterminated": lambda content: content[:-8],
+}
+NO_WEIGHTS = {
+    "it is empty": lambda _: b"",
+    "a pointer of git lfs": lambda _: POINTER,
+    "Error while deserializing header": lambda content: content[:-8],
+}
+TEXTS = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "damage"),
+    [
+        *((name, *damage) for name in TEXTS for damage in NO_TEXTS.items()),
+        *((WEIGHTS, *damage) for damage in NO_WEIGHTS.items()),
+    ],
+)
+def test_a_damaged_file_of_a_folder_is_named(
+    copied: Path, name: str, fault: str, damage: Callable[[bytes], bytes]
+) -> None:
+    """Transformers passes over some, such as the file with the ids that end a text."""
+    (copied / name).write_bytes(damage((copied / name).read_bytes()))
+    with pytest.raises(TargetError, match=rf"^model='.*': {name}: .*({fault})[^\n]*$"):
+        TransformersTarget(str(copied))
+
+
+def test_an_index_and_a_gguf_file_are_looked_at_and_files_that_nobody_reads_are_not(
+    copied: Path,
+) -> None:
+    (copied / "pytorch_model.bin").write_bytes(POINTER)
+    assert TransformersTarget(str(copied)).vocab_size == 31
+    (copied / WEIGHTS).rename(copied / "part.safetensors")
+    for content in ("{}", '{"weight_map": [1]}', "[1]"):
+        (copied / f"{WEIGHTS}.index.json").write_text(content)
+        with pytest.raises(TargetError, match=r"index\.json: expected the file of each tensor in"):
+            check_files(copied)
+    (copied / f"{WEIGHTS}.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
+    check_files(copied)
+    (copied / "part.safetensors").write_bytes(POINTER)
+    with pytest.raises(TargetError, match=r": part\.safetensors: a pointer"):
+        check_files(copied)
+    (copied / "x.gguf").write_bytes(POINTER)
+    with pytest.raises(TargetError, match=r"x\.gguf: a pointer"):
+        TransformersTarget(str(copied / "x.gguf"))
 
 
 def test_copies_and_loadings_have_one_fingerprint(folder: Path, copied: Path) -> None:

@@ -11,6 +11,7 @@ from tiny.learners import FAMILIES, make_learner
 
 from outrider import ConfigError
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Schedule
 from outrider.extras.training.states import compute_states
@@ -68,6 +69,18 @@ def test_training_stops_early_and_keeps_the_best(go: Any, tmp_path: Path) -> Non
     assert len(curve) < 30 * 4
     best = min(range(len(curve)), key=lambda point: curve[point]["held_out"])
     assert best == len(curve) - 3
+
+
+@pytest.mark.parametrize("family", ["medusa", "eagle3"])
+def test_texts_that_are_too_short_to_learn_from_end_the_run(
+    family: str, target: Any, tmp_path: Path, console: Any
+) -> None:
+    """A batch without anything to learn is passed over, but a run on nothing is no success."""
+    learner = make_learner(family, target, Vocabulary(31), 0, {})
+    texts = [Text([2, 3], 1, 1)] * 4
+    short = compute_states(target, texts, learner.reads, tmp_path / "states", console)
+    with pytest.raises(ConfigError, match=r"recipe\.texts=4: expected some that it learns from"):
+        train_network(learner, short, short, SCHEDULE, folder=tmp_path, console=console)
 
 
 def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:

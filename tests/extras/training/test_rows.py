@@ -52,10 +52,10 @@ def test_a_mask_says_which_ids_are_learned(target: Any, tmp_path: Path) -> None:
     whole = {"input_ids": [2, 3, 4], "loss_mask": [False, True, True]}
     nothing = {"input_ids": [2, 3], "loss_mask": [0, 0]}
     texts = read_rows(written(tmp_path / "x.jsonl", MASKED, whole, nothing), target, 9)
-    assert texts == [GAPS, Text([2, 3, 4], 1, 1), Text([2, 3], 2, 2)]
+    assert texts == [GAPS, Text([2, 3, 4], 1, 1)]
     assert texts[0].own == [False, False, True, True, False, True, False]
     assert texts[0].written == [[4, 5], [7]]
-    assert texts[1].written == [[3, 4]] and texts[2].written == []
+    assert texts[1].written == [[3, 4]] and [text.row for text in texts] == [0, 1]
 
 
 def test_a_saved_data_set_and_a_parquet_file_hold_the_same_rows(
@@ -115,6 +115,17 @@ def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "line"),
     [
+        ({"input_ids": [], "loss_mask": []}, r"line 1: input_ids=\[\]: expected at least one id"),
+        (
+            {"input_ids": [2, 3], "loss_mask": [0, 0]},
+            "at least one row with something to learn, of 1",
+        ),
+        ({"input_ids": [2], "loss_mask": [1]}, "at least one row with something to learn, of 1"),
+        (
+            {"messages": [], "conversations": [{"from": "gpt", "value": "x", "tool_calls": [1]}]},
+            r"\[0\].tool_calls",
+        ),
+        ({"messages": [{"role": "user", "content": "a"}], "tools": [1]}, r"line 1: tools=\[1\]: "),
         ({"input_ids": [2, 31], "loss_mask": [0, 1]}, r"line 1: input_ids=\[2, 31\]: ex"),
         ({"messages": [{"role": "asistant", "content": "x"}]}, "did you mean 'assistant'"),
         ({"messages": [{"role": "user", "content": "a"}]}, "at least one row with something"),
@@ -129,3 +140,41 @@ def test_files_that_are_no_rows(target: Any, tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_text("no table")
     with pytest.raises(ConfigError, match=r"x\.parquet: expected a table that can be read"):
         read_rows(str(tmp_path / "x.parquet"), target, 9)
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of git lfs"),
+        (b"", "it is empty"),
+    ],
+)
+def test_damaged_files_are_named(
+    name: str, content: bytes, reason: str, target: Any, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"{name}'?: {reason}"):
+        read_rows(str(tmp_path / name), target, 9)
+
+
+def test_rows_are_counted_by_what_is_learned(target: Any, tmp_path: Path, capsys: Any) -> None:
+    """The first id is never learned, and a row keeps its number where others are left out."""
+    plain = {"input_ids": [2, 3, 4], "loss_mask": [1, 1, 1]}
+    nothing = {"input_ids": [2, 3], "loss_mask": [1, 0]}
+    long = {"input_ids": [3] * 300, "loss_mask": [1] * 300}
+    texts = read_rows(written(tmp_path / "x.jsonl", nothing, plain, long), target, 60_000)
+    assert texts == [Text([2, 3, 4], 1, 1), Text([3] * 256, 1, 1)]
+    assert [text.row for text in texts] == [1, 2]
+    said = " ".join(capsys.readouterr().err.split())
+    assert "x.jsonl: 2 of 60000 texts, from 3 rows, with 257 tokens to learn; 1 left out" in said
+    assert said.endswith("with none; 1 cut to the target's longest text")
+
+
+def test_a_system_prompt_beside_a_conversation_is_its_first_message(
+    chatty: Any, tmp_path: Path
+) -> None:
+    talk = [{"role": "user", "content": "a cat"}, {"role": "assistant", "content": "the dog"}]
+    row = {"system": "small", "messages": talk}
+    (text,) = read_rows(written(tmp_path / "x.jsonl", row), chatty, 9)
+    assert chatty.tokenizer.decode(text.ids).startswith("the is small <eos> he is a cat")
