@@ -76,6 +76,21 @@ class OneOf:
 Count = Annotated[int, AtLeast(1)]
 """How many of something; there is at least one."""
 
+Whole = Annotated[int, Within("[0, 2147483647]")]
+"""How many of something, or the number of one, as a file may say it."""
+
+DraftLength = Annotated[int, Within("[1, 4096]")]
+"""The most draft tokens one after another."""
+
+Budget = Annotated[int, Within("[1, 65536]")]
+"""The most draft tokens in a tree."""
+
+Finite = Annotated[float, Interval(ge=-1e12, le=1e12)]
+"""A number that a file may hold, of seconds or of a sum."""
+
+Name = Annotated[str, Like(r"(?=.*\S).{1,200}", "text of at most 200 characters")]
+"""What something is called, in tables and plots."""
+
 Share = Annotated[float, Within("[0, 1]")]
 """A probability or a part of a whole."""
 

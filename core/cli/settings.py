@@ -6,7 +6,7 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, OneOf, Passes, Seconds, Within
+from outrider.base.bounds import AtLeast, Budget, Count, DraftLength, OneOf, Passes, Seconds, Within
 from outrider.plugins.roles import Listed
 
 Part = Any
@@ -14,7 +14,7 @@ Part = Any
 
 Reports = Annotated[Any, Listed("report")]
 
-OWN = {"verifier": Part, "policy": Part, "gamma": Count, "budget": Count | None}
+OWN = {"verifier": Part, "policy": Part, "gamma": DraftLength, "budget": Budget | None}
 """What a listed drafter may have for itself, in place of the run's: parts, and numbers."""
 
 Drafters = Annotated[Any, Listed("drafter", OWN)]
@@ -40,8 +40,8 @@ class Decoding:
     verifier: Part
     policy: Part
     sampling: Part
-    gamma: Count
-    budget: Count | None
+    gamma: DraftLength
+    budget: Budget | None
     max_new_tokens: Count
     chat: bool
 

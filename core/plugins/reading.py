@@ -5,7 +5,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.annotations import hints_of
-from outrider.base.bounds import Like, values_of
+from outrider.base.bounds import Name, values_of
 from outrider.base.errors import ConfigError, nearest, similar
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.explaining import ADDED, explain_error, one_line
@@ -26,7 +26,6 @@ from outrider.plugins.roles import ROLES, Listed, plural
 GLOBAL = "# @package _global_"
 """The first line of a file whose settings are those of the command."""
 
-Name = Annotated[str, Like(r".*\S.*", "text")]
 Settings = TypeVar("Settings")
 Item = tuple[str, dict[str, Any], dict[str, Any]]
 """A part's name, its settings, and what an item of a list has beside them."""

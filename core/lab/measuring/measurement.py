@@ -6,11 +6,14 @@ The fields of these classes are the keys of the file.
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, final
 
+from outrider.base.bounds import AtLeast, Finite, Name, Whole
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Counts, Round
 from outrider.lab.measuring.overlap import Overlap
+
+Time = Annotated[Finite, AtLeast(0)]
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -29,18 +32,18 @@ class Step:
         (-1: the context). Empty in runs of earlier versions.
     """
 
-    tokens: tuple[int, ...]
-    origins: tuple[str, ...]
+    tokens: tuple[Whole, ...]
+    origins: tuple[Name, ...]
     pieces: tuple[str, ...]
-    drafted: int
-    tested: int
-    accepted: int
-    siblings: tuple[int, ...]
-    ranks: tuple[int, ...]
-    draft: float
-    score: float
-    verify: float
-    stop: str | None
+    drafted: Whole
+    tested: Whole
+    accepted: Whole
+    siblings: tuple[Whole, ...]
+    ranks: tuple[Whole, ...]
+    draft: Time
+    score: Time
+    verify: Time
+    stop: Name | None
     proposed: tuple[str, ...] = ()
     parents: tuple[int, ...] = ()
 
@@ -91,14 +94,14 @@ class Decoding:
     """
 
     steps: tuple[Step, ...]
-    seconds: float
-    plain_seconds: float
-    plain_call: float
-    repeats: tuple[float, ...] = ()
-    plain_repeats: tuple[float, ...] = ()
-    scores: Mapping[str, float] = field(default_factory=dict)
-    plain_scores: Mapping[str, float] = field(default_factory=dict)
-    prompt_tokens: int = 0
+    seconds: Finite
+    plain_seconds: Finite
+    plain_call: Finite
+    repeats: tuple[Finite, ...] = ()
+    plain_repeats: tuple[Finite, ...] = ()
+    scores: Mapping[Name, Finite] = field(default_factory=dict)
+    plain_scores: Mapping[Name, Finite] = field(default_factory=dict)
+    prompt_tokens: Whole = 0
 
     @cached_property
     def counts(self) -> Counts:
@@ -123,9 +126,9 @@ class Measurement:
     """
 
     prompt: str
-    turn: int
-    category: str
-    drafter: str
+    turn: Whole
+    category: Name
+    drafter: Name
     overlap: Overlap | None = None
     decoding: Decoding | None = None
     error: str | None = None

@@ -6,6 +6,7 @@ from typing import final
 
 import numpy as np
 
+from outrider.base.bounds import Finite, Whole
 from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
@@ -61,20 +62,20 @@ class Overlap:
         no draft). Empty in runs of earlier versions, and for trees.
     """
 
-    prefixes: tuple[float, ...]
-    reached: tuple[float, ...]
-    beta: tuple[float, ...]
-    rounds: tuple[float, ...]
-    tested: tuple[float, ...]
-    accepted: tuple[float, ...]
-    by_rule: float | None
-    ceiling: tuple[float, float] = (0.0, 0.0)
-    survived: tuple[float, ...] = ()
-    ended: tuple[float, ...] = ()
-    text: tuple[int, ...] = ()
-    text_p: tuple[float, ...] = ()
-    text_q: tuple[float | None, ...] = ()
-    overshoot: float | None = None
+    prefixes: tuple[Finite, ...]
+    reached: tuple[Finite, ...]
+    beta: tuple[Finite, ...]
+    rounds: tuple[Finite, ...]
+    tested: tuple[Finite, ...]
+    accepted: tuple[Finite, ...]
+    by_rule: Finite | None
+    ceiling: tuple[Finite, Finite] = (0.0, 0.0)
+    survived: tuple[Finite, ...] = ()
+    ended: tuple[Finite, ...] = ()
+    text: tuple[Whole, ...] = ()
+    text_p: tuple[Finite, ...] = ()
+    text_q: tuple[Finite | None, ...] = ()
+    overshoot: Finite | None = None
 
 
 def overlap(  # noqa: PLR0913  the options of a run, by name

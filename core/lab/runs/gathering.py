@@ -60,7 +60,7 @@ def _together(runs: Sequence[Run]) -> list[Run]:
         return list(runs)
     shards = [str(run.facts["settings"]["shard"]) for run in runs]
     total = shards[0].partition("/")[2]
-    is_whole = {*shards} == {f"{number}/{total}" for number in range(1, int(total) + 1)}
+    is_whole = len(shards) == int(total) and all(each.endswith(f"/{total}") for each in shards)
     settings = {**first.facts["settings"], "shard": None if is_whole else ", ".join(shards)}
     facts = {**first.facts, "settings": settings}
     for name in ("questions", "starts", "ends", "apart"):

@@ -1,74 +1,95 @@
 """Schema: what the files of a run may hold, checked whenever one is read."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, ConfigDict, Field
 
+from outrider.base.bounds import Budget, Count, DraftLength, Finite, Name, Whole
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.json_values import json_of
 from outrider.contract.draft import ROOT
-from outrider.data.prompts import is_encodable
 from outrider.lab.measuring.measurement import Measurement, Step
 from outrider.lab.runs.files import FACTS, read_in
 
-Config = dict[StrictStr, Any]
+Config = dict[str, Any]
+
+SLACK = 1.001
+"""How far sums of probabilities may be off by rounding."""
 
 
-class _Sampling(BaseModel):
+class _Facts(BaseModel):
+    model_config = ConfigDict(strict=True, allow_inf_nan=False)
+
+
+class _Part(_Facts):
+    target: str | None = Field(None, alias="_target_")
+
+
+class _Sampling(_Facts):
     temperature: float | None = None
 
 
-class _Settings(BaseModel):
-    gamma: Annotated[StrictInt, Field(ge=1)]
-    max_new_tokens: StrictInt | None = None
+class _Settings(_Facts):
+    gamma: DraftLength
+    budget: Budget | None = None
+    max_new_tokens: Count | None = None
+    together: Count = 1
+    shard: Annotated[str, Field(pattern=r"^\d{1,9}/\d{1,9}$")] | None = None
     target: Config | None = None
     sampling: _Sampling | None = None
     verifier: Config | None = None
     policy: Config | None = None
 
 
-class _Origin(BaseModel):
-    version: StrictStr | None = None
+_Question = Annotated[tuple[str, Whole, str], Field(strict=False)]
 
 
-class _Identity(BaseModel):
+class _Drafter(_Facts):
+    drafter: _Part | None = None
+    gamma: DraftLength | None = None
+    budget: Budget | None = None
+
+
+class _Origin(_Facts):
+    version: str | None = None
+
+
+class _Identity(_Facts):
     outrider: _Origin | None = None
-    libraries: dict[StrictStr, StrictStr] | None = None
+    libraries: dict[str, str] | None = None
 
 
-class _Start(BaseModel):
-    command: StrictStr | None = None
-    date: StrictStr | None = None
-    load: StrictFloat | StrictInt | None = None
-    cores: StrictInt | None = None
-    runs_by: dict[StrictStr, StrictStr] = {}
+class _End(_Facts):
+    load: Finite | None = None
 
 
-class _End(BaseModel):
-    load: StrictFloat | StrictInt | None = None
+class _Start(_End):
+    command: str | None = None
+    date: str | None = None
+    cores: Whole | None = None
+    runs_by: dict[str, str] = {}
 
 
-class _Facts(BaseModel):
+class _Run(_Facts):
     """The entries of `run.json` that are read; others are kept as they are."""
 
     settings: _Settings
-    drafters: Annotated[dict[StrictStr, Config], Field(min_length=1)]
+    drafters: Annotated[dict[Name, _Drafter], Field(min_length=1)]
     protocols: Annotated[list[Literal["overlap", "decode"]], Field(min_length=1)]
-    questions: list[tuple[StrictStr, StrictInt, StrictStr]]
-    lossless: dict[StrictStr, StrictBool]
-    remember: list[StrictStr] = []
-    target_itself: list[StrictStr] = []
-    trained_on: dict[StrictStr, list[StrictStr]] = {}
-    reference: StrictStr | None = None
+    questions: Annotated[list[_Question], Field(min_length=1)]
+    lossless: dict[str, bool]
+    remember: list[str] = []
+    target_itself: list[str] = []
+    trained_on: dict[str, list[str]] = {}
+    reference: str | None = None
     identity: _Identity | None = None
     starts: list[_Start] = []
     ends: list[_End] = []
-    apart: list[StrictStr] = []
+    apart: list[str] = []
 
 
 def read_facts(folder: Path) -> dict[str, Any]:
@@ -82,11 +103,10 @@ def read_facts(folder: Path) -> dict[str, Any]:
         raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
     try:
         facts = strict_json(content)
-        checked = _Facts.model_validate(facts)
+        checked = _Run.model_validate(facts)
         missing = [name for name in checked.drafters if name not in checked.lossless]
         if missing:
             raise ValueError(f"lossless has no {missing[0]!r}")
-        json.dumps(facts, ensure_ascii=False).encode()  # no halves of surrogate pairs
     except (ValueError, RecursionError) as error:
         reason = f"damaged, expected the facts of a run ({reason_of(error)})"
         raise ConfigError(f"{folder / FACTS}: {reason}") from error
@@ -114,12 +134,15 @@ def read_measurement(
 
 
 def strict_json(content: bytes) -> Any:
-    """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
+    """Returns JSON as plain values; it raises `ValueError` for halves of surrogate pairs, too."""
 
     def refuse(name: str) -> float:
         raise ValueError(f"{name} is no number")
 
-    return json_of(content, parse_constant=refuse)
+    value = json_of(content, parse_constant=refuse)
+    if b"\\ud" in content.lower():
+        json.dumps(value, ensure_ascii=False).encode()
+    return value
 
 
 Rules = Iterator[tuple[bool, str]]
@@ -135,24 +158,32 @@ def _rules(
     yield len(held) == 1, "one of overlap, decoding and error"
     yield measurement.drafter in facts["drafters"], "a drafter of this run"
     yield (measurement.prompt, measurement.turn) in asked, "a question of this run"
-    yield is_encodable(measurement.category), "a category in UTF-8"
+    settings, own = facts["settings"], facts["drafters"][measurement.drafter]
     if overlap is not None:
-        own = facts["drafters"][measurement.drafter].get("gamma")
-        gamma = int(own or facts["settings"]["gamma"])
+        gamma = own.get("gamma") or settings["gamma"]
         for name in ("prefixes", "reached", "beta", "rounds", "tested", "accepted"):
             yield len(getattr(overlap, name)) >= gamma, f"{name} of {gamma} depths"
+        rows = zip(overlap.prefixes, overlap.reached, overlap.beta, strict=False)
+        yield all(0 <= b <= r * SLACK <= p * SLACK**2 for p, r, b in rows), "beta <= reached"
+        yield len(overlap.survived) in (0, gamma * (gamma + 3) // 2), "survived by gamma"
         yield from _lengths(overlap, "survived ended", "text text_p text_q")
     if decoding is not None:
         yield len(decoding.steps) > 0, "decoding.steps that are not empty"
         seconds = (decoding.seconds, decoding.plain_seconds, decoding.plain_call)
-        yield min(seconds) > 0 and math.isfinite(sum(seconds)), "seconds above 0"
+        yield min(*seconds, *decoding.repeats, *decoding.plain_repeats) > 0, "seconds above 0"
+        written = sum(len(step.tokens) for step in decoding.steps)
+        yield written <= (settings.get("max_new_tokens") or written), "at most max_new_tokens"
+        budgets = (own.get("budget"), settings.get("budget"), own.get("gamma"), settings["gamma"])
         for step in decoding.steps:
-            yield from _rules_of(step)
+            yield from _rules_of(step, len(step.proposed) or next(filter(None, budgets)))
 
 
-def _rules_of(step: Step) -> Rules:
+def _rules_of(step: Step, most: int) -> Rules:
     yield from _lengths(step, "tokens origins pieces", "proposed parents")
-    yield 0 <= step.accepted <= step.tested <= step.drafted, "accepted <= tested <= drafted"
+    is_ordered = step.accepted <= step.tested <= step.drafted <= most
+    yield is_ordered, f"accepted <= tested <= drafted <= {most}"
+    yield step.accepted <= len(step.tokens), "accepted tokens among the tokens"
+    yield max(step.siblings, default=0) <= most, f"at most {most} siblings"
     yield 0 <= len(step.siblings) - len(step.ranks) <= 1, "a rank for each accepted token"
     pairs = zip(step.ranks, step.siblings, strict=False)
     yield all(0 <= rank < width for rank, width in pairs), "ranks below the siblings"

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.statistics.intervals import Interval, interval, ratio
+from outrider.lab.statistics.profile import above
 
 
 @final
@@ -74,7 +75,7 @@ def acceptance(prompts: Sequence[Sequence[Measurement]], gamma: int) -> Acceptan
     )
     if mean is None or per_request is None:
         return None
-    reached = [sum(length > depth for length in lengths) for depth in range(gamma + 1)]
+    reached = above(lengths, gamma + 1)
     return Acceptance(
         dict(sorted(Counter(lengths).items())),
         mean,

@@ -1,5 +1,6 @@
 """Profile: acceptance by depth of the draft, and by rank among siblings."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -43,14 +44,22 @@ def _tested_at(
     figures: dict[str, list[float | None]] = {
         name: [] for name in ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
     }
+    tested = np.array([above([step.tested for step in own], gamma) for own in steps])
+    reached = np.array([above([step.accepted for step in own], gamma) for own in steps])
     for depth in range(gamma):
-        tested = [sum(step.tested > depth for step in own) for own in steps]
-        reached = [sum(step.accepted > depth for step in own) for own in steps]
-        figure = interval(ratio(reached, tested), "logit")
+        figure = interval(ratio(reached[:, depth], tested[:, depth]), "logit")
         values = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
-        for name, value in zip(figures, (*values, sum(tested)), strict=True):
+        values = (*values, int(tested[:, depth].sum()))
+        for name, value in zip(figures, values, strict=True):
             figures[name].append(value)
     return figures
+
+
+def above(values: Sequence[int], size: int) -> list[int]:
+    """Returns how many of some counts are above 0, above 1, and so on [size]."""
+    found = np.bincount(np.minimum(np.array(values, int), size), minlength=size + 1)
+    counts: list[int] = found[::-1].cumsum()[::-1][1:].tolist()
+    return counts
 
 
 def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
@@ -59,10 +68,9 @@ def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
     widest = max((width for step in steps for width in step.siblings), default=0)
     if widest < 2:
         return None
-    offered = [
-        sum(width > rank for step in steps for width in step.siblings) for rank in range(widest)
-    ]
-    accepted = [sum(step.ranks.count(rank) for step in steps) for rank in range(widest)]
+    offered = above([width for step in steps for width in step.siblings], widest)
+    ranks = Counter(rank for step in steps for rank in step.ranks)
+    accepted = [ranks[rank] for rank in range(widest)]
     return [count / total for count, total in zip(accepted, offered, strict=True)]
 
 
@@ -73,11 +81,9 @@ def ends_by_depth(steps: Sequence[Step]) -> tuple[list[int], list[int]]:
     would have gone on, so it is censored: it counts as far as it went, and has no end.
     """
     depths = max((step.accepted for step in steps), default=0) + 1
-    survived = [sum(step.accepted > depth for step in steps) for depth in range(depths)]
-    ended = [
-        sum(step.accepted == depth and (step.tested > depth or not _cut(step)) for step in steps)
-        for depth in range(depths)
-    ]
+    ends = Counter(s.accepted for s in steps if s.tested > s.accepted or not _cut(s))
+    survived = above([step.accepted for step in steps], depths)
+    ended = [ends[depth] for depth in range(depths)]
     return survived, ended
 
 

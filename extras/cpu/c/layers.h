@@ -50,7 +50,7 @@ static inline vec exponential(vec x)
     sum = sum * rest + 1.6666665459e-1f;
     sum = sum * rest + 5.0000001201e-1f;
     sum = sum * rest * rest + rest + 1.0f;
-    const ivec exponent = (__builtin_convertvector(whole, ivec) + 127) << 23;
+    const uvec exponent = (uvec)(__builtin_convertvector(whole, ivec) + 127) << 23;
     return sum * (vec)exponent;
 }
 

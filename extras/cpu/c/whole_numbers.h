@@ -7,7 +7,8 @@
 #include "tiles.h"
 
 #if defined(HAS_BYTES)
-/* Rounds one row's inputs to whole numbers. */
+/* Rounds one row's inputs to whole numbers: to 0 where no step is a number, so that a group with a
+   NaN or an infinity has products that are none either. */
 static void round_chunk(const void *job, int row)
 {
     const Rows *rows = job;
@@ -16,13 +17,15 @@ static void round_chunk(const void *job, int row)
     for (int64_t at = 0; at < rows->inputs; at += DEPTH, group++, x += DEPTH) {
         const __m512 first = _mm512_loadu_ps(x), second = _mm512_loadu_ps(x + LANES);
         const float most = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(first), _mm512_abs_ps(second)));
-        const float largest = rows->digits > 1 ? 128 * LARGEST : LARGEST;
-        const __m512 scale = _mm512_set1_ps(most > 0 ? largest / most : 0);
-        group->step = most / largest;
+        const float largest = rows->digits > 1 ? 128 * LARGEST : LARGEST, scale = largest / most;
+        const int is_nan = _mm512_cmp_ps_mask(first, second, _CMP_UNORD_Q) != 0; /* which `max` drops */
+        const __mmask16 rounds = !is_nan && scale > 0 && scale < __builtin_inff() ? 0xffff : 0;
+        group->step = is_nan ? __builtin_nanf("") : most / largest;
         group->sum = total((vec)_mm512_add_ps(first, second));
         int32_t sum_of_whole = 0;
         for (int half = 0; half < 2; half++) {
-            const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(half ? second : first, scale));
+            const __m512 steps = _mm512_mul_ps(half ? second : first, _mm512_set1_ps(scale));
+            const __m512i whole = _mm512_maskz_cvtps_epi32(rounds, steps);
             __m512i high = whole;
             if (rows->digits > 1)
                 high = _mm512_srai_epi32(_mm512_add_epi32(whole, _mm512_set1_epi32(64)), 7);

@@ -9,6 +9,7 @@ from typing import Any, final
 
 from pydantic import BaseModel, StrictStr
 
+from outrider.base.bounds import Finite, Whole
 from outrider.base.errors import ConfigError
 from outrider.extras.view.page.head import date
 from outrider.lab.runs import files
@@ -50,12 +51,12 @@ class Listed:
 
 
 class _Counts(BaseModel):
-    drafted: int = 0
+    drafted: Whole = 0
 
 
 class _Row(BaseModel):
     drafter: StrictStr
-    speedup: float | None = None
+    speedup: Finite | None = None
     counts: _Counts | None = None
     doubts: list[StrictStr] = []
 

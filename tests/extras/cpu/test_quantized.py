@@ -1,6 +1,7 @@
 """The target in eight bits drafts nearly what the target says, and leaves its text alone."""
 
 import copy
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,21 @@ def test_products_in_groups_of_eight_bits(
     assert ((dense - weight).unflatten(1, (-1, 32)).abs().amax(2) <= 0.6 * scale).all()
     right = inputs(built, x, 127 if short else 127 * 128) @ dense.T + bias
     assert_is_product(packed, x, right)
+
+
+@pytest.mark.parametrize(
+    "options", [{"bits": 8, "short_inputs": True}, {"bits": 8}, {"bits": 4}, {}]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rows", [1, 7, 30])
+def test_an_input_that_is_no_number_leaves_no_output_a_number(
+    built: Any, rows: int, odd: float, dtype: torch.dtype, options: dict[str, Any]
+) -> None:
+    packed, x = Panels(torch.randn(64, 64).to(dtype), None, **options), torch.randn(rows, 64)
+    x[0, 5] = odd
+    is_number = packed.product(x).isfinite()
+    assert not is_number[0].any() and is_number[1:].all()
 
 
 def inputs(library: Any, x: Tensor, steps: int) -> Tensor:

@@ -12,16 +12,23 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
+from outrider.extras.view.export import tables
+from outrider.extras.view.page.contents import runs_page
 from outrider.extras.view.page.head import head
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
-from outrider.lab.runs.export import write_json
+from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.gathering import gather
+from outrider.lab.runs.gathering import gather, pooled
 from outrider.lab.runs.run import Run, load
+from outrider.lab.runs.schema import read_facts
+from outrider.lab.runs.store import unfinished
 from outrider.lab.runs.summary import Summary
 
-ODD = ("text", "", -1, 10**6, 2.5, None, True, [], {}, [[]], {"a": []}, "\ud800", [1, "x"])
+ODD = (
+    *("text", "", -1, 10**6, 10**30, 1e300, 2.5, None, True, [], {}, [[]], {"a": []}, "\ud800"),
+    *([1, "x"], [1], "x" * 100_000, "5"),
+)
 """Values to put in the place of others."""
 
 
@@ -56,6 +63,10 @@ def shown(folder: Path) -> None:
     assert len(summary.rows) in (0, len(run.drafters))
     head(run)
     questions(summary)
+    runs_page({"": summary}, {})
+    tables(run)
+    comparison(summary)
+    pooled([run, run])
 
 
 @pytest.mark.parametrize("name", [FACTS, LINES])
@@ -77,6 +88,89 @@ def test_a_damaged_run_is_refused_or_can_be_shown(
             assert str(folder) in str(error) and "\n" not in str(error)
             refused += 1
     assert refused >= 20
+
+
+LONG = "x" * 201
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "value"),
+    [
+        (FACTS, "drafters.bigram.gamma", [1]),
+        (FACTS, "drafters.bigram.gamma", -1),
+        (FACTS, "drafters.bigram.budget", "5"),
+        (FACTS, "drafters.bigram.drafter", [1]),
+        (FACTS, "drafters." + LONG, {}),
+        (FACTS, "settings.gamma", 10**9),
+        (FACTS, "settings.gamma", True),
+        (FACTS, "settings.together", 0),
+        (FACTS, "settings.shard", "1/x"),
+        (FACTS, "settings.max_new_tokens", 1),
+        (FACTS, "settings.sampling.temperature", 1e999),
+        (FACTS, "questions", []),
+        (FACTS, "starts", [{"cores": 10**30}]),
+        (FACTS, "ends", [{"load": "high"}]),
+        (LINES, "decoding.steps.0", {"drafted": 10**7, "tested": 10**7, "accepted": 10**7}),
+        (LINES, "decoding.steps.0", {"drafted": 10**7, "proposed": [], "parents": []}),
+        (LINES, "decoding.steps.0", {"tokens": [], "origins": [], "pieces": []}),
+        (LINES, "decoding.steps.0.tokens.0", 10**30),
+        (LINES, "decoding.steps.0.siblings", [10**8]),
+        (LINES, "decoding.steps.0.draft", -1),
+        (LINES, "decoding.steps.0.stop", LONG),
+        (LINES, "decoding.repeats", [0.0]),
+        (LINES, "decoding.seconds", 1e300),
+        (LINES, "decoding.prompt_tokens", -1),
+        (LINES, "decoding.scores", {LONG: 1}),
+        (LINES, "category", LONG),
+        (LINES, "overlap.beta.0", 1e6),
+        (LINES, "overlap.reached.0", -1),
+        (LINES, "overlap.survived", [1, 2, 3]),
+    ],
+)
+def test_a_value_that_the_file_does_not_bear_out_leaves_its_run_out(
+    whole_run: Run, tmp_path: Path, name: str, way: str, value: Any
+) -> None:
+    for run in ("bad", "good"):
+        shutil.copytree(whole_run.folder, tmp_path / run)
+    path, keys = tmp_path / "bad" / name, way.split(".")
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if name == LINES else []
+    content = lines or [json.loads(path.read_text())]
+    for line in content:
+        protocol = keys[0] if keys[0] in ("decoding", "overlap") else None
+        holder = line if protocol is None or line[protocol] else None
+        if holder is None:
+            continue
+        for key in keys[:-1]:
+            holder = holder[int(key) if isinstance(holder, list) else key]
+        last = int(keys[-1]) if isinstance(holder, list) else keys[-1]
+        if isinstance(value, dict) and "steps" in keys:
+            holder[last] |= value
+        elif line.get("drafter") != "none":
+            holder[last] = value
+    path.write_text("\n".join(map(json.dumps, content)) + "\n")
+    if keys[-1] == LONG:
+        holder = content[0]["lossless"]
+        holder[LONG] = True
+        path.write_text(json.dumps(content[0]))
+    runs, (line,) = gather([tmp_path])
+    assert [run.folder.name for run in runs] == ["good"]
+    assert str(path.parent) in line and "damaged, expected" in line and len(line) < 600
+    unfinished(tmp_path)  # a neighbour's `compare` looks for a run to continue
+
+
+def test_whatever_fails_to_load_is_left_out(
+    whole_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        shutil.copytree(whole_run.folder, tmp_path / name)
+
+    def odd(folder: Path) -> dict[str, Any]:
+        return read_facts(folder) if folder.name == "good" else {"questions": 1 // 0}
+
+    monkeypatch.setattr("outrider.lab.runs.run.read_facts", odd)
+    runs, (line,) = gather([tmp_path])
+    assert len(runs) == 1 and "bad: damaged, ZeroDivisionError" in line
+    assert unfinished(tmp_path) is None
 
 
 def nested(folder: Path) -> None:
