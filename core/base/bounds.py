@@ -88,7 +88,7 @@ Budget = Annotated[int, Within("[1, 65536]")]
 Finite = Annotated[float, Interval(ge=-1e12, le=1e12)]
 """A number that a file may hold, of seconds or of a sum."""
 
-Name = Annotated[str, Like(r"(?=.*\S).{1,200}", "text of at most 200 characters")]
+Name = Annotated[str, Like(r"(?=.*\S)[^\ud800-\udfff]{1,200}", "text of at most 200 characters")]
 """What something is called, in tables and plots."""
 
 Share = Annotated[float, Within("[0, 1]")]

@@ -143,16 +143,24 @@ def _question_rows(run: Run) -> list[dict[str, Any]]:
             row |= {name: getattr(decoding, name) for name in TIMES}
             row |= asdict(decoding.counts) | dict(decoding.scores)
             row |= {f"plain_{name}": score for name, score in decoding.plain_scores.items()}
-            row["text"] = "".join("".join(step.pieces) for step in decoding.steps)
+            row["text"] = _utf8("".join("".join(step.pieces) for step in decoding.steps))
     return list(rows.values())
 
 
 def _round_rows(measurement: Measurement) -> list[dict[str, Any]]:
     steps = measurement.decoding.steps if measurement.decoding else ()
     return [
-        _question(measurement) | {"round": number} | asdict(step)
+        _question(measurement)
+        | {"round": number}
+        | asdict(step)
+        | {name: [*map(_utf8, getattr(step, name))] for name in ("pieces", "proposed")}
         for number, step in enumerate(steps, start=1)
     ]
+
+
+def _utf8(text: str) -> str:
+    """Returns a text with "?" for each half of a surrogate pair, which a model may write."""
+    return text.encode(errors="replace").decode()
 
 
 def _question(measurement: Measurement) -> dict[str, Any]:

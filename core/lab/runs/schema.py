@@ -107,6 +107,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
         missing = [name for name in checked.drafters if name not in checked.lossless]
         if missing:
             raise ValueError(f"lossless has no {missing[0]!r}")
+        json.dumps(facts, ensure_ascii=False).encode()  # no halves of surrogate pairs
     except (ValueError, RecursionError) as error:
         reason = f"damaged, expected the facts of a run ({reason_of(error)})"
         raise ConfigError(f"{folder / FACTS}: {reason}") from error
@@ -134,15 +135,12 @@ def read_measurement(
 
 
 def strict_json(content: bytes) -> Any:
-    """Returns JSON as plain values; it raises `ValueError` for halves of surrogate pairs, too."""
+    """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
 
     def refuse(name: str) -> float:
         raise ValueError(f"{name} is no number")
 
-    value = json_of(content, parse_constant=refuse)
-    if b"\\ud" in content.lower():
-        json.dumps(value, ensure_ascii=False).encode()
-    return value
+    return json_of(content, parse_constant=refuse)
 
 
 Rules = Iterator[tuple[bool, str]]
