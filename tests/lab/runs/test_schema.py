@@ -158,7 +158,7 @@ def test_a_value_that_the_file_does_not_bear_out_leaves_its_run_out(
     unfinished(tmp_path)  # a neighbour's `compare` looks for a run to continue
 
 
-def test_whatever_fails_to_load_is_left_out(
+def test_a_run_that_fails_to_load_is_left_out(
     whole_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("bad", "good"):
