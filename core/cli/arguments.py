@@ -5,6 +5,7 @@ import re
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import fields
+from pkgutil import resolve_name
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, nearest
@@ -27,6 +28,9 @@ CHOICES = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
 HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")
 """A path in the user's home, which is an operator in Hydra's grammar."""
 
+SETTING = re.compile(r"[\w.+~@/-]*=|~")
+"""How a word begins that is a setting; an address has a colon before its first equals sign."""
+
 QUOTATION = ("'", '"', "[")
 """How a quotation or a list begins."""
 
@@ -47,6 +51,10 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
             flags += _flag(command, word, words)
         elif not (word.endswith("=null") and _is_null(command, word.partition("=")[0])):
             overrides.append(word)
+    if command.words is not None:
+        settings = resolve_name(command.words) if isinstance(command.words, str) else command.words
+        named = [word for word in overrides if SETTING.match(word)]
+        overrides = [*settings([word for word in overrides if word not in named]), *named]
     is_sweep = any(flag in SWEEP for flag in flags)
     return [*flags, *map(quote_home if is_sweep else quoted_override, overrides)]
 

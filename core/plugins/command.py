@@ -26,6 +26,8 @@ class Command:
     check: a function, or `"module:name"`, that raises `ConfigError` for settings that can't run. It
         is asked about all jobs of a sweep before the first one starts.
     extra: the group of the distribution's optional dependencies that it needs, if any.
+    words: a function, or `"module:name"`, that returns settings for the words that are none, such
+        as an address. Defaults to none, so that Hydra refuses them.
     """
 
     name: str
@@ -37,6 +39,7 @@ class Command:
     settings: type | str | None = None
     check: Callable[[Any], None] | str | None = None
     extra: str | None = None
+    words: Callable[[list[str]], list[str]] | str | None = None
 
     @property
     def settings_class(self) -> Any:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
@@ -16,6 +17,7 @@ from rich.table import Table
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
+from outrider.base.http import without_secrets
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.extras.audit.audit import LISTED, Auditor
@@ -24,6 +26,7 @@ from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.result import NEVER, Result
 from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.audit.settings import Audit
+from outrider.extras.audit.texts import compared, written_in
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings
 
@@ -35,8 +38,12 @@ def audit(settings: Audit) -> None:
     """Prints the verdict and the evidence; writes `audit.json` and `audit.html` in Hydra's run dir.
 
     Raises:
-        OutriderError: the server is broken.
+        OutriderError: the server is broken, or texts differ by more than rounding.
     """
+    if settings.texts:
+        _audit_texts(settings)
+        return
+    require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
     reports = chosen_reports(settings.reports)
     auditor = _auditor(settings)
     folder = Path(HydraConfig.get().runtime.output_dir)
@@ -47,14 +54,40 @@ def audit(settings: Audit) -> None:
         task = progress.add_task("requests", total=settings.requests)
         result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
         reports.log(result.figures, result.requests)
-    sources = {"url": settings.url, "baseline": settings.baseline}
+    addresses = {"url": settings.url, "baseline": settings.baseline}
+    sources = {name: url and without_secrets(url) for name, url in addresses.items()}
     content = write(result, folder, sources)
     results().print(_table(result))
     print_json(content)
     remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
     if result.verdict == "broken":
-        raise OutriderError(f"{settings.url}: {result.line}")
+        raise OutriderError(f"{sources['url']}: {result.line}")
     results().print(plain(result.line), soft_wrap=True)
+
+
+def _audit_texts(settings: Audit) -> None:
+    require(len(settings.texts) == 2, "texts", settings.texts, "two files")
+    target = None if settings.target is None else build(settings.target)
+    mine, theirs = map(written_in, settings.texts)
+    found = compared(mine, theirs, target, tie=settings.tie, chat=settings.chat)
+    table = Table(title=f"{len(found)} of {len(mine)} texts differ")
+    for heading in ("text", "token", "first file", "second file", "below the likeliest", ""):
+        table.add_column(heading)
+    for each in found:
+        below = ", ".join(f"{gap:.2f}" for gap in each.below or ())
+        cells = (str(each.number), str(each.place), *each.tokens, below, each.verdict)
+        table.add_row(*map(plain, cells))
+    results().print(table)
+    content = json.dumps([asdict(each) for each in found], indent=1) + "\n"
+    path = Path(HydraConfig.get().runtime.output_dir) / "audit.json"
+    write_whole(path, content)
+    print_json(content)
+    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    counts = Counter(each.verdict for each in found)
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none"
+    if counts["fault"]:
+        raise OutriderError(f"{settings.texts[0]}: differences: {said}")
+    results().print(plain(f"differences: {said}"))
 
 
 def _auditor(settings: Audit) -> Auditor:
@@ -86,7 +119,7 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        client(settings.url),
+        client(str(settings.url)),
         requests,
         expected,
         baseline,

@@ -8,7 +8,8 @@ from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 def register_commands(register: RegisterCommand) -> None:
     run, settings = "outrider.extras.audit.command:audit", "outrider.extras.audit.settings:Audit"
     about = "whether a server is lossless"
-    register(Command("audit", about, run, json=True, settings=settings, extra="audit"))
+    words = "outrider.extras.audit.settings:settings_of"
+    register(Command("audit", about, run, json=True, settings=settings, extra="audit", words=words))
 
 
 @hookimpl

@@ -1,9 +1,11 @@
 """Settings of the command `audit`: their types and bounds."""
 
+import json
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, NonNegative, Seconds, Within
+from outrider.base.bounds import AtLeast, Count, ExistingFile, NonNegative, Seconds, Within
+from outrider.base.errors import ConfigError
 from outrider.cli.settings import Part, Reports
 
 Skipped = Literal[
@@ -24,7 +26,8 @@ Skipped = Literal[
 @final
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    url: str
+    url: str | None
+    texts: list[ExistingFile]
     baseline: str | None
     model: str | None
     data: Part
@@ -39,3 +42,12 @@ class Audit:
     skip: list[Skipped]
     key: str | None
     patience: Seconds
+
+
+def settings_of(words: list[str]) -> list[str]:
+    """Returns the settings that `audit URL` and `audit texts A.jsonl B.jsonl` stand for."""
+    if words[:1] == ["texts"] and len(words) == 3:
+        return [f"texts={json.dumps(words[1:])}"]
+    if len(words) > 1 or words == ["texts"]:
+        raise ConfigError(f"{' '.join(words)}: expected URL, or texts A.jsonl B.jsonl")
+    return [f"url={json.dumps(word)}" for word in words]

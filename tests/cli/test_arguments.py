@@ -1,5 +1,7 @@
 """Arguments: flags anywhere, texts and paths in the home quoted, and a line for what is no flag."""
 
+from dataclasses import replace
+
 import pytest
 
 from outrider import ConfigError
@@ -38,6 +40,12 @@ def test_flags_come_first_and_values_are_quoted(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
     assert arranged(GENERATE, words) == order
+
+
+def test_words_that_are_no_settings_may_stand_for_some() -> None:
+    command = replace(GENERATE, words=lambda words: [f"n={len(words)}", f"last={words[-1]}"])
+    order = ["n=2", "last=http://host/v1", "a=b"]
+    assert arranged(command, ["one", "a=b", "http://host/v1"]) == order
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def audited(run: Any, data: Path, tmp_path: Path) -> Iterator[Callable[..., Any]
             more = [] if drafts else [f"baseline={stack.enter_context(served(letters(None)))}/v1"]
             status, out, err = run(
                 "audit",
-                f"url={url}",
+                url,
                 "data=jsonl",
                 f"data.path={data}",
                 f"hydra.run.dir={tmp_path / 'out'}",
@@ -119,6 +119,8 @@ def test_a_server_is_held_against_its_own_log_probabilities(audited: Any, chat: 
     [
         ("logprobs=0", "logprobs=0: expected some, or a baseline or a target"),
         ("url=http://127.0.0.1:1", "http://127.0.0.1:1/v1/models"),
+        ("url=http://me:word@127.0.0.1:1", "http://me:[hidden]@127.0.0.1:1/v1/models"),
+        ("url=null", "url=None: expected a server's address, or texts A.jsonl B.jsonl"),
     ],
 )
 def test_settings_that_do_not_fit_are_told(audited: Any, setting: str, complaint: str) -> None:
@@ -126,3 +128,37 @@ def test_settings_that_do_not_fit_are_told(audited: Any, setting: str, complaint
     assert status != 0
     assert complaint in printed
     assert facts is None
+
+
+TABLE = TabularTarget(8, order=2, seed=3)
+BEST, NEXT, *_, WORST = TABLE.logits([1, 2]).argsort(descending=True).tolist()
+GAP = float(TABLE.logits([1, 2])[BEST] - TABLE.logits([1, 2])[NEXT])
+TARGET = ["target=tabular", "target.vocab_size=8", "target.order=2", "target.seed=3"]
+
+
+@pytest.mark.parametrize(
+    ("others", "more", "line"),
+    [
+        ([BEST], TARGET, "differences: none"),
+        ([NEXT], [*TARGET, f"tie={GAP + 0.01}"], "differences: 1 tie"),
+        ([WORST], TARGET, "differences: 1 fault"),
+        ([], TARGET, "differences: 1 not judged"),
+        ([WORST], [], "differences: 1 not judged"),
+    ],
+)
+def test_two_files_of_texts_are_compared_token_by_token(
+    run: Any, tmp_path: Path, others: list[int], more: list[str], line: str
+) -> None:
+    for name, tokens in (("a", [BEST]), ("b", others)):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"prompt": [1, 2], "tokens": tokens}))
+    files = [str(tmp_path / f"{name}.jsonl") for name in "ab"]
+    ended, out, err = run("audit", "texts", *files, *more, f"hydra.run.dir={tmp_path}/out")
+    assert ended == ("fault" in line) and line in out + err, out + err
+    assert len(json.loads((tmp_path / "out" / "audit.json").read_text())) == (others != [BEST])
+
+
+def test_a_file_of_texts_without_texts_is_refused(run: Any, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"prompt": "a"}')
+    status, _, err = run("audit", "texts", str(file), str(file), f"hydra.run.dir={tmp_path}/out")
+    assert status == 1 and "a.jsonl, line 1: expected a text or the ids of its tokens" in err

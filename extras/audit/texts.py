@@ -1,0 +1,139 @@
+"""Compares texts of two engines for the same prompts: where they part, and whether at a tie."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from outrider.base.errors import ConfigError, require
+from outrider.contract.draft import Draft
+from outrider.contract.target import Target
+from outrider.data.jsonl import json_lines
+from outrider.extras.audit.expected import BFLOAT16
+from outrider.extras.audit.rounding import closed_by_rounding
+
+TEXTS = ("tokens", "token_ids", "text", "completion", "output", "response", "answer")
+"""The keys that may hold what was written, in the order in which they are looked for."""
+
+PROMPTS = ("prompt", "question", "messages", "turns")
+
+END = "the end"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A text that was written after a prompt, as it is or as ids."""
+
+    prompt: Any
+    text: str | list[int]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where two texts part.
+
+    number: of the text, from 0. place: of the first token that differs, or character.
+    tokens: what each has there.
+    below: by how much each is less likely than the likeliest there, as logarithms, if it is known.
+    verdict: "tie", "rounding" (it may be, in bfloat16), "fault", or "not judged" without a target.
+    """
+
+    number: int
+    place: int
+    tokens: tuple[str, str]
+    below: tuple[float, float] | None
+    verdict: str
+
+
+def written_in(path: str) -> list[Written]:
+    """Returns the texts of a file with a JSON object for each.
+
+    Raises `ConfigError` for a record without a text.
+    """
+    found = []
+    for where, record in json_lines(path):
+        if isinstance(record, ConfigError):
+            raise record
+        fields: Mapping[str, Any] = record if isinstance(record, Mapping) else {}
+        text = next((fields[name] for name in TEXTS if fields.get(name) is not None), None)
+        is_ids = isinstance(text, list) and all(type(token) is int for token in text)
+        if text is None or not (is_ids or isinstance(text, str)):
+            names = ", ".join(TEXTS)
+            raise ConfigError(f"{where}: expected a text or the ids of its tokens, as {names}")
+        prompt = next((fields[name] for name in PROMPTS if fields.get(name) is not None), "")
+        found.append(Written(prompt, text))
+    return found
+
+
+def compared(
+    mine: Sequence[Written],
+    theirs: Sequence[Written],
+    target: Target | None,
+    tie: float,
+    chat: bool,
+) -> list[Difference]:
+    """Returns where greedy texts differ, those of the same place in both files.
+
+    tie: the gap of log-probabilities of two tokens that either may come first by.
+    chat: whether a prompt that is a text was a user's turn.
+
+    Raises `ConfigError` if the prompts are not the same.
+    """
+    counts = [len(mine), len(theirs)]
+    require(counts[0] == counts[1], "texts", counts, "as many texts in both files")
+    found = []
+    for number, (one, two) in enumerate(zip(mine, theirs, strict=True)):
+        if one.prompt != two.prompt:
+            raise ConfigError(f"texts: number {number} has another prompt in the second file")
+        if one.text != two.text:
+            prompt = [] if target is None else target.encode(one.prompt, chat=chat)
+            is_whole = isinstance(one.prompt, str) and not chat
+            before = one.prompt if is_whole else ""
+            texts = [_tokens(target, each.text, prompt, before) for each in (one, two)]
+            found.append(_difference(number, texts, target, prompt, tie))
+    return found
+
+
+def _difference(
+    number: int,
+    texts: Sequence[Sequence[Any]],
+    target: Target | None,
+    prompt: list[int],
+    tie: float,
+) -> Difference:
+    pairs = zip(*texts, strict=False)
+    place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(map(len, texts)))
+    one, two = (text[place] if place < len(text) else None for text in texts)
+    shown = (_shown(target, one), _shown(target, two))
+    if target is None or (None in (one, two) and not target.eos):
+        return Difference(number, place, shown, None, "not judged")
+    logits = target.open(prompt).score(Draft.chain(texts[0][:place]))[-1].detach().double()
+    ends = ([*target.eos] if token is None else [token] for token in (one, two))
+    first, second = (float(logits.max() - logits[each].max()) for each in ends)
+    rounding = closed_by_rounding(BFLOAT16 * float(logits.abs().max()))
+    worst = max(first, second)
+    verdict = "tie" if worst <= tie else "rounding" if worst <= rounding else "fault"
+    return Difference(number, place, shown, (first, second), verdict)
+
+
+def _tokens(
+    target: Target | None, text: str | list[int], prompt: Sequence[int], before: str
+) -> Sequence[Any]:
+    """Returns the tokens of a text after its prompt; its characters, if there is no target.
+
+    before: the prompt, if its text goes on in this one.
+    """
+    if isinstance(text, list) or target is None:
+        return text
+    whole = target.encode(before + text) if before else []
+    if whole[: len(prompt)] == list(prompt) and before:
+        return whole[len(prompt) :]
+    return list(target.tokenizer(text, add_special_tokens=False).input_ids)  # type: ignore[misc]
+
+
+def _shown(target: Target | None, token: Any) -> str:
+    if token is None:
+        return END
+    tokenizer = None if target is None else target.tokenizer
+    return repr(token if tokenizer is None else tokenizer.decode([token]))
