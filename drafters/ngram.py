@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.base.contents import text_in
 from outrider.base.errors import ConfigError, require
 from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.data.reading import text_of
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
@@ -169,10 +169,7 @@ def corpus(source: Path, target: Target) -> list[list[int]]:
         prompts = make("data", {"data": "jsonl", "path": str(source)})
         texts = [turn for prompt in prompts for turn in prompt.turns]
     else:
-        try:
-            texts = [text_in(source)]
-        except ValueError as error:
-            raise ConfigError(f"drafter.counts={str(source)!r}: {error}") from error
+        texts = [text_of(str(source), "drafter.counts")]
     assert target.tokenizer is not None, "a tokenizer is among the drafter's needs"
     ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     return [list(text) for text in ids]

@@ -1,7 +1,6 @@
 """What a file holds: its text, or what is wrong with the file whatever it should hold."""
 
 import gzip
-import io
 import zlib
 from pathlib import Path
 
@@ -21,15 +20,17 @@ def fault_of(path: Path) -> str | None:
 
 
 def text_in(path: Path) -> str:
-    """Returns the text in a file, unpacked if it is a gzip, without a byte order mark.
-
-    Raises:
-        ValueError: it is empty, no text in UTF-8, or damaged; the message says which.
-        OSError: it can't be read.
-    """
+    """Returns the text in a file; raises `ValueError` as `decoded`, also if it is empty."""
     if fault := fault_of(path):
         raise ValueError(fault)
-    content = path.read_bytes()
+    return decoded(path.read_bytes())
+
+
+def decoded(content: bytes) -> str:
+    """Returns text, unpacked if it is a gzip, without a byte order mark.
+
+    Raises `ValueError` for what is no text in UTF-8, or damaged; the message says which.
+    """
     try:
         content = gzip.decompress(content) if content.startswith(GZIP) else content
         text = content.decode("utf-8-sig")
@@ -40,4 +41,4 @@ def text_in(path: Path) -> str:
         raise ValueError(line) from error
     if "\0" in text:
         raise ValueError("expected text in UTF-8, it has bytes of zero, as UTF-16 does")
-    return io.StringIO(text, newline=None).read()
+    return text

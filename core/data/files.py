@@ -3,6 +3,7 @@
 import csv as files
 import io
 import itertools
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -95,18 +96,8 @@ def text(path: ExistingFile, words: Count = 200, limit: Count | None = None) -> 
     """
     content, name = text_of(path), Path(path).stem
     # Cut the text itself rather than join its words, so that white space inside a chunk is kept.
-    starts = _word_starts(content)
+    starts = [word.start() for word in re.finditer(r"\S+", content)]
     require(len(starts) > 0, "data.path", path, "at least one word in it")
     cuts = [*starts[::words], len(content)]
     chunks = [content[start:end].strip() for start, end in itertools.pairwise(cuts)]
     return spaced([Prompt(str(i), name, (chunk,)) for i, chunk in enumerate(chunks, 1)], limit)
-
-
-def _word_starts(content: str) -> list[int]:
-    """Returns the position of each word's first character."""
-    starts, position = [], 0
-    for word in content.split():
-        position = content.index(word, position)
-        starts.append(position)
-        position += len(word)
-    return starts

@@ -59,7 +59,7 @@ def json_lines(path: str, field: str = "data.path") -> Iterator[tuple[str, Any]]
     content = text_of(path, field)
     if content.lstrip().startswith("["):  # all records in one list, or a conversation in each line
         try:
-            records = _json(content, path)
+            records = json_of(content, object_pairs_hook=_once)
         except JSONDecodeError as error:
             if error.msg != "Extra data":
                 raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
@@ -72,30 +72,20 @@ def json_lines(path: str, field: str = "data.path") -> Iterator[tuple[str, Any]]
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                yield where, _record(_json(line, where))
+                yield where, _record(json_of(line, object_pairs_hook=_once))
             except JSONDecodeError as error:
                 reason = f"no JSON ({error.msg} at character {error.pos})"
                 if line.rstrip()[-1] in "{[,":
                     reason = "JSON that goes on in the next line: `jq -c . FILE` writes one in each"
                 yield where, ConfigError(f"{where}: {reason}")
-            except ConfigError as error:
-                yield where, error
 
 
-def _json(content: str, where: str) -> Any:
-    """Returns the value of some JSON; raises `ConfigError` for an object with a key twice."""
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        values = dict(pairs)
-        if len(values) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise LookupError(next(name for name in names if names.count(name) > 1))
-        return values
-
-    try:
-        return json_of(content, object_pairs_hook=once)
-    except LookupError as error:
-        raise ConfigError(f"{where}: two values of {error.args[0]!r}, expected one") from error
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON; raises `ValueError` if it has two values of a name."""
+    values, names = dict(pairs), [name for name, _ in pairs]
+    if len(values) < len(pairs):
+        raise ValueError(f"two values of {next(it for it in names if names.count(it) > 1)!r}")
+    return values
 
 
 def _record(value: Any) -> Any:

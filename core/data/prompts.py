@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
-from outrider.base.contents import fault_of
+from outrider.base.contents import decoded, text_in
 from outrider.base.errors import ConfigError
 
 
@@ -40,16 +40,14 @@ def input_kept() -> Iterator[None]:
     if sys.stdin is None or sys.stdin.isatty():
         yield
         return
-    own, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    try:
-        os.dup2(null, 0)
-        _kept.append(os.fdopen(own, "rb", closefd=False))
-        yield
-    finally:
-        _kept.clear()
-        os.dup2(own, 0)
-        os.close(own)
-        os.close(null)
+    with os.fdopen(os.dup(0), "rb") as given, open(os.devnull, "rb") as null:
+        os.dup2(null.fileno(), 0)
+        _kept.append(given)
+        try:
+            yield
+        finally:
+            _kept.clear()
+            os.dup2(given.fileno(), 0)
 
 
 def prompt_text(setting: Any) -> Any:
@@ -79,16 +77,13 @@ def file_text(field: str, path: str | None) -> str:
     setting = "-" if path is None else f"@{path}"
     try:
         file = None if path is None else Path(path).expanduser()
-        if file is not None and (fault := fault_of(file)):
-            raise ConfigError(f"{field}={setting!r}: {fault}")
         given = _kept[0] if _kept else sys.stdin.buffer
-        content = given.read() if file is None else file.read_bytes()
-        return content.decode("utf-8-sig").removesuffix("\n").removesuffix("\r")
+        content = decoded(given.read()) if file is None else text_in(file)
+        return content.removesuffix("\n").removesuffix("\r")
     except OSError as error:
         raise ConfigError(f"{field}={setting!r}: {error.strerror}: expected a file") from error
-    except UnicodeDecodeError as error:
-        reason = f"{error.reason} at byte {error.start}"
-        raise ConfigError(f"{field}={setting!r}: expected text in UTF-8 ({reason})") from error
+    except ValueError as error:
+        raise ConfigError(f"{field}={setting!r}: {error}") from error
 
 
 def is_encodable(text: str) -> bool:

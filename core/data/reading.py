@@ -1,6 +1,7 @@
 """Prompts in the records of a data set, checked, and skipped or refused."""
 
 from collections.abc import Collection, Iterable, Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 
 
 def text_of(path: str, field: str = "data.path") -> str:
-    """Returns the text in a file; raises `ConfigError`, with the setting that names it, if none."""
+    """Returns the text in a file; raises `ConfigError`, with the setting that names it, if none.
+
+    Every end of a line is a newline.
+    """
     try:
-        return text_in(Path(path).expanduser())
+        return StringIO(text_in(Path(path).expanduser()), newline=None).read()
     except ValueError as error:
         raise ConfigError(f"{field}={path!r}: {error}") from error
 

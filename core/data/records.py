@@ -108,7 +108,7 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
     A string is one turn, and a list of strings several. In a list of messages, the turns are the
     user's, and the system's message is put before the turn that follows it. So is a system prompt
     of its own, or an instruction; a context or an input, as Dolly's and Alpaca's, follows the first
-    turn, unless that has it already.
+    turn, unless it is that.
 
     Raises:
         ConfigError: there is no text where the form has it, or tools are beside it.
@@ -119,7 +119,7 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
         [text_beside(record.get(key), f"{where}: {key}") for key in keys if key != form.column]
         for keys in (BEFORE, AFTER)
     )
-    before, after = ([text for text in texts if text not in turns[0]] for texts in beside)
+    before, after = ([text for text in texts if text not in ("", turns[0])] for texts in beside)
     return ("\n\n".join([*before, turns[0], *after]), *turns[1:])
 
 

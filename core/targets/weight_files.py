@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from outrider.base.contents import fault_of, text_in
 from outrider.base.errors import ConfigError, TargetError, message_of
-from outrider.base.json_values import json_in, json_of
+from outrider.base.json_values import json_in
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
 
@@ -22,7 +22,7 @@ SUFFIXES = (".safetensors", ".bin", ".py")
 ADAPTER = "adapter_config.json"
 """The file by which a folder of PEFT is known, which holds changes of a model's weights."""
 
-WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+INDEX = "model.safetensors.index.json"
 
 READ = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
@@ -60,46 +60,28 @@ def check_files(folder: Path) -> None:
 
     Transformers passes over some, such as a damaged `generation_config.json`.
     """
-    if folder.is_file() and (fault := fault_of(folder)):
-        raise _damaged(folder, folder, fault)
-    for path in filter(Path.is_file, map(folder.joinpath, READ)):
+    weights = [*folder.glob("*model*.safetensors")] or folder.glob("*.bin")
+    for path in filter(Path.is_file, [folder, *map(folder.joinpath, READ), *weights]):
         try:
-            text = text_in(path)
-            if path.suffix == ".json":
-                json_of(text)
-            if path.read_bytes().startswith(BOM_UTF8):
-                raise ValueError("expected text in UTF-8 without a byte order mark")
-        except ValueError as error:
-            raise _damaged(path, folder, error) from error
-    for path in _chosen(folder):
-        try:
-            if fault := fault_of(path):
-                raise ValueError(fault)
-            if path.suffix == SUFFIXES[0]:
-                safe_open(path, "pt")
+            _check_file(path)
         except (ValueError, SafetensorError) as error:
-            raise _damaged(path, folder, message_of(error)) from error
+            line = f"{path.name}: {message_of(error)}"
+            raise TargetError(f"model={str(folder)!r}: {line}") from error
 
 
-def _chosen(folder: Path) -> list[Path]:
-    """Returns the files with weights that transformers reads in a folder, out of all."""
-    try:
-        named = json_in(folder / INDEX)["weight_map"].values() if (folder / INDEX).is_file() else ()
-    except (KeyError, TypeError, AttributeError) as error:
-        line = "expected the file of each tensor in 'weight_map'"
-        raise _damaged(folder / INDEX, folder, line) from error
-    for names in (
-        [WEIGHTS, "adapter_model.safetensors"],
-        named,
-        sorted(path.name for path in folder.glob("*.bin")),
-    ):
-        if found := [folder / name for name in names if (folder / str(name)).is_file()]:
-            return found
-    return []
-
-
-def _damaged(path: Path, folder: Path, fault: object) -> TargetError:
-    return TargetError(f"model={str(folder)!r}: {path.name}: {fault}")
+def _check_file(path: Path) -> None:
+    """Raises `ValueError` or `SafetensorError`, which say how a file is damaged."""
+    if fault := fault_of(path):
+        raise ValueError(fault)
+    if path.suffix == SUFFIXES[0]:
+        safe_open(path, "pt")
+    if path.name not in READ:
+        return
+    entries = json_in(path) if path.suffix == ".json" else text_in(path)
+    if path.read_bytes().startswith(BOM_UTF8):
+        raise ValueError("expected text in UTF-8 without a byte order mark")
+    if path.name == INDEX and "weight_map" not in entries:
+        raise ValueError("expected the file of each tensor in 'weight_map'")
 
 
 def read_ahead(files: Sequence[Path]) -> None:

@@ -83,7 +83,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         ),
         ((LINE, LINE), "line 2: id 7: expected another"),
         (("\n",), "expected at least one prompt, there is none"),
-        (('{"prompt": "a", "prompt": "b"}',), "line 1: two values of 'prompt', expected one"),
+        (('{"prompt": "a", "prompt": "b"}',), "line 1: no JSON (two values of 'prompt'"),
         (("{", '"prompt": "a"', "}"), "line 1: JSON that goes on in the next line: `jq -c . FILE`"),
         ((LINE | {"turns": ["a", " "]},), "turns=['a', ' ']: expected a list of strings, each"),
         ((LINE | {"reference": [True]},), "line 1: reference=True: expected a text"),
@@ -205,8 +205,9 @@ def test_the_texts_beside_a_named_column_are_kept() -> None:
         parse({"turns": ["Of Ada.", "b"], "context": "Ada."} | LINE, "x").turns[0]
         == "Hello\n\nAda."
     )
-    once = {"prompt": "Ada came. Who?", "context": "Ada came."}
-    assert parse(once, "x").turns == ("Ada came. Who?",)
+    number = {"instruction": "Double it, as in 2021.", "input": 21}
+    assert parse(number, "x").turns == ("Double it, as in 2021.\n\n21",)
+    assert parse({"prompt": "Who?", "instruction": "Who?"}, "x").turns == ("Who?",)
     with pytest.raises(ConfigError, match=r"x: context=\{'a': 1\}: expected a text"):
         parse({"question": "q", "context": {"a": 1}}, "x", "question")
 

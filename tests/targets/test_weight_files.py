@@ -81,15 +81,14 @@ def test_an_index_and_a_gguf_file_are_looked_at_and_files_that_nobody_reads_are_
 ) -> None:
     (copied / "pytorch_model.bin").write_bytes(POINTER)
     assert TransformersTarget(str(copied)).vocab_size == 31
-    (copied / WEIGHTS).rename(copied / "part.safetensors")
-    for content in ("{}", '{"weight_map": [1]}', "[1]"):
-        (copied / f"{WEIGHTS}.index.json").write_text(content)
-        with pytest.raises(TargetError, match=r"index\.json: expected the file of each tensor in"):
-            check_files(copied)
-    (copied / f"{WEIGHTS}.index.json").write_text('{"weight_map": {"a": "part.safetensors"}}')
+    (copied / f"{WEIGHTS}.index.json").write_text('{"metadata": {}}')
+    with pytest.raises(TargetError, match=r"index\.json: expected the file of each tensor in"):
+        check_files(copied)
+    (copied / f"{WEIGHTS}.index.json").unlink()
+    (copied / WEIGHTS).rename(copied / "model-00001-of-00001.safetensors")
     check_files(copied)
-    (copied / "part.safetensors").write_bytes(POINTER)
-    with pytest.raises(TargetError, match=r": part\.safetensors: a pointer"):
+    (copied / "model-00001-of-00001.safetensors").write_bytes(POINTER)
+    with pytest.raises(TargetError, match=r": model-00001-of-00001\.safetensors: a pointer"):
         check_files(copied)
     (copied / "x.gguf").write_bytes(POINTER)
     with pytest.raises(TargetError, match=r"x\.gguf: a pointer"):

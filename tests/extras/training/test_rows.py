@@ -158,7 +158,7 @@ def test_damaged_files_are_named(
         read_rows(str(tmp_path / name), target, 9)
 
 
-def test_rows_are_counted_by_what_is_learned(target: Any, tmp_path: Path, capsys: Any) -> None:
+def test_the_learned_tokens_of_rows_are_counted(target: Any, tmp_path: Path, capsys: Any) -> None:
     """The first id is never learned, and a row keeps its number where others are left out."""
     plain = {"input_ids": [2, 3, 4], "loss_mask": [1, 1, 1]}
     nothing = {"input_ids": [2, 3], "loss_mask": [1, 0]}
