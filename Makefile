@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is compiled is kept for the processes that are started next.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test pytest style docs evidence fuzz gpu mutants install typecheck sources wheel browser engines vllm peers interop edits clean
+.PHONY: demo test pytest style docs evidence fuzz gpu mutants install typecheck sources wheel release browser engines vllm peers interop edits clean
 
 install: .venv/installed
 
@@ -60,6 +60,12 @@ wheel: install
 	$(BIN)/python -c "from setuptools.build_meta import build_sdist as make; make('build/sdist')" >/dev/null
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir build/new build/sdist/*.tar.gz
 	mv build/new build/wheel
+
+# Both files of a release in dist, checked, and what is left for a person.
+release: install
+	rm -rf dist
+	DIST=dist .ci/clean-install
+	@$(BIN)/python .ci/release
 
 # Random combinations of parts, FUZZ of each kind, other ones each time.
 fuzz: export OUTRIDER_FUZZ := $(or $(FUZZ),500)

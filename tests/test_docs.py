@@ -5,6 +5,7 @@ import re
 import runpy
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ QUICK = {
         "contexts=[8]",
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
-    "train": ["max_new_tokens=8", "data.limit=3"],
-    "recipe.texts=16": ["recipe.texts=2", "recipe.held_out=1"],
+    "train": ["max_new_tokens=8"],
+    "recipe=classifier": ["data.limit=3"],
+    "recipe.texts=64": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=0.3"],
     "+experiment=table2": ["gamma=5"],
@@ -294,6 +296,8 @@ def test_the_readme_is_short_and_the_citation_current() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
     citation: Any = OmegaConf.load(ROOT / "CITATION.cff")
     assert citation["version"] == outrider.__version__
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert citation.get("repository-code") == project.get("urls", {}).get("Repository")
 
 
 @pytest.mark.parametrize("role", ["verifier", "policy"])

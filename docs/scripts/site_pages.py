@@ -5,6 +5,7 @@ API reference, and the picture of the architecture.
 """
 
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,13 @@ PROOFS = {
     " loop_distribution chi_square",
 }
 """By task, the names of `outrider.testing` that it takes."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Takes the address of the repository from pyproject.toml, if it has one."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    config.repo_url = project.get("urls", {}).get("Repository")
+    return config
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
