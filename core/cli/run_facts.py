@@ -1,10 +1,13 @@
 """What `run.json` says of a run of `outrider compare`."""
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
+from outrider.base.folders import write_whole
 from outrider.cli.settings import Compare
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
@@ -12,6 +15,7 @@ from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.runs.identity import identity, provenance
 from outrider.lab.runs.training_prompts import trained_on
+from outrider.plugins.fingerprint import hash_of
 from outrider.plugins.reading import plain_settings, plain_values
 from outrider.targets.passes.engine import engine_of
 
@@ -20,6 +24,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 
 SHOWN = (
     "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "workers", "cluster",
+    "lossy",
 )  # fmt: skip
 """The settings that decide what is printed or reported, or who measures, and nothing else."""
 
@@ -59,6 +64,20 @@ def run_facts(
         "identity": identity(target, parts, given["quality"]),
         "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
     }
+
+
+CERTIFICATE = "certificate.json"
+
+
+def certify(folder: Path, target: Target, configs: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes what shows later that a run was exact, of one that has refused all that is not.
+
+    configs: as those of `run_facts`.
+    """
+    parts = plain_values(configs)
+    facts = {"lossless": True, "parts": parts, "identity": identity(target, parts)}
+    facts |= {"logprobs": "the target's own, of the passes that have accepted the text"}
+    write_whole(folder / CERTIFICATE, json.dumps(facts | {"sha256": hash_of(facts)}, indent=1))
 
 
 def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:

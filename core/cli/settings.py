@@ -19,6 +19,8 @@ OWN = {"verifier": Part, "policy": Part, "gamma": DraftLength, "budget": Budget 
 
 Drafters = Annotated[Any, Listed("drafter", OWN)]
 
+Lossy = Literal["allow", "refuse"]
+
 Rate = Annotated[str, OneOf("outrider.cli.comparison:figure_names")]
 """A figure of a comparison."""
 
@@ -73,6 +75,7 @@ class Compare(Decoding):
     live: bool
     cache: bool
     resume: bool
+    lossy: Lossy
 
 
 @final
@@ -86,6 +89,7 @@ class Generate(Decoding):
     stop_token_ids: list[Annotated[int, AtLeast(0)]]
     logprobs: Annotated[int, AtLeast(0)] | None
     penalties: dict[str, Any]
+    lossy: Lossy
 
 
 @final

@@ -7,14 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
+from hydra.core.hydra_config import HydraConfig
+
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
-from outrider.cli.run_facts import run_facts
+from outrider.cli.run_facts import certify, run_facts
 from outrider.cli.settings import Compare
 from outrider.cli.variants import variants_of
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import Score
+from outrider.decoding.run import refuse_lossy
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder
@@ -86,7 +89,11 @@ class OneProcess(Work):
             quality=scores,
         )
         fit(self.target, self.variants)
+        for it in self.variants.values() if settings.lossy == "refuse" else ():
+            refuse_lossy(target=self.target, verifier=it.verifier, policy=it.policy)
         self.facts = run_facts(settings, configs, self.variants, self.target, self.prompts)
+        if settings.lossy == "refuse":
+            certify(Path(HydraConfig.get().runtime.output_dir), self.target, configs)
         self.settings = settings
         self.answers: bool = "overlap" in PROTOCOLS[settings.protocol]
         self.folder: Path | None = cache_folder() if settings.cache else None

@@ -17,10 +17,12 @@ class Policy(ABC):
 
     examples: how long its drafts are in some rounds. The conformance kit runs them.
     texts_before: how many texts it has learned from in earlier runs, if it keeps what it learns.
+    lossless: whether the text is the target's with it; False if it looks at what is not in a draft.
     """
 
     examples: ClassVar[Sequence["PolicyExample"]] = ()
     texts_before: int = 0
+    lossless: bool = True
 
     def notice(self, length: int, texts: int) -> None:
         """Is told before each draft what its cost may depend on.

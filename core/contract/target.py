@@ -70,6 +70,7 @@ class Target(ABC):
     trees: whether drafts may branch. no_trees: the reason to give if they may not.
     tokenizer: a transformers tokenizer, or None.
     model: the transformers model behind the target, or None.
+    lossless: whether its distributions are those of its weights as they are, not of rounded ones.
     """
 
     vocab_size: int
@@ -80,6 +81,7 @@ class Target(ABC):
     no_trees: str = "the target takes only chains"
     tokenizer: Tokenizer | None = None
     model: Any = None
+    lossless: bool = True
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
         """Returns the first ids of a prompt's text, and the encoder's input or None.

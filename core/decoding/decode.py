@@ -19,7 +19,7 @@ from outrider.decoding.batches.continuous_batch import Batch, rounds_together
 from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
 from outrider.decoding.rounds import finish, propose, remember
-from outrider.decoding.run import ActiveText, Run, begin_text, require_kind
+from outrider.decoding.run import ActiveText, Lossy, Run, begin_text, require_kind
 from outrider.plugins.registry import installed
 
 
@@ -42,6 +42,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     constraint: Constraint | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
+    lossy: Lossy = "allow",
 ) -> Iterator[Round]:
     """Yields the rounds of speculative decoding (Leviathan et al. 2211.17192, Algorithm 1).
 
@@ -64,6 +65,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         limit. It needs the main thread of a Unix process.
     logprobs: keep the target's log-probability of each token, and this many of the likeliest tokens
         in its place; see `Round.logprobs`. Defaults to none.
+    lossy: "refuse" allows no rule, target or policy that changes the distribution of the text.
 
     Raises:
         ConfigError: at the call, before any model runs: a setting is invalid, or the parts don't
@@ -81,6 +83,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
+        lossy=lossy,
     )
     prompt = encoded(target, tokens)
     prepare(target, drafter, verifier)
@@ -135,6 +138,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     constraints: Sequence[Constraint] | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
+    lossy: Lossy = "allow",
 ) -> Iterator[tuple[int, Round]]:
     """Yields the rounds of several texts, each with the index of its prompt.
 
@@ -162,6 +166,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
+        lossy=lossy,
     )
     for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
         fits = parts is None or len(parts) == len(prompts)

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Literal, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.calling import calling
-from outrider.base.errors import require
+from outrider.base.errors import ConfigError, require
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -19,6 +19,19 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.calls import begun, opened, opened_rule
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
+
+Lossy = Literal["allow", "refuse"]
+"""Whether parts may change the distribution of the text."""
+
+
+def refuse_lossy(**parts: Any) -> None:
+    """Raises `ConfigError` for the first part, named by its role, that is not exact."""
+    for role, part in parts.items():
+        with calling(role, part):
+            is_exact = part.lossless
+        if not is_exact:
+            name = type(part).__name__
+            raise ConfigError(f"lossy=refuse: {role} {name} is lossy: expected one that is exact")
 
 
 @final
@@ -36,6 +49,7 @@ class Run:
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
         for no log-probabilities.
+    lossy: "refuse" allows no rule, target or policy that changes the distribution of the text.
 
     Raises `ConfigError` for a part of another class, a length below 1, or a limit that can't be
     enforced here.
@@ -51,12 +65,15 @@ class Run:
     stop_token_ids: Collection[int] = ()
     draft_timeout: Seconds | None = None
     logprobs: Annotated[int, AtLeast(0)] | None = None
+    lossy: Lossy = "allow"
 
     def __post_init__(self) -> None:
         require_kind("target", self.target, Target)
         require_kind("verifier", self.verifier, Verifier)
         require_kind("sampling", self.sampling, Sampling)
         check_limit("draft_timeout", self.draft_timeout)
+        if self.lossy == "refuse":
+            refuse_lossy(target=self.target, verifier=self.verifier)
         is_list = isinstance(self.stop_token_ids, Collection)
         require(is_list, "stop_token_ids", self.stop_token_ids, "a list of ids")
         check_ids("stop_token_ids", self.stop_token_ids, self.target.vocab_size)
@@ -133,6 +150,8 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
     require_kind("policy", policy, Policy)
     require_kind("chance", chance, Chance)
+    if run.lossy == "refuse":
+        refuse_lossy(policy=policy)
     with calling("verifier", run.verifier):
         is_coupled = run.verifier.coupled
     with calling("drafter", drafter):

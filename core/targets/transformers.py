@@ -125,6 +125,7 @@ class TransformersTarget(SideBySide):
         refuse_stateful(model)
         self._start = decoder_start(model)
         settings.run(model, is_own=is_name)
+        self.lossless = quantize is None and quantization_config is None
         test = stored_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
         self.model: Model = model

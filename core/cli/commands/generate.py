@@ -14,13 +14,17 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
+from outrider.cli.run_facts import certify
 from outrider.cli.screen import STYLES, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
+from outrider.contract.target import Target
+from outrider.contract.verifier import Verifier
 from outrider.data.prompts import prompt_text
 from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation
+from outrider.decoding.run import refuse_lossy
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 from outrider.plugins.registry import installed
@@ -42,6 +46,7 @@ def generate(settings: Generate) -> float | None:
         "stop_token_ids": settings.stop_token_ids,
         "draft_timeout": settings.draft_timeout,
         "logprobs": settings.logprobs,
+        "lossy": settings.lossy,
     }
     is_batch = isinstance(prompt, list) and any(isinstance(item, str) for item in prompt)
     earlier = stamp(path.parent, path.name)
@@ -72,6 +77,7 @@ def _generate_one(
         constraint=_constraint(settings),
         **options,
     )
+    _certify(settings, path.parent, target, verifier)
     generation, fault = Generation(), None
     try:
         for round in rounds:
@@ -107,6 +113,7 @@ def _generate_batch(
     ids = [encoded(target, prompt, chat=settings.chat) for prompt in prompts]
     prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
     constraint = _constraint(settings)
+    _certify(settings, path.parent, target, verifier)
     generations, fault = [Generation() for _ in prompts], None
 
     def save() -> str:
@@ -141,6 +148,13 @@ def _generate_batch(
             content = save()
         print_json(content)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _certify(settings: Generate, folder: Path, target: Target, verifier: Verifier) -> None:
+    if settings.lossy == "refuse":
+        refuse_lossy(target=target, verifier=verifier, policy=build(settings.policy))
+        roles = ("drafter", "verifier", "policy")
+        certify(folder, target, {"": {role: getattr(settings, role) for role in roles}})
 
 
 def _constraint(settings: Generate) -> Constraint | None:
