@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from faulty import FAULTS
 from tiny import forked
+from tiny.comparisons import timeless
 
 from outrider import Context, Drafter, DrafterError, Pen
 from outrider.base.folders import claimed
@@ -23,6 +24,7 @@ from outrider.extras.bench import command as bench
 from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
 from outrider.lab.runs.report import Report
+from outrider.lab.runs.run import load
 
 HERE = Path(__file__).parent
 TABULAR = (
@@ -244,6 +246,50 @@ def test_compare_resumes_at_its_last_question(
     assert re.search(r"an unfinished run is in .*a: .* resume=true hydra\.run\.dir=", err)
     assert run(*command[1:])[0] == 0
     assert lines.read_text().count("\n") == 3
+
+
+TRAINING = (
+    *("recipe.texts=6", "recipe.held_out=2", "max_new_tokens=8", "recipe.vocabulary=25"),
+    *("recipe.schedule.epochs=2", "recipe.schedule.batch=3", "recipe.schedule.evaluate=1"),
+)
+COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
+    "compare": (
+        (
+            "data=jsonl",
+            "data.path={data}",
+            "turns=1",
+            "gamma=2",
+            "drafters=[random,bigram]",
+            "max_new_tokens=6",
+            "cache=false",
+        ),
+        ("resume=true",),
+        ["measurements.jsonl"],
+    ),
+    "train": (("drafter=medusa", *TRAINING, "out={run}/made"), (), ["texts.jsonl", "curve.jsonl"]),
+}
+"""By command its settings, what continues a run, and the files that a run has in the end."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_killed_command_continues(command: str, folder: Path, data: Path, tmp_path: Path) -> None:
+    settings, more, files = COMMANDS[command]
+    contents = []
+    for writes in (0, 4, 12):  # the first is not killed
+        run = f"run-{writes}"
+        words = [command, "target=transformers", f"target.model={folder}", "reports=[]"]
+        words += [each.format(data=data, run=run) for each in settings]
+        words.append(f"hydra.run.dir={run}")
+        if writes:
+            done = forked.run(HERE / "killed.py", writes, *words, cwd=tmp_path)
+            assert done.returncode == -signal.SIGKILL, done.stderr
+            words += more
+        done = forked.run("-m", "outrider", *words, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = [(tmp_path / run / name).read_text().splitlines() for name in files]
+        found = timeless(load(tmp_path / run).measurements) if command == "compare" else lines
+        contents.append(sorted(map(str, found)))
+    assert all(content == contents[0] for content in contents)
 
 
 @pytest.mark.usefixtures("drawn_once")

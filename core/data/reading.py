@@ -1,9 +1,9 @@
 """Prompts in the records of a data set, checked, and skipped or refused."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from outrider.base.bounds import Count, checked
 from outrider.base.contents import text_in
@@ -11,6 +11,8 @@ from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
 from outrider.data.prompts import Prompt, is_encodable
 from outrider.data.records import IDS, form_of, text_beside, turns_of
+
+Item = TypeVar("Item")
 
 PLACEHOLDER = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE"
 """What the hub's copy of SPEED-Bench has in place of texts that may not be copied."""
@@ -118,10 +120,10 @@ def _references(item: dict[str, Any], turns: int, where: str) -> tuple[tuple[str
 
 
 @checked("data")
-def spaced(prompts: list[Prompt], limit: Count | None) -> list[Prompt]:
+def spaced(prompts: Sequence[Item], limit: Count | None) -> list[Item]:
     """Returns `limit` of the prompts, evenly spaced, or all of them if it is None."""
     if limit is None:
-        return prompts
+        return [*prompts]
     count = min(limit, len(prompts))
     return [prompts[i * len(prompts) // count] for i in range(count)]
 

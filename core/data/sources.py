@@ -1,6 +1,9 @@
 """Prompts from parquet files and from the Hugging Face hub."""
 
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from outrider.base.bounds import ExistingFile, checked
 from outrider.base.contents import fault_of
@@ -31,13 +34,28 @@ def parquet(
     if fault := fault_of(file):
         raise ConfigError(f"data.path={path!r}: {fault}")
     try:
-        rows = tables.read_table(file).to_pylist()
+        with tables.ParquetFile(file) as table:
+            # Prompts that are skipped are known once their rows are read.
+            wanted = spaced(range(table.metadata.num_rows), None if skip else limit)
+            rows = [*_rows_at(table, wanted)]
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         line = message_of(error)
         raise ConfigError(
             f"data.path={path!r}: expected a parquet file that can be read ({line})"
         ) from error
-    return spaced(collect(numbered(rows, path), path, column, skip=skip), limit)
+    named = ((f"{path}, row {number + 1}", row) for number, row in rows)
+    return spaced(collect(named, path, column, skip=skip), limit)
+
+
+def _rows_at(table: Any, wanted: Sequence[int]) -> Iterator[tuple[int, Any]]:
+    """Yields some rows of a parquet file, each with its number; a part is in memory at a time."""
+    end = 0
+    for batch in table.iter_batches():
+        start, end = end, end + len(batch)
+        own = wanted[bisect_left(wanted, start) : bisect_left(wanted, end)]
+        if own:
+            chosen = batch.take([row - start for row in own])
+            yield from zip(own, chosen.to_pylist(), strict=True)
 
 
 def hub(

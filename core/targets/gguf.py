@@ -12,6 +12,7 @@ from outrider.base.folders import made_once
 from outrider.base.pretrained import read_pretrained
 from outrider.base.terminal import plain, remarks
 from outrider.base.waiting import steps, waiting
+from outrider.targets.weight_files import check_counts
 
 PRECISION = "precision.txt"
 """The file in a kept folder that says in how many bits the weights were."""
@@ -53,7 +54,8 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
         modeling_gguf_pytorch_utils,
     )
 
-    _reader()
+    fields = _reader()(weights).fields.items()
+    check_counts({name: it.contents() for name, it in fields if name.endswith("_count")})
     reading: Any = modeling_gguf_pytorch_utils
     own_bar = reading.tqdm
     reading.tqdm = lambda items, **_: steps(items)  # there is no switch, as other bars have

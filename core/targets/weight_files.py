@@ -1,8 +1,9 @@
 """The files that a model's weights come from: what they are read and recognised by."""
 
 import os
+import re
 from codecs import BOM_UTF8
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
@@ -11,7 +12,7 @@ from typing import Any, final
 from safetensors import SafetensorError, safe_open
 
 from outrider.base.contents import fault_of, text_in
-from outrider.base.errors import ConfigError, TargetError, message_of
+from outrider.base.errors import ConfigError, TargetError, is_int, message_of
 from outrider.base.json_values import json_in
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
@@ -30,6 +31,9 @@ READ = (
     ADAPTER, INDEX,
 )  # fmt: skip
 """The files beside the weights that transformers reads as text."""
+
+MOST = 2048
+"""The most layers, or experts, of a model."""
 
 STEP = 1 << 20
 """The bytes that the system is asked for at once; Linux reads no more at a single request."""
@@ -80,8 +84,22 @@ def _check_file(path: Path) -> None:
     entries = json_in(path) if path.suffix == ".json" else text_in(path)
     if path.read_bytes().startswith(BOM_UTF8):
         raise ValueError("expected text in UTF-8 without a byte order mark")
+    if path.name == "config.json":
+        check_counts(entries)
     if path.name == INDEX and "weight_map" not in entries:
         raise ValueError("expected the file of each tensor in 'weight_map'")
+
+
+def check_counts(config: Any) -> None:
+    """Raises `ValueError` for more layers or experts in a config than any model has.
+
+    They are made before the weights are read, which would tell.
+    """
+    for key, value in config.items() if isinstance(config, Mapping) else ():
+        is_many = is_int(value) and value > MOST
+        if is_many and re.search(r"(layers?|experts|blocks|(block|expert)_count)$", str(key)):
+            raise ValueError(f"{key}={value}: expected at most {MOST}")
+        check_counts(value)
 
 
 def read_ahead(files: Sequence[Path]) -> None:

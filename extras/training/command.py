@@ -1,5 +1,6 @@
 """`outrider train`: trains a policy or a drafter by a recipe."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -110,14 +111,16 @@ def _deciding_settings(config: Train) -> dict[str, Any]:
 def _advice(folder: Path) -> str | None:
     if not (folder / FILE).is_file():
         return None
-    return f"the same command with hydra.run.dir={folder} continues where this one ended"
+    setting = shlex.quote(f"hydra.run.dir={folder}")
+    return f"the same command with {setting} continues where this one ended"
 
 
 def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
     """Prints how to continue the newest run of the same settings, if it is unfinished."""
     path = None if (folder / FILE).is_file() else unfinished(folder.parent, facts)
     if path is not None:
-        line = f"an unfinished run of this command is in {path}: hydra.run.dir={path} continues it"
+        setting = shlex.quote(f"hydra.run.dir={path}")
+        line = f"an unfinished run of this command is in {path}: {setting} continues it"
         remarks().print(plain(line), soft_wrap=True)
 
 

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -31,6 +32,27 @@ def test_a_parquet_file_has_the_same_forms(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a parquet file that can be read") as caught:
         sources.parquet(str(path))
     assert "\n" not in str(caught.value)
+
+
+def test_a_parquet_file_of_many_rows_is_read_as_far_as_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twenty million rows may be a file of some KB."""
+    path, made = tmp_path / "data.parquet", list[int]()
+    ids = pyarrow.array(range(200_000))
+    rows = pyarrow.table({"question_id": ids, "turns": pyarrow.array([["x"]] * 200_000)})
+    pyarrow.parquet.write_table(rows, path)
+    collect = sources.collect
+
+    def counted(items: Any, *rest: Any, **more: Any) -> Any:
+        listed = [*items]
+        made.append(len(listed))
+        return collect(listed, *rest, **more)
+
+    monkeypatch.setattr(sources, "collect", counted)
+    found = sources.parquet(str(path), limit=4)
+    assert [prompt.id for prompt in found] == ["0", "50000", "100000", "150000"]
+    assert made == [4]
 
 
 def test_the_hub_is_read_through_its_library(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,6 +147,21 @@ def test_weights_that_are_damaged_or_do_not_fit_are_named(folder: Path, tmp_path
         TransformersTarget(str(copied))
 
 
+@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "num_local_experts"])
+@pytest.mark.parametrize("place", [(), ("text_config",)])
+def test_layers_that_no_model_has_are_refused_before_it_is_made(
+    folder: Path, tmp_path: Path, key: str, place: tuple[str, ...]
+) -> None:
+    copied, _ = copied_to(folder, tmp_path)
+    config = json.loads((copied / "config.json").read_text())
+    holder = config.setdefault(*place, {}) if place else config
+    holder[key] = 2**31
+    (copied / "config.json").write_text(json.dumps(config))
+    line = rf"config\.json: .*{key}=2147483648: expected at most 2048"
+    with pytest.raises(TargetError, match=line):
+        TransformersTarget(str(copied))
+
+
 @pytest.mark.parametrize(
     ("found", "device", "expected"),
     [

@@ -161,7 +161,7 @@ def _advice(run_folder: RunFolder) -> str | None:
         return None
     hydra, saved = HydraConfig.get(), f"{count} measurements are saved"
     if hydra.mode == RunMode.MULTIRUN:
-        where = f"hydra.sweep.dir={hydra.sweep.dir}"
+        where = shlex.quote(f"hydra.sweep.dir={hydra.sweep.dir}")
         return f"{saved}: the same command with resume=true {where} continues"
     replaced = ("resume", "hydra.run.dir", "hydra.mode")
     kept = [
@@ -180,6 +180,6 @@ def _say_what_is_unfinished(console: Console) -> None:
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     path = None if is_sweep else unfinished(output.parent)
     if path is not None:
-        settings = f"resume=true hydra.run.dir={path}"
+        settings = shlex.join(["resume=true", f"hydra.run.dir={path}"])
         line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
         console.print(plain(line), soft_wrap=True)

@@ -99,9 +99,9 @@ class RunFolder:
 
     def add(self, measurement: Measurement) -> None:
         """Saves a measurement."""
+        append_line(self._lines, json.dumps(measurement.plain()))
         self._has_measured = True
         self.measurements.append(measurement)
-        append_line(self._lines, json.dumps(measurement.plain()))
 
     def end(self, load: float | None) -> None:
         """Saves the load of the machine when a process has measured all that it will, if it did."""

@@ -17,15 +17,17 @@ LINE = 70
 
 def as_markdown(table: Table) -> str:
     """Returns a table in GitHub's Markdown, with its title above and its notes below."""
-    rows = [
-        [re.sub(r"([|<`\\])", r"\\\1", " ".join(cell)) for cell in row]
-        for row, _ in _lines_of_rows(table)
-    ]
-    titles = [column.title for column in table.columns]
+    rows = [[_in_markdown(" ".join(cell)) for cell in row] for row, _ in _lines_of_rows(table)]
+    titles = [_in_markdown(column.title) for column in table.columns]
     body = tabulate(rows, titles, "pipe", colalign=_sides(table), disable_numparse=True)
-    above = [f"**{table.title}**", ""] if table.title else []
-    below = ["", *table.notes] if table.notes else []
+    above = [f"**{_in_markdown(table.title)}**", ""] if table.title else []
+    below = ["", *map(_in_markdown, table.notes)] if table.notes else []
     return "\n".join([*above, body, *below]) + "\n"
+
+
+def _in_markdown(text: str) -> str:
+    """Returns text that is no cell's end, tag, code, link or image."""
+    return re.sub(r"([|<`\\]|\](?=[(\[]))", r"\\\1", text)
 
 
 def as_latex(table: Table) -> str:
@@ -64,10 +66,18 @@ def as_csv(table: Table) -> str:
     """Returns a table as comma-separated values, the headings first and the run in each row."""
     file = StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(column.title for column in table.columns)
+    writer.writerow(_no_formula(column.title) for column in table.columns)
     for row in table.rows:
-        writer.writerow(" ".join(_lines(*pair)) for pair in zip(row, table.columns, strict=True))
+        pairs = zip(map(_no_formula, row), table.columns, strict=True)
+        writer.writerow(" ".join(_lines(*pair)) for pair in pairs)
     return file.getvalue()
+
+
+def _no_formula(cell: Cell) -> Cell:
+    """Returns a cell that a spreadsheet takes for text, as it is, or after an apostrophe."""
+    is_text = isinstance(cell, str) and re.match(r"[=+@\t\r-].", cell, re.DOTALL)
+    is_number = is_text and re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", str(cell))
+    return f"'{cell}" if is_text and not is_number else cell
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = {

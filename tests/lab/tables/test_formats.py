@@ -54,6 +54,30 @@ def test_a_table_keeps_its_figures(small: Table, name: str, lines: list[str]) ->
     assert FORMATS[name](small).splitlines() == lines
 
 
+@pytest.mark.parametrize(
+    ("cell", "in_markdown", "in_csv"),
+    [
+        ("![a](http://evil/x.png)", r"![a\](http://evil/x.png)", "![a](http://evil/x.png)"),
+        ("[x][y]", r"[x\][y]", "[x][y]"),
+        ('=HYPERLINK("x")', '=HYPERLINK("x")', """'=HYPERLINK("x")"""),
+        ("+1+cmd|' /C'!A0", r"+1+cmd\|' /C'!A0", "'+1+cmd|' /C'!A0"),
+        ("@SUM(1)", "@SUM(1)", "'@SUM(1)"),
+        ("-x", "-x", "'-x"),
+        ("\t=1", "=1", "'\t=1"),
+        ("-0.5", "-0.5", "-0.5"),
+        ("-", "-", "-"),
+    ],
+)
+def test_a_name_is_no_link_and_no_formula(
+    small: Table, cell: str, in_markdown: str, in_csv: str
+) -> None:
+    odd = replace(small, columns=(Column(cell, kind="text"),), rows=((cell,),), title="", notes=())
+    heading, row = csv.reader(FORMATS["csv"](odd).splitlines())
+    assert heading == row == [in_csv]
+    lines = FORMATS["markdown"](odd).splitlines()
+    assert [lines[0].strip("|\t "), lines[2].strip("|\t ")] == [in_markdown] * 2
+
+
 def test_intervals_stand_below_their_figures_in_a_wide_table(small: Table) -> None:
     name, figure = small.rows[0]
     wide = replace(
