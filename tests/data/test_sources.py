@@ -39,8 +39,7 @@ def test_a_parquet_file_of_many_rows_is_read_as_far_as_its_limit(
 ) -> None:
     """Twenty million rows may be a file of some KB."""
     path, made = tmp_path / "data.parquet", list[int]()
-    ids = pyarrow.array(range(200_000))
-    rows = pyarrow.table({"question_id": ids, "turns": pyarrow.array([["x"]] * 200_000)})
+    rows = pyarrow.table({"prompt": pyarrow.array(map(str, range(200_000)))})
     pyarrow.parquet.write_table(rows, path)
     collect = sources.collect
 
@@ -51,7 +50,9 @@ def test_a_parquet_file_of_many_rows_is_read_as_far_as_its_limit(
 
     monkeypatch.setattr(sources, "collect", counted)
     found = sources.parquet(str(path), limit=4)
-    assert [prompt.id for prompt in found] == ["0", "50000", "100000", "150000"]
+    texts = ("0", "50000", "100000", "150000")
+    assert [prompt.turns for prompt in found] == [(text,) for text in texts]
+    assert found[1].id.endswith("row 50001")
     assert made == [4]
 
 
