@@ -18,7 +18,7 @@ from outrider.targets.loading import Dtype
 
 @final
 class Hierarchy(CompositeDrafter):
-    """Drafts what `small_lm` would, with the same distribution, in fewer passes of the small model.
+    """Drafts what `small_lm` would in fewer of its passes, with the same distribution.
 
     The faster drafter guesses `ahead` tokens, the small model scores them in one pass, and each
     guess is kept or redrawn so that the draft has exactly the small model's distribution. So the

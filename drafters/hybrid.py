@@ -27,7 +27,7 @@ AFTER_A_DRAFT = frozenset({"model", "tokenizer", "source"})
 
 @final
 class Hybrid(CompositeDrafter):
-    """Asks its drafters in turn, and takes the first draft that is not empty.
+    """Asks several drafters in turn, and takes the first draft that is not empty.
 
     By default it copies where the text repeats itself and asks a network elsewhere, as
     SuffixDecoding (2411.04975) does with EAGLE. Which drafter is chosen depends only on the

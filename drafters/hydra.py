@@ -116,7 +116,7 @@ class HydraNetwork(StagedNetwork):
 
 @final
 class Hydra(StagedDrafter[HydraNetwork]):
-    """Drafts from the state that gave the last token, head by head (Hydra, 2402.05109).
+    """Drafts on the target's last state, head by head (Hydra, 2402.05109).
 
     path: a folder that `outrider train` has written, or a published one whose heads are of the kind
         "mlp"; "untrained" for heads that repeat the target's.

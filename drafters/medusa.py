@@ -134,7 +134,7 @@ class MedusaNetwork(TrainedNetwork):
 
 @final
 class Medusa(TrainedDrafter[MedusaNetwork]):
-    """Drafts from the state that gave the last token, with a head for each position (2401.10774).
+    """Drafts on the target's last state, a head for each token (Medusa, 2401.10774).
 
     No head depends on what the others draw. A chain draws from each head in turn. A tree
     takes the likeliest tokens of each head as a Cartesian product, with `tree=top:3x2x1` or a

@@ -143,7 +143,7 @@ class MLPSpeculatorNetwork(StagedNetwork):
 
 @final
 class MLPSpeculator(StagedDrafter[MLPSpeculatorNetwork]):
-    """Drafts from the state that gave the last token, stage by stage (2404.19124).
+    """Drafts on the target's last state, stage by stage (2404.19124).
 
     path: a folder that `outrider train` has written, or one of IBM's accelerators; "untrained" for
         random weights. Defaults to the weights for SmolLM2 that come with the package.

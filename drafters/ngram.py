@@ -183,5 +183,5 @@ def unigram(counts: str = "context", save: str | None = None, tree: Any = None) 
 def bigram(
     order: int = 2, counts: str = "context", save: str | None = None, tree: Any = None
 ) -> NGram:
-    """Returns a drafter that looks back order - 1 tokens."""
+    """Returns a drafter that guesses from the last tokens: what has followed them in this text."""
     return NGram(order, counts, save, tree)

@@ -9,7 +9,7 @@ from outrider.contract.pen import Pen
 
 @final
 class NoDraft(Drafter):
-    """Proposes nothing, so each round is one plain step of the target."""
+    """Proposes nothing: plain decoding, a token for each call of the target."""
 
     def propose(self, context: Context, pen: Pen) -> None:
         return

@@ -26,7 +26,7 @@ from outrider.targets.self_test import self_test
 
 @final
 class Pard(Drafter):
-    """Drafts in parallel with a small language model that was trained for it (PARD, 2504.18583).
+    """Drafts in one pass of a small model trained for it (PARD, 2504.18583).
 
     The model reads the text followed by gamma - 1 mask tokens, and predicts a token after the text
     and after each mask. So a draft takes one pass, however long it is. No token depends on those

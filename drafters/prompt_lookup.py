@@ -13,7 +13,7 @@ from outrider.drafters.parts.texts.matches import matches_of
 
 @final
 class PromptLookup(Drafter):
-    """Prompt lookup decoding (Saxena 2023; LLMA, 2304.04487).
+    """Prompt lookup: copies what followed the same words before (Saxena 2023; LLMA, 2304.04487).
 
     Looks for an earlier occurrence of the text's last n tokens, from n = max_n down to min_n, and
     copies what followed it. A copy that reaches the end of the text continues with itself, as in

@@ -101,7 +101,7 @@ class ReDrafterNetwork(StagedNetwork):
 
 @final
 class ReDrafter(StagedDrafter[ReDrafterNetwork]):
-    """Drafts from the state that gave the last token, with one recurrent head (2403.09919).
+    """Drafts on the target's last state, with a recurrent head (2403.09919).
 
     A draft may have any length. The paper's beam search of width 8 is the tree "dynamic:8".
 

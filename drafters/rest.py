@@ -19,7 +19,7 @@ from outrider.drafters.parts.texts.datastore import DataStore, Ints
 
 @final
 class Rest(Drafter):
-    """Retrieval-based speculative decoding (REST, He et al. 2311.08252).
+    """Copies what followed the same tokens in a store of texts (REST, He et al. 2311.08252).
 
     Looks for the longest suffix of the text that occurs in a data store. What followed there is
     merged into a trie, in which each token has the number of its occurrences. The draft is the

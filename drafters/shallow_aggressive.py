@@ -12,7 +12,7 @@ from outrider.targets.passes.cached_model import SOURCE
 
 @final
 class ShallowAggressive(Drafter):
-    """Shallow aggressive decoding (2106.04970, section 3.1), for texts that edit their source.
+    """Copies the source that the text edits (shallow aggressive decoding, 2106.04970, section 3.1).
 
     The draft is the source itself. Once the text has left it, there is no draft until the end of
     the text occurs exactly once in the source; copying resumes after that occurrence.

@@ -16,7 +16,7 @@ from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMe
 
 @final
 class Suffix(RememberingDrafter["Past"]):
-    """Suffix decoding (SuffixDecoding, Oliaro et al. 2411.04975).
+    """Copies after the longest match, here or in earlier texts (SuffixDecoding, 2411.04975).
 
     Looks for the longest suffix of the text that occurred before, in the text itself and in texts
     that ended before it began. Each of the two matches gives a draft: what followed most often,

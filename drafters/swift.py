@@ -36,7 +36,7 @@ TRIALS = 4
 
 @final
 class Swift(RememberingDrafter["Past"]):
-    """Drafts with the target itself, without some of its layers (SWIFT, 2410.06916).
+    """Drafts with the target, less some of its layers (SWIFT, 2410.06916).
 
     Nothing is trained, no weights are copied, and the text is not read again: the other layers
     continue from the target's keys and values. Choices of layers are tried out on texts that have

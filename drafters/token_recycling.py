@@ -19,7 +19,7 @@ ACCEPTANCE = (0.5, 0.14, 0.07, 0.045, 0.03, 0.025, 0.02, 0.015)
 
 @final
 class TokenRecycling(RememberingDrafter["Past"]):
-    """Token Recycling (Luo et al. 2408.08696), which needs no draft model and no training.
+    """Recalls what the target found likely after each token (Token Recycling, 2408.08696).
 
     For each token it keeps the `candidates` likeliest next tokens, by the target's logits the last
     time that a draft had this token, accepted or rejected. A draft is a tree from that table: the

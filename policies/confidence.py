@@ -16,7 +16,7 @@ WINDOW = 1000
 
 @final
 class Confidence(Policy):
-    """Stops after a token that the drafter gave a probability below `threshold`.
+    """Stops after a token that had a probability below `threshold`.
 
     This is the rule of transformers' assisted generation. The token itself stays in the draft,
     since it was drawn. Its probability is the softmax of the drafter's own logits, whatever the

@@ -9,7 +9,7 @@ from outrider.contract.round import Round
 
 @final
 class Utility(Policy):
-    """Cascade's policy (2506.20675).
+    """Drafts as long as it pays, and pauses where it does not (Cascade, 2506.20675).
 
     The utility of a length is its tokens per round, divided by the cost of such a round in steps
     without a draft. A test phase drafts nothing for `trial` rounds, then tries gamma, gamma / 2 and

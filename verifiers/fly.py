@@ -24,7 +24,7 @@ WINDOW = 6
 
 @final
 class Fly(Verifier):
-    """Overrules the token rule's rejection of an isolated token (FLy, 2511.22972, section 3).
+    """Overrules isolated rejections of the token rule (FLy, 2511.22972, section 3).
 
     The token rule decides about every token of the draft. A token that it rejects stays if the
     target has several tokens in mind there, and the rule accepts the next `window` tokens of the

@@ -19,7 +19,7 @@ from outrider.verifiers.token import residual
 
 @final
 class Lenient(Verifier):
-    """Accepts token x with probability min(1, p(x) / (l q(x))), l the lenience.
+    """The token rule, but more lenient: min(1, p(x) / (l q(x))), l the lenience.
 
     From 2211.17192, Appendix A.5. No token becomes likelier than p(x) / l; over n tokens the factor
     compounds to l ** -n. There is no lower bound.

@@ -15,7 +15,7 @@ from outrider.verifiers.prefix import drafted, leading, read
 
 @final
 class Rejection(Verifier):
-    """Accepts token x with probability p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
+    """Rejection sampling: accepts x with p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
 
     An accepted token already has the distribution p, so a rejected one is replaced by a draw from p
     itself. Lossless, but never better than the token rule: it accepts a share 1 / M = min q / p of

@@ -12,7 +12,7 @@ from outrider.verifiers.prefix import acceptance, leading, remaining, verify_pre
 
 @final
 class Token(Verifier):
-    """Accepts token x of the draft with probability min(1, p(x) / q(x)).
+    """The standard rule: accepts token x with probability min(1, p(x) / q(x)).
 
     The first rejected token is replaced by a draw from norm(max(0, p - q)). If all are accepted, a
     bonus token is drawn from p. The text has the distribution p for any drafter (2211.17192,

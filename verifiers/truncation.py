@@ -20,7 +20,7 @@ TOKEN = Token()
 
 @final
 class Truncation(Verifier):
-    """Samples from p without the tokens that `typical` would reject, renormalised.
+    """Samples from p less what `typical` would reject, renormalised.
 
     `typical` accepts any token above its threshold, however often the drafter proposes it. This
     rule has the same threshold, and its text is that of eta sampling (2210.15191) from the target,

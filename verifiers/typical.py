@@ -14,7 +14,7 @@ from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 
 @final
 class Typical(Verifier):
-    """Accepts token x if p(x) > min(epsilon, delta exp(-H(p))) (Medusa, 2401.10774, section 2.3.1).
+    """Accepts what is typical: p(x) > min(epsilon, delta exp(-H(p))) (Medusa, 2401.10774, 2.3.1).
 
     The longest accepted path is taken, and the likeliest one of equal length. The next token is
     drawn from p. Lossy: a token above the threshold comes out as often as the drafter proposes it,

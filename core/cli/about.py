@@ -1,6 +1,7 @@
 """What a registered part is, and what it needs, from its docstring and its signature."""
 
 import inspect
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 
@@ -33,6 +34,22 @@ def about(entry: Entry) -> str:
     except (ConfigError, PluginError):
         return ""
     return " ".join(text.split("\n\n")[0].split())
+
+
+def in_brief(text: str, room: int) -> str:
+    """Returns what a part is without the papers, as far as a line has room for whole clauses.
+
+    >>> in_brief("Copies words, long or short (ACL 2024).", 20)
+    'Copies words'
+    """
+    text = re.sub(
+        r"^Returns (?:\w+ (?:drafter|constraint) that )?| \([^()]*\d{4}[^()]*\)|\.$", "", text
+    )
+    ends = [len(text), *(match.start() for match in re.finditer("[,;:] ", text))]
+    clauses = [text[:end] for end in ends if text.count("(", 0, end) == text.count(")", 0, end)]
+    least = min(clauses, key=len)
+    most = max((clause for clause in clauses if len(clause) <= room), key=len, default=least)
+    return most[:1].upper() + most[1:]
 
 
 def needs(entry: Entry) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from errno import ENOENT
 from importlib.resources import files
+from shutil import get_terminal_size
 from typing import Any, NoReturn, final
 
 import yaml  # that of OmegaConf, which is slow to import
@@ -21,18 +22,19 @@ FIRST_STEPS = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
 First steps:
-  outrider demo                                       eight drafters on a dozen prompts
-  outrider generate prompt="Name three rivers."       a text, in three colours
-  outrider compare drafters=[none,prompt_lookup]      drafters side by side
-  outrider new-plugin my-idea                         a package for a drafter of your own
-  outrider check drafter=prompt_lookup                the proof that a drafter is lossless
+  outrider demo                                   eight drafters on a dozen prompts
+  outrider generate prompt="Repeat: Guess a few tokens, check them all at once."
+                                                  a text, coloured by who wrote it
+  outrider compare drafters=[none,prompt_lookup]  drafters side by side
+  outrider new-plugin my-idea                     a package for your own drafter
+  outrider check drafter=prompt_lookup            the proof that it is lossless
 
 Commands:
 {commands}
 
 `outrider COMMAND --help` shows examples and the settings that matter.
-`--quiet` prints only a command's result, `--json` prints it as JSON; `--traceback` shows where an
-error comes from."""
+`--quiet` prints only a command's result, `--json` prints it as JSON;
+`--traceback` shows where an error comes from."""
 """What `outrider` alone prints."""
 
 QUIET_FLAG = "--quiet"
@@ -55,7 +57,7 @@ GROUPS = {
 """The parts that are chosen by name, each with what it is; of others the config file says it."""
 
 ALL_SETTINGS = """\
-`outrider {command} --help-all` shows every setting, those of the chosen parts included.
+`outrider {command} --help-all` shows every setting, those of parts included.
 `--multirun gamma=3,5` runs the command for each value.
 `--quiet` prints only the result{as_json}."""
 
@@ -63,7 +65,7 @@ LIST_WIDTH = 40
 """Longer lists are left out of the help."""
 
 COLUMN, WIDTH = 34, 100
-"""Where the descriptions begin, and where lines end."""
+"""Where the descriptions begin, and where lines end in a wider terminal."""
 
 
 @final
@@ -91,7 +93,7 @@ def usage() -> str:
     commands = sorted(installed().commands.values(), key=place)
     width = max(len(command.name) for command in commands)
     lines = (f"  {command.name:{width}}  {command.help}" for command in commands)
-    return FIRST_STEPS.format(commands="\n".join(lines))
+    return _fitted(FIRST_STEPS.format(commands="\n".join(lines)))
 
 
 def command_help(command: Command) -> str:
@@ -105,17 +107,17 @@ def command_help(command: Command) -> str:
         name: (_plain(value), settings.comments.get(name, ""))
         for name, value in settings.values.items()
     }
-    listed = "Chosen by name, with settings of their own (`outrider plugins` lists the names):"
+    listed = "Chosen by name, with settings of their own (see `outrider plugins`):"
     parts = [
         f"usage: outrider {command.name} [SETTING=VALUE ...]",
-        _section("Examples:", [f"  {example}" for example in settings.examples]),
+        _section("Examples:", [_fill(f"  {each}", 4, " \\") for each in settings.examples]),
         _section(listed, [_line(name, *row) for name, row in groups.items()]),
         _section("Settings:", [_line(name, *row) for name, row in values.items()]),
         ALL_SETTINGS.format(
             command=command.name, as_json=", `--json` prints it as JSON" if command.json else ""
         ),
     ]
-    return "\n\n".join(filter(None, parts))
+    return _fitted("\n\n".join(filter(None, parts)))
 
 
 @final
@@ -229,15 +231,28 @@ def _plain(value: Any) -> str:
 def _line(name: str, value: str, comment: str) -> str:
     setting = f"  {name}={value}"
     gap = " " * max(2, COLUMN - len(setting))
-    line = f"{setting}{gap}{comment}".rstrip()
-    return textwrap.fill(
-        line,
-        WIDTH,
-        subsequent_indent=" " * COLUMN,
-        drop_whitespace=True,
+    return _fill(f"{setting}{gap}{comment}".rstrip(), COLUMN)
+
+
+def _fitted(text: str) -> str:
+    return "\n".join(_fill(line, 4) for line in text.splitlines())
+
+
+def _fill(line: str, column: int, end: str = "") -> str:
+    """Returns a line, broken between words and not within quotes where the terminal's lines end.
+
+    column: where the next line begins. end: what each line but the last ends with.
+    """
+    width = min(WIDTH, get_terminal_size().columns)
+    whole = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", lambda quoted: quoted[0].replace(" ", "\0"), line)
+    broken = textwrap.wrap(
+        whole,
+        width - len(end),
+        subsequent_indent=" " * min(column, width // 2),
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return f"{end}\n".join(broken).replace("\0", " ")
 
 
 def _section(title: str, lines: list[str]) -> str:

@@ -1,8 +1,10 @@
 """What a call of the target has brought, and the sums of many calls."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
+
+from outrider.contract.draft import ROOT, Draft
 
 
 @final
@@ -12,7 +14,8 @@ class Round:
 
     tokens: the ids added to the text, up to the one that ends it.
     origins: for each of them "accepted" (from the draft), "recovered" (from the target, after a
-        rejection) or "bonus" (from the target, after the end of the draft).
+        rejection), "bonus" (from the target, after the end of the draft) or "plain" (from the
+        target, without a draft).
     pieces: the characters that each token completes.
     draft, parents: the tokens of the draft, and the node that each continues (-1: the context).
     path: the nodes of the draft that were accepted.
@@ -41,6 +44,15 @@ class Round:
     def text(self) -> str:
         """Returns the characters that the tokens complete."""
         return "".join(self.pieces)
+
+
+def origins_of(draft: Draft, path: Sequence[int]) -> tuple[str, ...]:
+    """Returns the origins of the accepted tokens of a draft, and of the target's token after them.
+
+    path: the accepted nodes.
+    """
+    after = "recovered" if draft.children(path[-1] if path else ROOT) else "bonus"
+    return *("accepted",) * len(path), after if len(draft) else "plain"
 
 
 @final
@@ -114,3 +126,15 @@ class Counts:
         That is (A + R) / R, less the tokens after the last one accepted where a text ends there.
         """
         return self.emitted / self.rounds if self.rounds else None
+
+    def told(self, seconds: float) -> str:
+        """Returns the counts in a sentence of two lines; without drafts, of one.
+
+        seconds: what the text took.
+        """
+        if not self.rounds:
+            return "no token was written"
+        calls = f"{self.rounds} call{'s' if self.rounds != 1 else ''}"
+        rate = f"{self.block_efficiency:.2f} tokens per call, {self.emitted / seconds:.1f} tokens/s"
+        drafts = f",\n{self.accepted} of {self.drafted} drafted tokens accepted"
+        return f"{self.emitted} tokens in {calls}: {rate}{drafts if self.drafted else ''}"

@@ -12,7 +12,7 @@ from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
-from outrider.contract.round import Round, TokenLogprob
+from outrider.contract.round import Round, TokenLogprob, origins_of
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores
 from outrider.decoding.calls import (
@@ -212,10 +212,8 @@ class _Emission:
 
 def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emission:
     """Returns the tokens that a verdict adds to the text, up to the first that ends it."""
-    leaf = verdict.accepted[-1] if verdict.accepted else ROOT
-    last_origin = "recovered" if draft.children(leaf) else "bonus"
     tokens = (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
-    origins = (*("accepted",) * len(verdict.accepted), last_origin)
+    origins = origins_of(draft, verdict.accepted)
     pieces: list[str] = []
     stop: str | None = None
     while stop is None and len(pieces) < len(tokens):

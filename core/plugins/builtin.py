@@ -71,12 +71,20 @@ def register_commands(register: RegisterCommand) -> None:
     run, kind = f"{commands}.generate:generate", f"{settings}:Generate"
     register(Command("generate", "write a text", run, json=True, distributed=True, settings=kind))
     register(compare)
-    register(replace(compare, name="demo", help="a comparison, ready to run", distributed=False))
+    register(replace(compare, name="demo", help="eight drafters, ready to run", distributed=False))
     run = f"{commands}.check:check"
-    register(Command("check", "prove a part", run, json=True, settings=f"{settings}:Check"))
+    register(
+        Command(
+            "check",
+            "prove a part lossless",
+            run,
+            json=True,
+            settings=f"{settings}:Check",
+        )
+    )
     run = f"{commands}.report:report"
-    register(Command("report", "gather runs of compare", run, plain=True, json=True))
+    register(Command("report", "one table of several runs", run, plain=True, json=True))
     run = f"{commands}.plugins:plugins"
-    register(Command("plugins", "what is registered, by whom", run, plain=True, json=True))
+    register(Command("plugins", "list drafters, rules, data", run, plain=True, json=True))
     run = f"{commands}.new_plugin:new_plugin"
     register(Command("new-plugin", "write a plugin's package", run, plain=True))

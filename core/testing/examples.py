@@ -15,7 +15,7 @@ from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy, PolicyExample
-from outrider.contract.round import Round
+from outrider.contract.round import Round, origins_of
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier, VerifierExample
@@ -209,7 +209,7 @@ def made_up_round(draft: Draft, path: Sequence[int], seconds: dict[str, float]) 
     accepted, goes_on = len(path), bool(draft.children(path[-1] if path else ROOT))
     return Round(
         tokens=(*(draft.tokens[node] for node in path), 0),
-        origins=(*("accepted",) * accepted, "recovered" if goes_on else "bonus"),
+        origins=origins_of(draft, path),
         pieces=("",) * (accepted + 1),
         draft=draft.tokens,
         parents=draft.parents,

@@ -23,7 +23,7 @@ from outrider.drafters.parts.trees.shapes import NextLogits
 
 @final
 class DFlash(TrainedDrafter[DFlashNetwork]):
-    """Drafts a block of tokens in one pass on states of the target (DFlash, 2602.06036).
+    """Drafts a block in one pass on the target's states (DFlash, 2602.06036).
 
     A pass always has a whole block, so the first tokens are the same for every gamma; a block of 8
     drafts up to 7. No token depends on those drawn before it in the draft, unless the network has a

@@ -28,7 +28,7 @@ class _ReadText:
 
 @final
 class Falcon(TrainedDrafter[FalconNetwork]):
-    """Drafts `block` tokens in each pass (Falcon's semi-autoregressive block).
+    """Drafts `block` tokens in each pass, with Falcon's semi-autoregressive block.
 
     As with Medusa's heads, the tokens of one block do not depend on what was drawn for the others;
     the next block depends on all of them.

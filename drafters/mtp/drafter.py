@@ -9,7 +9,7 @@ from outrider.targets.passes.cached_model import HIDDEN
 
 @final
 class Mtp(FeatureDrafter[MtpNetwork]):
-    """Drafts token by token with the target's layer for multi-token prediction (2412.19437).
+    """Drafts with the target's layer for multi-token prediction (2412.19437).
 
     The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
     does not load. If there are several, the first one drafts all tokens.

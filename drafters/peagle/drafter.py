@@ -17,7 +17,7 @@ from outrider.drafters.peagle.network import PEagleNetwork
 
 @final
 class PEagle(TrainedDrafter[PEagleNetwork]):
-    """Drafts all tokens in one pass on several states of the target (P-EAGLE, 2602.01469).
+    """Drafts all tokens in one pass on the target's states (P-EAGLE, 2602.01469).
 
     No token depends on those drawn before it in the draft.
 

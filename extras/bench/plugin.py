@@ -8,7 +8,7 @@ from outrider.plugins.hookspecs import RegisterCommand, hookimpl
 def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.bench.command:bench"
     settings = "outrider.extras.bench.settings:Bench"
-    about = "beside other libraries"
+    about = "speed beside other libraries"
     register(Command("bench", about, run, json=True, settings=settings))
 
 

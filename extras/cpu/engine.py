@@ -34,7 +34,7 @@ NO_KERNEL = "this processor has no packed kernels for a model of its precision a
 
 @final
 class PackedWeights(BatchEngine):
-    """Runs models on a CPU with weights in the memory layout of the processor's kernels.
+    """Runs models on a CPU, with weights in the memory layout of the processor's kernels.
 
     A decoder of Llama's kind runs as one loop, in the native library where there is a C compiler;
     any other model runs by its own modules, on packed linear layers.

@@ -90,7 +90,7 @@ def _rounded(layer: nn.Linear, bits: int) -> nn.Linear:
 
 @final
 class Quantized(Drafter):
-    """Drafts with the target itself, its weights rounded to four or eight bits.
+    """Drafts with the target itself in four or eight bits.
 
     A pass over a few tokens takes as long as its weights take to be read, so one over rounded
     weights takes a sixth to a quarter of the time of one in float32. Rounding hardly changes what

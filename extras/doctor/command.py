@@ -64,10 +64,11 @@ def doctor(arguments: Sequence[str]) -> None:
     _print(examination.facts)
     if examination.faults:
         raise OutriderError("\n".join(examination.faults))
-    notes.print("[green]All is well.[/]")
     found = examination.facts["machine"]
     if reason := busy(found["load in the last minute"], found["cores"]):
-        notes.print(f"[yellow]But {reason}, so times that are measured now can't be trusted.[/]")
+        notes.print(f"[yellow]Healthy, but {reason}: times measured now can't be trusted.[/]")
+    else:
+        notes.print("[green]Healthy.[/]")
 
 
 def examine() -> Examination:
@@ -114,12 +115,12 @@ def machine(_: list[str]) -> dict[str, Any]:
         **{name: start[name] for name in names},
         "cores for this process": usable,
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS"),
-        "own name": own_name(),
+        "host name": host_name(),
         "load in the last minute": start["load"],
     }
 
 
-def own_name() -> str:
+def host_name() -> str:
     """Returns this machine's name, and what to do where it can't be found by it."""
     name = socket.getfqdn()  # as torchrun hands it to its processes
     try:
@@ -208,9 +209,12 @@ def self_test(faults: list[str]) -> dict[str, Any]:
 
 def _print(facts: Mapping[str, Mapping[str, Any]]) -> None:
     table = Table(show_header=False, box=None)
+    table.add_column(no_wrap=True)
+    words = {"None": "none", "True": "yes", "False": "no"}
     for name, values in facts.items():
         table.add_row(f"[bold]{escape(name)}[/]")
         for key, value in values.items():
             text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            table.add_row(f"  {escape(key)}", escape(text))
+            key = key.replace("memory_gib", "memory (GiB)")
+            table.add_row(f"  {escape(key)}", escape(words.get(text, text)))
     results().print(table)

@@ -13,7 +13,7 @@ from outrider.lab.runs.run import Run
 
 @final
 class JsonLines(Logger):
-    """Appends a line for the settings of a run and one each time that figures are logged.
+    """Appends a line for a run's settings, and one each time that figures are logged.
 
     path: the file; several runs may share it, since each line has the run's folder.
     """
@@ -36,7 +36,7 @@ class JsonLines(Logger):
 
 @final
 class TensorBoard(Logger):
-    """Writes an event file into a folder of `folder` that has the name of the run's.
+    """Writes an event file, into a folder of `folder` that has the name of the run's.
 
     folder: what `tensorboard --logdir` is given.
     """

@@ -12,7 +12,7 @@ def register_commands(register: RegisterCommand) -> None:
     about = "the same drafter in vLLM"
     register(Command("serve-config", about, run, settings=settings, extra="serving"))
     run, settings = f"{SERVING}.serve_check:serve_check", f"{SERVING}.settings:ServeCheck"
-    about = "compare it with vLLM's"
+    about = "check a drafter in vLLM"
     register(Command("serve-check", about, run, json=True, settings=settings, extra="serving"))
 
 

@@ -20,7 +20,7 @@ HEADINGS = {
     "alpha": "alpha",
     "gamma": "gamma",
     "c": "c",
-    "tokens": "tokens\na call",
+    "tokens": "tokens\nper call",
     "filled": "r'",
     "speedup": "speed-\nup",
     "optimal_gamma": "best\ngamma",
@@ -31,22 +31,22 @@ HEADINGS = {
 }
 """By column, its heading."""
 
-LEGEND = """\
-tokens a call  1 + alpha + ... + alpha^gamma (Leviathan et al. 2211.17192, Equation 1)
-r'             that over gamma + 1 (compare Chen et al. 2302.01318)
-speedup        over plain decoding (Theorem 3.8)
-best gamma     the gamma up to 64 with the largest speedup; 0 if drafting does not pay (3.5)
-with that      the speedup with the best gamma
-at least       a speedup that some gamma is sure to reach (Corollary 3.9)
-oracle         the speedup of drafts that stop before each rejection; no gamma exceeds it (3.5)"""
+LEGEND = {
+    "tokens per call": "1 + alpha + ... + alpha^gamma (Leviathan et al. 2211.17192, Equation 1)",
+    "r'": "that over gamma + 1 (compare Chen et al. 2302.01318)",
+    "speedup": "over plain decoding (Theorem 3.8)",
+    "best gamma": "that up to 64 with the largest speedup; 0 if drafting does not pay (3.5)",
+    "with that": "the speedup with the best gamma",
+    "at least": "a speedup that some gamma is sure to reach (Corollary 3.9)",
+    "oracle": "the speedup if drafts stop before each rejection; no gamma exceeds it (3.5)",
+}
+"""By figure, what it is."""
 
-OPERATIONS_LEGEND = """\
-ops            arithmetic operations over those of plain decoding at c_hat={} (Theorem 3.11)"""
-
-PROFILE_LEGEND = """\
-tokens a call  1 + the marginal acceptance rates up to gamma, as measured
-r'             that over gamma + 1 (compare Chen et al. 2302.01318)
-speedup        tokens a call over c gamma + 1 (Leviathan et al. 2211.17192, Theorem 3.8)"""
+PROFILE_LEGEND = {
+    "tokens per call": "1 + the marginal acceptance rates up to gamma, as measured",
+    "r'": LEGEND["r'"],
+    "speedup": "tokens per call over c gamma + 1 (Leviathan et al. 2211.17192, Theorem 3.8)",
+}
 
 
 def theory(settings: Theory) -> None:
@@ -90,7 +90,7 @@ def _print_profile(path: Path, costs: Sequence[float]) -> None:
     ]
     results().print(_table_of(rows))
     print_json([_finite(row) for row in rows])
-    remarks(stderr=False).print(f"\n{PROFILE_LEGEND}", soft_wrap=True)
+    _print_legend(PROFILE_LEGEND)
 
 
 def table1(
@@ -119,10 +119,15 @@ def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
 def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
     results().print(_table_of(rows))
     print_json([_finite(row) for row in rows])
-    notes = remarks(stderr=False)
-    notes.print(f"\n{LEGEND}", soft_wrap=True)
-    if c_hat is not None:
-        notes.print(OPERATIONS_LEGEND.format(f"{c_hat:g}"), soft_wrap=True)
+    operations = f"operations over plain ones at c_hat={c_hat or 0:g} (Theorem 3.11)"
+    _print_legend(LEGEND if c_hat is None else LEGEND | {"ops": operations})
+
+
+def _print_legend(legend: Mapping[str, str]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for row in legend.items():
+        table.add_row(*row)
+    remarks(stderr=False).print("", table)
 
 
 def _table_of(rows: Sequence[Mapping[str, float]]) -> Table:

@@ -51,7 +51,7 @@ class Outcomes:
 @checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class CalibrationRecipe(Recipe):
-    """Calibrates the confidence head of `dflash` on prompts that it has not learned from.
+    """Calibrates the confidence head of `dflash`, on prompts that it has not learned from.
 
     The prompts are decoded with whole drafts. For each place, a factor on the head's logit and a
     summand are fitted to what the target accepted there, among the drafts whose earlier tokens it

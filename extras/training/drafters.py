@@ -43,7 +43,7 @@ ANSWER_TOKENS = 48
 @checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class DrafterRecipe(TextRecipe):
-    """Trains a drafter of a family on texts of the target, and writes it with a card.
+    """Trains the drafter of that name on texts of the target, and writes it with a card.
 
     A run that was interrupted continues from its last evaluation if it is given the same folder.
 

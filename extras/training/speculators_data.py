@@ -153,7 +153,7 @@ def write_state_file(target: Target, ids: list[int], layers: Sequence[int], path
 @checked("recipe")
 @dataclass(frozen=True, kw_only=True)
 class SpeculatorsData(TextRecipe):
-    """Writes texts and states as speculators 0.9 prepares them for `speculators train`.
+    """Writes texts and states for `speculators train`, as speculators 0.9 prepares them.
 
     The folder is a data set of the datasets library with `input_ids`, `loss_mask` and `seq_len`,
     the number of times that each token was written, and each row's states. `recipe.rows` reads it.

@@ -7,7 +7,7 @@ from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
 @hookimpl
 def register_commands(register: RegisterCommand) -> None:
     run = "outrider.extras.view.command:view"
-    register(Command("view", "look at them in a browser", run, plain=True, extra="view"))
+    register(Command("view", "runs in the browser", run, plain=True, extra="view"))
 
 
 @hookimpl

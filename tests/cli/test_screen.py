@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from outrider.cli import screen
-from outrider.cli.screen import LiveText, Screen
+from outrider.cli.screen import LiveText, Screen, WordStream
 from outrider.contract.round import Round
 from outrider.lab.measuring.variants import PLAIN_NAME, Question
 
@@ -35,7 +35,7 @@ def test_tokens_have_the_colour_of_who_wrote_them() -> None:
     text = LiveText()
     text.add("bigram", QUESTION, a_round(("Hello", " world", "!"), 0.5))
     picture = shown(text)
-    assert "\x1b[32mHello\x1b[0m\x1b[32m world\x1b[0m\x1b[34m!\x1b[0m" in picture
+    assert "\x1b[4;32mHello\x1b[0m\x1b[4;32m world\x1b[0m\x1b[34m!\x1b[0m" in picture
     assert "prompt 7, bigram: 6.0 tokens/s" in picture
     assert "plain" not in picture
 
@@ -60,6 +60,18 @@ def test_of_a_long_text_the_end_is_shown_in_a_frame_of_one_height() -> None:
     assert len(heights) == 1
     assert "line 39" in shown(text)
     assert "line 3\n" not in shown(text)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_text_in_pieces_breaks_its_lines_between_words(is_terminal: bool) -> None:
+    file = io.StringIO()
+    words = WordStream(Console(width=12, file=file, force_terminal=is_terminal, soft_wrap=True))
+    text = "the cat sat on the mat, unbelievably\ntwice  over "
+    for start in range(0, len(text), 3):  # as tokens end within words
+        words.add(text[start : start + 3])
+    lines = file.getvalue().splitlines()
+    assert max(map(len, lines[:-3])) <= 12 if is_terminal else file.getvalue() == text
+    assert file.getvalue().split() == text.split()
 
 
 def test_without_a_terminal_no_texts_are_drawn() -> None:

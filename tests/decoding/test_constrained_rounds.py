@@ -69,7 +69,8 @@ def assert_recorded(target: TabularTarget, text: list[Round]) -> None:
         ids += round.tokens
         accepted, rejected = len(round.path), leaf in round.parents
         ended = len(round.tokens) == accepted  # within the draft, so that the target adds no token
-        last = () if ended else ("recovered" if rejected else "bonus",)
+        after = "recovered" if rejected else "bonus" if round.draft else "plain"
+        last = () if ended else (after,)
         counts = (accepted,) * 3 if ended else (len(round.draft), accepted + rejected, accepted)
         stops = {
             "eos": ids[-1] in target.eos,

@@ -59,7 +59,7 @@ GREEDY = tokens(run(NoDraft()))
 def test_plain_decoding_is_a_round_a_token() -> None:
     rounds = run(NoDraft())
     assert len(rounds) == 12
-    assert {round.origins for round in rounds} == {("bonus",)}
+    assert {round.origins for round in rounds} == {("plain",)}
     assert {(round.drafted, round.tested, round.accepted) for round in rounds} == {(0, 0, 0)}
     assert [round.stop for round in rounds] == [None] * 11 + ["max_new_tokens"]
 

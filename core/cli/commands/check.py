@@ -1,18 +1,20 @@
 """`outrider check`: runs the conformance kit on a drafter, a rule, or any other part."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from outrider.base.errors import ConfigError, OutriderError
-from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.settings import Check
 from outrider.contract.drafter import Drafter
+from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.plugins.config import build, factory_of
@@ -26,7 +28,7 @@ ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
 
 
 def check(settings: Check) -> None:
-    """Prints the result of each check.
+    """Prints the result of each check, and the verdict.
 
     Raises:
         OutriderError: a check failed.
@@ -37,10 +39,8 @@ def check(settings: Check) -> None:
         raise ConfigError(
             f"nothing to check: expected {'=NAME, '.join(ROLES[:-1])}=NAME or {ROLES[-1]}=NAME"
         )
-    console, failed = results(), 0
-    version = code_version("outrider")
-    console.print(f"The checks are those of {' '.join(version.values())}.")
-    outcomes: dict[str, dict[str, Any]] = {}
+    console, faults = results(), dict[str, list[str]]()
+    version, outcomes = code_version("outrider"), dict[str, dict[str, Any]]()
     for role, node in configs.items():
         part = build(node)
         make: Callable[[], Any] = partial(build, node)
@@ -50,26 +50,51 @@ def check(settings: Check) -> None:
             make = partial(_same, part)  # a model is loaded once
         if isinstance(part, TransformersTarget):
             _print_self_test(part, console)
-        name = factory_of(node).__name__ if isinstance(part, list) else type(part).__name__
-        table = Table(title=f"{role} {name}", caption=_caption(part))
-        for heading in ("check", "held", "seconds", "what it says, or what went wrong"):
-            table.add_column(heading)
+        made = factory_of(node).__name__ if isinstance(part, list) else type(part).__name__
+        name = HydraConfig.get().runtime.choices.get(role) or made
+        done: list[Outcome] = []
         with remarks().status(f"Checking {role} {name}") as status:
-            outcomes[role] = {"part": name, "outrider": version, "checks": []}
             for outcome in run_checks(make, settings.thorough):
-                outcomes[role]["checks"].append(asdict(outcome))
+                done.append(outcome)
                 status.update(f"Checked {outcome.check}")
-                failed += outcome.fault is not None
-                table.add_row(
-                    outcome.check.replace("_", " "),
-                    _held(outcome),
-                    f"{outcome.seconds:.2f}",
-                    plain(outcome.fault or outcome.refused or outcome.says),
-                )
-        console.print(table)
+        checks = [asdict(outcome) for outcome in done]
+        outcomes[role] = {"part": made, "outrider": version, "checks": checks}
+        faults[name] = [_words(outcome) for outcome in done if outcome.fault]
+        console.print(_table(f"{role} {name}", done))
+        if not faults[name]:
+            console.print(plain(_verdict(name, part, done)))
+    remarks(stderr=False).print(plain(f"The checks are those of {' '.join(version.values())}."))
     print_json(outcomes)
-    if failed:
-        raise OutriderError(f"{failed} checks failed")
+    if lines := [f"{name}: {len(own)} checks failed" for name, own in faults.items() if own]:
+        raise OutriderError("; ".join(lines))
+
+
+def _table(title: str, outcomes: Sequence[Outcome]) -> Table:
+    """Returns a line for each check, those that failed first; what was wrong stands below."""
+    table = Table(title=title, title_justify="left", box=None, show_header=False)
+    for outcome in sorted(outcomes, key=lambda one: (not one.fault, not one.refused)):
+        words, why = plain(_words(outcome)), outcome.fault or outcome.refused
+        if why is not None:
+            words.append(f"\n{visible(why)}", style="dim")
+        table.add_row(_held(outcome), words, f"{outcome.seconds:.2f} s")
+    return table
+
+
+def _words(outcome: Outcome) -> str:
+    return outcome.check.replace("_", " ")
+
+
+def _verdict(name: str, part: object, outcomes: Sequence[Outcome]) -> str:
+    """Returns what a part without a fault has been shown to be."""
+    passed = sum(not outcome.refused for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    what = f"{name} keeps its contract"
+    if isinstance(part, Drafter | Policy | Verifier):
+        what = f"{name} is lossless"
+    if isinstance(part, Verifier) and not part.lossless:
+        what = f"{name} is LOSSY, and keeps the bound that it states"
+    end = f"; {len(outcomes) - passed} refused" if passed < len(outcomes) else ""
+    return f"{what}: {passed} of {passed} checks passed ({seconds:.0f} s){end}."
 
 
 def _same(part: Target) -> Target:
@@ -108,9 +133,3 @@ def _check_fit(drafter: Drafter) -> None:
             " path=untrained (pard: model=untrained, small_lm: no model), in a drafter of drafters"
             " as {drafter: NAME, path: untrained}"
         ) from error
-
-
-def _caption(part: object) -> str | None:
-    if not isinstance(part, Verifier) or part.lossless:
-        return None
-    return "LOSSY: checked against the bound that the rule states, not the target's distribution"

@@ -7,7 +7,6 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from outrider.base.errors import described
@@ -15,7 +14,7 @@ from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
 from outrider.cli.run_facts import certify
-from outrider.cli.screen import STYLES, legend
+from outrider.cli.screen import STYLES, WordStream, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.target import Target
@@ -78,22 +77,23 @@ def _generate_one(
         **options,
     )
     _certify(settings, path.parent, target, verifier)
-    generation, fault = Generation(), None
+    generation, fault, words = Generation(), None, WordStream(console)
     try:
         for round in rounds:
             generation.add(round)
             has_text = target.tokenizer is not None
             pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
             for piece, origin in zip(pieces, round.origins, strict=True):
-                console.print(plain(piece, STYLES[origin]), end="")
+                words.add(piece, STYLES[origin])
     except BaseException as error:
         fault = described(error)
         raise
     finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
         report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
         try:
-            console.print("" if is_quiet() else "\n")
-            remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+            words.add("\n" if is_quiet() else "\n\n")
+            print_end(generation)
+            print_legend(verifier.lossless)
         finally:
             write_whole(path, report)
         print_json(report)
@@ -142,8 +142,11 @@ def _generate_batch(
         try:
             for prompt, generation in zip(prompts, generations, strict=True):
                 console.rule(plain(prompt), align="left")
-                console.print(Text.assemble(*_pieces(generation)))
-                remarks(stderr=False).print(counts_table(generation, verifier.lossless))
+                console.print(
+                    Text.assemble(*_pieces(generation)), soft_wrap=not console.is_terminal
+                )
+                print_end(generation)
+            print_legend(verifier.lossless)
         finally:
             content = save()
         print_json(content)
@@ -189,28 +192,13 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
     }
 
 
-def counts_table(generation: Generation, lossless: bool) -> Table:
-    """Returns the table below the text: counts, rates and seconds."""
-    counts, seconds = generation.counts, generation.seconds
-    colours = legend()
-    table = Table(title=colours if lossless else Text("LOSSY rule  ").append(colours))
-    for heading in ("", "", "rate", "", "seconds", ""):
-        table.add_column(heading, justify="right" if not heading else "left")
-    rates = {
-        "alpha_tested": counts.alpha_tested,
-        "acceptance_rate": counts.acceptance_rate,
-        "block_efficiency": counts.block_efficiency,
-        "tokens/s": counts.emitted / seconds["total"] if seconds["total"] else None,
-        "": None,
-    }
-    rows = zip(asdict(counts).items(), rates.items(), [*seconds.items(), ("", None)], strict=True)
-    for (count, n), (rate, value), (phase, phase_seconds) in rows:
-        table.add_row(
-            count,
-            str(n),
-            rate,
-            "" if not rate else "-" if value is None else f"{value:.2f}",
-            phase,
-            "" if phase_seconds is None else f"{phase_seconds:.3f}",
-        )
-    return table
+def print_end(generation: Generation) -> None:
+    """Prints what a text has cost."""
+    cost = generation.counts.told(generation.seconds["total"])
+    remarks(stderr=False).print(plain(cost))
+
+
+def print_legend(lossless: bool) -> None:
+    """Prints what the colours mean."""
+    text = legend() if lossless else Text("LOSSY rule  ").append(legend())
+    remarks(stderr=False).print(text)

@@ -104,7 +104,8 @@ def new_plugin(arguments: Sequence[str]) -> None:
         epilog="example: outrider new-plugin my-bigram --role drafter",
     )
     parser.add_argument("name", help="of the part, such as my-bigram; the package is outrider-NAME")
-    parser.add_argument("--role", choices=TEMPLATES, default="drafter", help="default: drafter")
+    roles = f"one of {', '.join(TEMPLATES)}; default: drafter"
+    parser.add_argument("--role", choices=TEMPLATES, metavar="ROLE", default="drafter", help=roles)
     parser.add_argument("--out", type=Path, default=Path(), help="the folder to write it into")
     options = parser.parse_args(arguments)
     folder = write_plugin(options.name, options.role, options.out)

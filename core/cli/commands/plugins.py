@@ -1,44 +1,63 @@
 """`outrider plugins`: the registered parts, what each is and needs, and where it comes from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from outrider.base.terminal import plain, print_json, results
-from outrider.cli.about import about, needs
+from outrider.base.errors import ConfigError, nearest
+from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.cli.about import about, in_brief, needs
 from outrider.cli.usage import argument_parser
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 
-OWN = "outrider"
-"""The distribution of the built-in parts."""
-
-LOSSLESS = {True: "yes", False: "LOSSY", None: "?"}
+LOSSLESS = {True: "yes", False: "no"}
+"""Whether a rule is lossless, in words."""
 
 
 def plugins(arguments: Sequence[str]) -> None:
-    """Prints a table of the registered parts for each role."""
-    description = "Lists every registered part: what it is and needs, and who it came from."
-    argument_parser("plugins", description=description).parse_args(arguments)
-    facts = [facts_of(entry) for entry in installed().entries]
-    for role in dict.fromkeys(part["role"] for part in facts):
-        table = Table(title=role, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
-        # Words are wrapped in a narrow terminal, so that nothing is cut.
-        table.add_column("name", no_wrap=True)
-        table.add_column("what it is", overflow="fold", ratio=3)
-        table.add_column("needs", overflow="fold", ratio=2)
-        if role == "verifier":
-            table.add_column("lossless", no_wrap=True)
-        for part in (part for part in facts if part["role"] == role):
-            owner = "" if part["distribution"] == OWN else f"[{part['distribution']}]"
-            what = " ".join(filter(None, (part["about"], owner)))
-            cells = [part["name"], what, ", ".join(part["needs"])]
-            cells += [LOSSLESS[part["lossless"]]] * (role == "verifier")
-            table.add_row(*map(plain, cells))
-        results().print(table)
+    """Prints a line for each registered part, or all about those of a name."""
+    description = "Lists what is registered: parts by role, or all about the part of a name."
+    parser = argument_parser("plugins", description=description)
+    parser.add_argument("words", nargs="*", metavar="ROLE or NAME", help="such as drafter eagle")
+    words, entries = set(parser.parse_args(arguments).words), installed().entries
+    roles, names = ({getattr(entry, field) for entry in entries} for field in ("role", "name"))
+    for word in words - roles - names:
+        raise ConfigError(f"{word!r}: expected a role or a name; {nearest(word, roles | names)}")
+    chosen = [
+        entry
+        for entry in entries
+        if (entry.role in words or not words & roles) and (entry.name in words or words <= roles)
+    ]
+    facts = [facts_of(entry) for entry in chosen]
+    if words <= roles:
+        for role in dict.fromkeys(entry.role for entry in chosen):
+            results().print(_list(role, [part for part in facts if part["role"] == role]))
+        remarks(stderr=False).print("* needs something first: `outrider plugins NAME` says what")
+    else:
+        for part in facts:
+            results().print(_details(part))
     print_json(facts)
+
+
+def _list(role: str, parts: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=role, title_justify="left", box=None, show_header=False)
+    room = results().width - max(len(part["name"]) for part in parts) - 5
+    for part in parts:
+        lossy = "LOSSY: " * (part["lossless"] is False)
+        name = part["name"] + "*" * bool(part["needs"])
+        table.add_row(plain(name), plain(lossy + in_brief(part["about"], room - len(lossy))))
+    return table
+
+
+def _details(part: Mapping[str, Any]) -> Table:
+    table = Table(box=None, show_header=False)
+    for name, value in part.items():
+        if value not in (None, []):
+            text = ", ".join(value) if isinstance(value, list) else LOSSLESS.get(value, value)
+            table.add_row(name, plain(text))
+    return table
 
 
 def facts_of(entry: Entry) -> dict[str, Any]:

@@ -91,8 +91,9 @@ def _cut(step: Step) -> bool:
     """Returns whether the draft could have been longer, but for the end of the text."""
     if step.stop is None:
         return False
-    # A bonus token that ends a text by itself, such as an end token, follows a whole draft.
-    return step.stop in ("max_new_tokens", "max_length") or step.origins[-1:] != ("bonus",)
+    # A token of the target that ends a text by itself, such as an end token, follows a whole draft.
+    own = step.origins[-1:] in (("bonus",), ("plain",))
+    return step.stop in ("max_new_tokens", "max_length") or not own
 
 
 def tokens_of_a_round(survived: Floats, ended: Floats) -> Floats:

@@ -137,6 +137,6 @@ def test_flags_of_the_processor(tmp_path: Path) -> None:
 def test_a_name_that_does_not_resolve_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.getfqdn", lambda: "nosuchhost.invalid")
     line = "nosuchhost.invalid, which does not resolve: torchrun needs --local-addr 127.0.0.1"
-    assert doctor.own_name() == line
+    assert doctor.host_name() == line
     monkeypatch.setattr("socket.getfqdn", lambda: "localhost")
-    assert doctor.own_name() == "localhost"
+    assert doctor.host_name() == "localhost"

@@ -149,7 +149,7 @@ def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Pa
 
 def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
     offered = runnable("smollm2")
-    assert offered["prompt_lookup"].startswith("Prompt lookup decoding")
+    assert offered["prompt_lookup"].startswith("Prompt lookup: copies")
     assert {"none", "eagle", "bigram", "quantized"} <= offered.keys()
     assert not {"dflash", "token_recycling", "shallow_aggressive", "hydra"} & offered.keys()
     assert not {"eagle", "medusa"} & runnable("another").keys()
