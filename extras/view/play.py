@@ -150,7 +150,7 @@ class Player:
                 lossless=parts.verifier.lossless,
                 prompt=query.get("prompt", ""),
             )
-            yield event("end", {"row": row, "figures": figures(cost)})
+            yield event("end", {"row": row, "figures": cost.counts.told(cost.seconds)})
         except OutriderError as error:
             yield event("fault", str(error))
         except ANY_FAULT as error:
@@ -176,7 +176,7 @@ class Player:
         return {
             "text": render("play_text", round=shown),
             "row": render("play_round", number=number, step=step, round=shown),
-            "figures": figures(cost),
+            "figures": cost.counts.told(cost.seconds),
         }
 
 
@@ -205,14 +205,6 @@ def settings_of(query: QueryParams) -> list[str]:
     except ValueError as error:
         raise ConfigError(f"settings: {error}") from error
     return [f"{name}={query[name]}" for name in FIELDS if query.get(name)] + others
-
-
-def figures(cost: Cost) -> str:
-    """Returns what a text has cost so far, in words."""
-    counts = cost.counts
-    calls = f"{counts.rounds} call{'s' if counts.rounds != 1 else ''}"
-    rates = f"{counts.block_efficiency:.2f} tokens a call, {cost.speed:.1f} tokens a second"
-    return f"{counts.emitted} tokens in {calls}: {rates}"
 
 
 def event(name: str, data: Any) -> str:

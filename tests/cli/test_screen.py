@@ -37,7 +37,7 @@ def test_tokens_have_the_colour_of_who_wrote_them() -> None:
     picture = shown(text)
     assert "\x1b[4;32mHello\x1b[0m\x1b[4;32m world\x1b[0m\x1b[34m!\x1b[0m" in picture
     assert "prompt 7, bigram: 6.0 tokens/s" in picture
-    assert "plain" not in picture
+    assert ", plain" not in picture
 
 
 def test_tokens_a_second_stand_beside_those_of_plain_decoding() -> None:
