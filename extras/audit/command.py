@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from rich.console import Console
+from jinja2 import Environment, PackageLoader
+from rich.box import SIMPLE_HEAD
 from rich.progress import Progress
 from rich.table import Table
 
@@ -29,6 +29,9 @@ from outrider.extras.audit.settings import Audit
 from outrider.extras.audit.texts import compared, written_in
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings
+
+HEADINGS = ("kind of request", "texts", "odds against it", "would have shown", "result")
+"""Those of the evidence, in the terminal and on the page."""
 
 PROMPTS = 2
 """How many prompts are used: the same ones again and again tell more than many."""
@@ -129,22 +132,42 @@ def _auditor(settings: Audit) -> Auditor:
     )
 
 
-def _table(result: Result) -> Table:
-    table = Table(title=f"{result.requests} requests, level {result.level:g}")
-    for heading in ("", "texts", "evidence", "would have shown", ""):
-        table.add_column(heading, justify="left" if not heading else "right")
-    for finding in result.findings:
-        table.add_row(
-            plain(finding.name),
+def _rows(result: Result) -> list[tuple[str, ...]]:
+    """Returns by kind of request its texts, the odds against them, and what was found."""
+    least = -math.log(result.level)
+    rows: list[tuple[str, ...]] = [
+        (
+            finding.name,
             str(finding.texts),
-            "-" if math.isinf(finding.growth) else f"e^{finding.growth:.1f}",
+            odds(finding.growth),
             _power(result, finding.name),
-            plain(finding.fault or ""),
+            finding.fault or (finding.cause if finding.growth > least else "nothing found"),
         )
-    table.add_row("the control, which has to be found", "", f"e^{result.control:.1f}", "", "")
-    for name, cause in result.unjudged.items():
-        table.add_row(plain(name), "", "", "", plain(f"not judged: {cause}"))
-    table.caption = f"greedy texts that differ at a tie: {result.ties}; {NEVER}"
+        for finding in result.findings
+    ]
+    rows.append(("the control, which has to be found", "", odds(result.control), "", ""))
+    unjudged = result.unjudged.items()
+    return rows + [(name, "", "", "", f"not judged: {cause}") for name, cause in unjudged]
+
+
+def odds(growth: float) -> str:
+    """Returns how likely such evidence is, at most, where the server keeps its distribution.
+
+    >>> odds(23.4), odds(0.5), odds(math.inf)
+    ('1 in 10^10', 'none', 'one text shows it')
+    """
+    if math.isinf(growth):
+        return "one text shows it"
+    return f"1 in 10^{growth / math.log(10):.0f}" if growth >= math.log(10) else "none"
+
+
+def _table(result: Result) -> Table:
+    caption = f"greedy texts that differ at a tie: {result.ties}; {NEVER}"
+    table = Table(box=SIMPLE_HEAD, caption=caption)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading == "texts" else "left")
+    for row in _rows(result):
+        table.add_row(*map(plain, row))
     return table
 
 
@@ -163,9 +186,16 @@ def write(result: Result, folder: Path, sources: Mapping[str, str | None]) -> st
     """
     content = json.dumps({**sources, **report(result)}, indent=1) + "\n"
     write_whole(folder / "audit.json", content)
-    page = Console(record=True, width=120, file=StringIO())
-    page.print(plain(result.line), _table(result))
-    write_whole(folder / "audit.html", page.export_html())
+    loader = PackageLoader("outrider.extras.audit", ".")
+    template = Environment(loader=loader, autoescape=True).get_template("page.html.jinja")
+    facts = {
+        "result": result,
+        "sources": sources,
+        "headings": HEADINGS,
+        "rows": _rows(result),
+        "never": NEVER,
+    }
+    write_whole(folder / "audit.html", template.render(facts))
     return content
 
 

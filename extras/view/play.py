@@ -144,13 +144,13 @@ class Player:
             row = render(
                 "play_result",
                 drafter=query.get("drafter", "prompt_lookup"),
-                settings=query.get("more", ""),
+                settings=", ".join(settings_of(query)[1:]).replace("sampling.", ""),
                 counts=cost.counts,
                 speed=cost.speed,
                 lossless=parts.verifier.lossless,
                 prompt=query.get("prompt", ""),
             )
-            yield event("end", {"row": row, "figures": cost.counts.told(cost.seconds)})
+            yield event("end", {"row": row, "speed": cost.speed})
         except OutriderError as error:
             yield event("fault", str(error))
         except ANY_FAULT as error:

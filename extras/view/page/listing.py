@@ -1,6 +1,7 @@
 """Listing: the runs in some folders, as the first page shows them."""
 
 import hashlib
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def listed(run_id: str, folder: Path) -> Listed:
     return Listed(
         id=run_id,
         folder=folder,
-        name="/".join(folder.parts[-2:]),
+        name=run_name(folder),
         date=date(facts),
         state=_state(folder, facts, found.failed),
         model=model(settings),
@@ -98,6 +99,16 @@ def listed(run_id: str, folder: Path) -> Listed:
         speedup=None if first is None else first.speedup,
         doubts=list(dict.fromkeys(why for row in rows for why in row.doubts)),
     )
+
+
+def run_name(folder: Path) -> str:
+    """Returns the name of a run's folder, or of the one above it where this is a time or a number.
+
+    >>> run_name(Path("outputs/demo/2026-11-27_10-17-29")), run_name(Path("runs/long-prompts"))
+    ('demo', 'long-prompts')
+    """
+    names = [part for part in folder.parts if not re.fullmatch(r"[\d_-]+", part)]
+    return names[-1]
 
 
 def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:
@@ -118,7 +129,7 @@ def _sweep(folder: Path, jobs: Sequence[Listed]) -> Listed:
     return Listed(
         id=",".join(job.id for job in jobs),
         folder=folder,
-        name="/".join(folder.parts[-2:]),
+        name=run_name(folder),
         date=max(job.date for job in jobs),
         state=f"{finished} of {len(jobs)} finished",
         model=each("model"),

@@ -69,7 +69,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
 
     def go() -> Page:
         page = opener.enter(address)
-        page.get_by_role("link", name="Write a text").click()
+        page.get_by_role("link", name="Playground").click()
         page.locator("#prompt").fill(PROMPT)
         page.locator("[name=max_new_tokens]").fill("12")
         return page

@@ -241,7 +241,7 @@ def test_no_other_method_is_taken(served: Served, method: str) -> None:
 
 def test_a_damaged_run_is_named_beside_the_others(opened: Callable[..., Page]) -> None:
     page = opened()
-    assert page.get_by_role("link", name="Write a text").count() == 0  # it was not asked for
+    assert page.get_by_role("link", name="Playground").count() == 0  # it was not asked for
     assert page.locator("#runs tbody tr").count() == 2
     assert "damaged" in page.locator(".banner").inner_text()
 
