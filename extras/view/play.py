@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
-from outrider.cli.about import about, needs
+from outrider.cli.about import about, in_brief, needs
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Counts, Round
@@ -189,7 +189,7 @@ def runnable(target: str) -> dict[str, str]:
     """
     missing = ("=", "trees", "an encoder's input")
     return {
-        name: about(entry)
+        name: in_brief(about(entry), 100)
         for name, entry in installed().of("drafter").items()
         if not any(
             need.endswith(missing) or (need.startswith("weights") and target not in need)

@@ -72,6 +72,7 @@ def opened(browser: Any, address: str) -> Iterator[Callable[..., Page]]:
         page.get_by_role("link", name="Playground").click()
         page.locator("#prompt").fill(PROMPT)
         page.locator("[name=max_new_tokens]").fill("12")
+        page.locator("[name=beside]").select_option("")
         return page
 
     yield go
@@ -129,7 +130,8 @@ def test_the_page_shows_decoding_round_by_round(
         f"{counts.block_efficiency:.2f}",
         f"{counts.accepted} of {counts.drafted}",
     ]
-    assert f"{counts.block_efficiency:.2f} tokens a call" in page.locator("#status").inner_text()
+    assert re.fullmatch(r"Done: bigram [\d.]+ tokens/s\.", page.locator("#status").inner_text())
+    assert f"{counts.block_efficiency:.2f} tokens per call" in page.inner_text("#figures")
 
 
 def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Page]) -> None:
@@ -141,10 +143,11 @@ def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Pa
     page.get_by_label("More settings").fill("drafter.order=1 verifier=typical")
     write(page, "Done")
     rows = page.locator("#results tbody th").all_inner_texts()
-    assert [row.split() for row in rows] == [
-        ["bigram", "drafter.order=1", "verifier=typical", "lossy"],
-        ["none"],
-    ]
+    assert [row.split() for row in rows] == [["bigram", "lossy"], ["none"]]
+    settings = page.locator("#results tbody td:nth-child(7)").all_inner_texts()
+    assert settings[0].endswith(
+        "temperature=1, max_new_tokens=12, drafter.order=1, verifier=typical"
+    )
 
 
 def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
@@ -160,7 +163,7 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
     page = opened()
     page.get_by_label("Drafter").select_option("bigram")
     page.locator("[name=beside]").select_option("none")
-    assert "bigram: Returns a drafter" in page.locator("#words").inner_text()
+    assert "bigram: Guesses from" in page.locator("#words").inner_text()
     write(page, "Done")
 
     def shown() -> list[list[str]]:
@@ -173,6 +176,15 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
     texts = shown()
     assert texts[0] == texts[1] and len(texts[0]) > 2  # temperature 0
     assert texts[2] == ["none", "bigram"]
+    names = ["bigram", "none"]  # above the texts, and again above the rounds
+    assert page.locator("[data-drafter]").all_inner_texts() == names * 2
+    said = page.locator("#status").inner_text()
+    one, other, ratio = re.findall(r"[\d.]*\d", said)
+    assert (
+        said
+        == f"Done: bigram {one} tokens/s, none {other} tokens/s: bigram is {ratio} times as fast."
+    )
+    assert float(ratio) == pytest.approx(float(one) / float(other), rel=0.01)
     page.reload()
     assert shown() == texts
     assert page.locator("#prompt").input_value() == PROMPT

@@ -273,13 +273,13 @@ def test_the_scheme_follows_the_system_and_the_button(opened: Callable[..., Page
 
 def test_each_token_shows_its_origin_by_colour_and_by_line(report_at: Callable[..., Page]) -> None:
     page = report_at()
-    kinds = ("accepted", "recovered", "bonus")
-    for style in ("backgroundColor", "textDecorationStyle"):
+    kinds = ("accepted", "recovered", "bonus", "plain")
+    for style in ("backgroundColor", "textDecoration"):
         values = {
             page.evaluate(f"getComputedStyle(document.querySelector('.rounds .{kind}')).{style}")
             for kind in kinds
         }
-        assert len(values) == 3
+        assert len(values) == len(kinds)
     spans = page.evaluate("[...document.querySelectorAll('[data-token]')].map(e => e.className)")
     assert set(spans) == set(kinds)
 

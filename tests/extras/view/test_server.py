@@ -261,9 +261,10 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
     expect(page.locator("#rates tbody tr")).to_have_count(3)
     page.get_by_role("link", name="All runs").click()
     expect(page.locator("#runs input")).to_have_count(2)
+    assert page.get_by_role("button", name="Choose runs to compare").is_disabled()
     for box in page.locator("#runs input").all():
         box.check()
-    page.get_by_role("button", name="Compare the chosen runs").click()
+    page.get_by_role("button", name="Compare 2 runs").click()
     expect(page.locator("#rates tbody tr")).to_have_count(6)
 
 
