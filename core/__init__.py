@@ -1,7 +1,7 @@
 """Outrider: speculative decoding with any drafter.
 
 >>> import outrider
->>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup").text
+>>> outrider.generate("smollm2", "Repeat: one, two, three.", drafter="prompt_lookup").text
 """
 
 from importlib import import_module

@@ -78,7 +78,7 @@ def generate(
 ) -> Generation:
     """Returns the text that `target` writes after `prompt`, with `drafter` to speed it up.
 
-    >>> outrider.generate("smollm2", "Name three rivers.", drafter="prompt_lookup", gamma=4).text
+    >>> outrider.generate("smollm2", "Repeat: one, two, three, four, five.", gamma=4).text
 
     prompt: text, ids, or the messages of a chat, each with its role and content.
     target, drafter, verifier: instances, or names as in the Hydra groups, and so is the option
