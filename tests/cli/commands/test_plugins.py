@@ -36,7 +36,7 @@ def test_the_list_of_plugins_names_the_needs_of_each_part(run: Any) -> None:
         (["lenient"], "verifier", ["lenient"]),
     ],
 )
-def test_the_list_is_of_what_was_asked_for(
+def test_roles_and_names_filter_the_list(
     run: Any, words: list[str], role: str, names: list[str]
 ) -> None:
     facts = json.loads(run.done("plugins", *words, "--json"))
