@@ -48,7 +48,7 @@ QUICK = {
     "sweep.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
-ON_RAY = {"hydra/launcher=outrider_ray": "test_launcher.py", "workers=4": "test_cluster.py"}
+ON_RAY = {"workers=4": "test_cluster.py"}
 """Where commands on Ray are run, and workers die."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""

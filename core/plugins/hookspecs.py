@@ -80,11 +80,6 @@ def register_scores(register: Register) -> None:
 
 
 @hookspec
-def register_launchers(register: Register) -> None:
-    """Registers Hydra launchers, which run the jobs of a sweep: `register("ray", RayLauncher)`."""
-
-
-@hookspec
 def register_commands(register: RegisterCommand) -> None:
     """Registers commands: `register(Command("view", "look at runs", "my_package:view"))`."""
 

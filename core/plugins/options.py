@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
-from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
@@ -14,7 +13,6 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigResult, ConfigSource
-from hydra.plugins.launcher import Launcher
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -29,9 +27,6 @@ CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
 
 SCHEME = "outrider"
-
-LAUNCHERS = "hydra_plugins.outrider"
-"""Where launchers are for Hydra, which takes its own and those of this package alone."""
 
 
 class PluginConfigs(SearchPathPlugin):
@@ -108,8 +103,9 @@ def option_schema(entry: Entry) -> DictConfig:
 
     Raises `PluginError` if a default is of a type that no config can hold.
     """
-    values = {"_target_": _target(entry.factory)}
-    for name, parameter in inspect.signature(entry.factory).parameters.items():
+    factory = entry.factory
+    values = {"_target_": f"{factory.__module__}.{factory.__qualname__}"}
+    for name, parameter in inspect.signature(factory).parameters.items():
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             values[name] = "???" if parameter.default is parameter.empty else parameter.default
     try:
@@ -118,15 +114,6 @@ def option_schema(entry: Entry) -> DictConfig:
         raise PluginError(
             f"{entry.claim} has a default that no config can hold: {message_of(error)}"
         ) from error
-
-
-def _target(factory: Any) -> str:
-    """Returns the name that a config calls a part by."""
-    if not (inspect.isclass(factory) and issubclass(factory, Launcher)):
-        return f"{factory.__module__}.{factory.__qualname__}"
-    name = f"{LAUNCHERS}.{factory.__name__}"
-    Plugins.instance().class_name_to_class[name] = factory  # which Hydra imports by its own name
-    return name
 
 
 def _entry_of(path: str) -> Entry | None:

@@ -53,9 +53,6 @@ ROLES: dict[str, Role] = {
         "outrider.lab.runs.report:Report",
     ),
     "score": Role("register_scores", "what judges answers", "outrider.data.score:Score"),
-    "hydra/launcher": Role(
-        "register_launchers", "what runs a sweep's jobs", "hydra.plugins.launcher:Launcher"
-    ),
 }
 """By name, which is also the name of the config group."""
 

@@ -58,7 +58,7 @@ class RayCluster:
         own = (os.cpu_count() or 1) // workers if self._address is None else 1
         cpus = self._cpus or max(1, own)
         local = None if self._address else workers * cpus
-        ray = connected(self._address, local, field="cluster.address", user="workers")
+        ray = connected(self._address, local)
         try:
             has = ray.cluster_resources()
             gpus = float(has.get("GPU", 0) > 0) if self._gpus is None else self._gpus

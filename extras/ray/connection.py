@@ -12,13 +12,12 @@ OBJECT_STORE_BYTES = 100 * 2**20
 """Memory for the objects that Ray passes between processes: configs, questions and counts."""
 
 
-def connected(address: str | None, cpus: int | None, *, field: str, user: str) -> Any:
+def connected(address: str | None, cpus: int | None) -> Any:
     """Returns the module `ray`, connected.
 
     address: the running cluster to join, "auto" for the one on this machine; None starts Ray on
         this machine, closed to all others.
     cpus: how many cores it has, if it is started here; None for those of the machine.
-    field, user: the setting that the address is from, and the one that needs Ray, for messages.
 
     Raises:
         ConfigError: Ray is not installed, or there is no such cluster.
@@ -29,7 +28,7 @@ def connected(address: str | None, cpus: int | None, *, field: str, user: str) -
     try:
         ray: Any = import_module("ray")
     except ImportError as error:
-        raise ConfigError(f"{user} needs {error.name}: pip install 'outrider[ray]'") from error
+        raise ConfigError(f"workers needs {error.name}: pip install 'outrider[ray]'") from error
     settings: dict[str, Any] = {"address": address}
     if address is None:
         settings = {
@@ -42,7 +41,9 @@ def connected(address: str | None, cpus: int | None, *, field: str, user: str) -
         ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, ValueError) as error:
         line = message_of(error)
-        raise ConfigError(f"{field}={address!r}: expected a cluster that runs ({line})") from error
+        raise ConfigError(
+            f"cluster.address={address!r}: expected one that runs ({line})"
+        ) from error
     return ray
 
 

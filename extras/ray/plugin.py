@@ -1,11 +1,6 @@
-"""Registers the launcher of sweeps on Ray, and the cluster of `compare workers=N`."""
+"""Registers the cluster of `compare workers=N`."""
 
-from outrider.plugins.hookspecs import Register, hookimpl
-
-
-@hookimpl
-def register_launchers(register: Register) -> None:
-    register("outrider_ray", "outrider.extras.ray.launcher:RayLauncher", extra="ray")
+from outrider.plugins.hookspecs import hookimpl
 
 
 @hookimpl

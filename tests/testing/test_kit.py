@@ -149,7 +149,7 @@ class Siblings(Drafter):
         ),
     ],
 )
-def test_a_check_names_the_part_at_fault_and_not_what_watches_it(
+def test_a_check_names_the_part_at_fault(
     faulty: type[Drafter], check: Check, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kit, "checks_of", lambda *_: (check,))

@@ -29,8 +29,7 @@ def importable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def test_every_role_has_a_template() -> None:
-    """But for launchers, whose interface is Hydra's."""
-    assert set(TEMPLATES) == {*ROLES, "command"} - {"hydra/launcher"}
+    assert set(TEMPLATES) == {*ROLES, "command"}
 
 
 @pytest.mark.parametrize("role", TEMPLATES)

@@ -18,7 +18,7 @@ def test_a_local_ray_is_closed_to_others(
     seen: dict[str, str] = {}
     ray = SimpleNamespace(init=lambda **_: seen.update(os.environ))
     monkeypatch.setitem(sys.modules, "ray", ray)
-    connected(address, None, field="cluster.address", user="workers")
+    connected(address, None)
     token = seen["RAY_AUTH_TOKEN"]
     if address is None:
         # Then Ray takes the loopback address for its node.
