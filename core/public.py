@@ -1,16 +1,17 @@
 """What `import outrider` offers; `outrider` itself imports it on first use."""
 
 __all__ = [
-    "AllOf", "BatchTarget", "Budget", "Chance", "Command", "CompositeDrafter", "ConfigError",
-    "Constraint", "Context", "Counts", "Draft", "Drafter", "DrafterError", "DrafterExample",
-    "Fixed", "Generation", "OutriderError", "Pen", "Penalties", "PluginError", "Policy",
-    "PolicyExample", "Round", "SampledChance", "Sampling", "Scores", "Session", "Target",
+    "AllOf", "BatchTarget", "Budget", "Chance", "Command", "Comparison", "CompositeDrafter",
+    "ConfigError", "Constraint", "Context", "Counts", "Draft", "Drafter", "DrafterError",
+    "DrafterExample", "Fixed", "Generation", "OutriderError", "Pen", "Penalties", "PluginError",
+    "Policy", "PolicyExample", "Round", "SampledChance", "Sampling", "Scores", "Session", "Target",
     "TargetError", "TokenLogprob", "Tokens", "Verdict", "Verifier", "VerifierExample", "build",
-    "compose", "decode", "decode_together", "generate", "generate_together", "grammar", "hookimpl",
-    "json_schema", "regex",
+    "compare", "compose", "decode", "decode_together", "generate", "generate_together", "grammar",
+    "hookimpl", "json_schema", "regex",
 ]  # fmt: skip
 
 from outrider.base.errors import ConfigError, DrafterError, OutriderError, PluginError, TargetError
+from outrider.cli.compared import Comparison, compare
 from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
 from outrider.contract.chance import Chance, SampledChance

@@ -13,7 +13,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.translated_model import TranslatedModel
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.registry import make
+from outrider.plugins.config import make
 from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind

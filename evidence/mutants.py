@@ -185,7 +185,7 @@ def built(role: str, name: str, options: dict[str, Any]) -> tuple[Any, list[Any]
     """Returns what makes a part, and its checks."""
     testing = importlib.import_module("outrider.testing")
     if role != "target":
-        make = importlib.import_module("outrider.plugins.registry").make
+        make = importlib.import_module("outrider.plugins.config").make
         part = partial(make, role, name, **options)
         return part, list(testing.checks_of(part))
     target = importlib.import_module("outrider.testing.tiny_targets").tiny_target(**options)

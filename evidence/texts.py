@@ -35,7 +35,8 @@ from outrider import SampledChance, Sampling, Target, Tokens, decode_together
 from outrider.data import jsonl as data
 from outrider.decoding.batches.batched import batched
 from outrider.drafters.parts.texts.datastore import write_store
-from outrider.plugins.registry import installed, make
+from outrider.plugins.config import make
+from outrider.plugins.registry import installed
 
 Texts = list[list[int]]
 GROUP = 4

@@ -9,7 +9,8 @@ import pytest
 from outrider import ConfigError
 from outrider.base.annotations import hints_of
 from outrider.base.bounds import check
-from outrider.plugins.registry import installed, make
+from outrider.plugins.config import make
+from outrider.plugins.registry import installed
 
 ROLES = ("drafter", "verifier", "policy")
 UNTRAINED = {"path": "untrained", "model": "untrained"}

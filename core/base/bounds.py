@@ -97,6 +97,9 @@ Share = Annotated[float, Within("[0, 1]")]
 Seconds = Annotated[float, Above(0)]
 """A length of time, in seconds."""
 
+Seed = Annotated[int, Within("[0, 18446744073709551615]")]
+"""What random decisions follow from."""
+
 NonNegative = Annotated[float, AtLeast(0)]
 """A number that is 0 or more."""
 
@@ -197,8 +200,10 @@ def _field(prefix: str, name: object) -> str:
 
 
 def _value_of(hint: Any, value: Any, field: str) -> Any:
-    made: Any = next((kind for kind, _ in _options(hint) if is_dataclass(kind)), None)
-    if made is not None and isinstance(value, Mapping):
+    kinds = [kind for kind, _ in _options(hint)]
+    made: Any = next((kind for kind in kinds if is_dataclass(kind)), None)
+    takes_mappings = any(get_origin(kind) is Mapping for kind in kinds)
+    if made is not None and isinstance(value, Mapping) and not takes_mappings:
         return made(**arguments_of(made, value, field, whole=True))
     is_plain = isinstance(value, PLAIN) and not isinstance(value, bool)
     judged = _judged(hint, value, field, strict=not is_plain)

@@ -127,6 +127,49 @@ def similar(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
+OTHER_NAMES = {
+    **{name: f"sampling.{name}" for name in ("temperature", "top_k", "top_p", "min_p")},
+    "do_sample": "sampling=standard",
+    "stop_strings": "stop",
+    "eos_token_id": "stop_token_ids",
+    "max_length": "max_new_tokens",
+    "max_tokens": "max_new_tokens",
+    "num_assistant_tokens": "gamma",
+    "num_speculative_tokens": "gamma",
+    "num_assistant_tokens_schedule": "policy=heuristic",
+    "assistant_confidence_threshold": "policy=confidence policy.threshold",
+    "assistant_model": "drafter=small_lm drafter.model",
+    "assistant_early_exit": "drafter=early_exit drafter.layers",
+    "prompt_lookup_num_tokens": "drafter=prompt_lookup gamma",
+    "max_matching_ngram_size": "drafter=prompt_lookup drafter.max_n",
+    "repetition_penalty": "constraint=penalties constraint.repetition_penalty",
+    "bad_words_ids": "constraint=penalties constraint.bad_words",
+}
+"""Names of transformers and vLLM, and what settings they are here."""
+
+
+def _said_here(name: str, known: Iterable[str]) -> str:
+    """Returns how a name of another library is written here; "" if it is none of these settings.
+
+    known: the settings. If some are dotted, it is written as on the command line, else in Python.
+    """
+    words = [word.partition("=")[::2] for word in OTHER_NAMES.get(name, "").split()]
+    tops = {each.partition(".")[0] for each in known}
+    if not words or any(setting.partition(".")[0] not in tops for setting, _ in words):
+        return ""
+    if any("." in each for each in known):
+        return " ".join(f"{setting}={value or '...'}" for setting, value in words)
+    parts: dict[str, dict[str, str]] = {}
+    for setting, value in words:
+        top, _, inner = setting.partition(".")
+        parts.setdefault(top, {})[inner or top] = repr(value) if value else "..."
+    said = []
+    for top, values in parts.items():
+        items = ", ".join(f"{key!r}: {value}" for key, value in values.items())
+        said.append(f"{top}={values[top] if [*values] == [top] else f'{{{items}}}'}")
+    return ", ".join(said)
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Returns the hint for a name that is not among `names`: the closest ones, and all of them.
 
@@ -136,6 +179,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     known = sorted(names)
     matches = [candidate for candidate in known if candidate.endswith(f".{name}")]
     matches = matches or difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = " or ".join(repr(match) for match in matches)
     listed = f"there are: {', '.join(known) or 'none'}"
+    if here := _said_here(name, known):
+        return f"here it is {here}; {listed}"
+    hint = " or ".join(repr(match) for match in matches)
     return f"did you mean {hint}? T{listed[1:]}" if matches else listed

@@ -20,6 +20,9 @@ FLAGS = (
 
 FLAGS_WITH_VALUE = (*CONFIG_DIR, "--cfg", "-c", "--package", "-p", "--experimental-rerun")
 
+CONFIG_NAME = ("--config-name", "-cn", "--config-path", "-cp")
+"""Flags of Hydra for a program whose config is not given."""
+
 SHOWN = ("job", "hydra", "all")
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 CHOICES = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
@@ -64,6 +67,8 @@ def _flag(command: Command, word: str, words: deque[str]) -> list[str]:
     name, equals, value = word.partition("=")
     if name not in (*FLAGS, *FLAGS_WITH_VALUE):
         hint = f"settings are written NAME=VALUE, and `outrider {command.name} --help` lists them"
+        if name in CONFIG_NAME:
+            hint = "a config of your own is +experiment=NAME, in a folder that -cd names"
         raise ConfigError(f"{name}: no such flag; {hint}")
     if not equals and (name in FLAGS_WITH_VALUE or (words and words[0] in CHOICES.get(name, ()))):
         value = words.popleft() if words else ""

@@ -6,7 +6,17 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import AtLeast, Budget, Count, DraftLength, OneOf, Passes, Seconds, Within
+from outrider.base.bounds import (
+    AtLeast,
+    Budget,
+    Count,
+    DraftLength,
+    OneOf,
+    Passes,
+    Seconds,
+    Seed,
+    Within,
+)
 from outrider.plugins.roles import Listed
 
 Part = Any
@@ -85,7 +95,8 @@ class Generate(Decoding):
     constraint: Part = None
     prompt: Any
     draft_timeout: Seconds | None
-    stop: list[str]
+    seed: Seed | None
+    stop: str | list[str]
     stop_token_ids: list[Annotated[int, AtLeast(0)]]
     logprobs: Annotated[int, AtLeast(0)] | None
     penalties: dict[str, Any]

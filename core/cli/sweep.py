@@ -11,6 +11,7 @@ from hydra.types import RunMode
 
 from outrider.base.errors import require
 from outrider.plugins.command import Command
+from outrider.plugins.config import build
 from outrider.plugins.options import CONF_MODULE
 from outrider.plugins.reading import read_settings
 
@@ -43,6 +44,8 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
         jobs = BasicSweeper.split_arguments(overrides, None)[0]
         require(bool(jobs), "--multirun", " ".join(settings), "at least one value of each setting")
-        if check is not None:
-            for job in jobs:
-                check(read_settings(command.settings_class, compose(command.name, job)))
+        for job in jobs if command.settings_class is not None else ():
+            settings_of_job = read_settings(command.settings_class, compose(command.name, job))
+            build(getattr(settings_of_job, "sampling", None))
+            if check is not None:
+                check(settings_of_job)

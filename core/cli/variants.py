@@ -8,6 +8,7 @@ from outrider.decoding.decode import check_takes
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.statistics.pairs import check_reference, drafter_in
 from outrider.plugins.config import build
+from outrider.plugins.reading import plain_values
 
 RULES = {"verifier": "verifiers", "policy": "policies"}
 """What all drafters run with that have none of their own, and the settings that list several."""
@@ -23,7 +24,7 @@ def variants_of(settings: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Var
     Raises `ConfigError` if a part can't be made, or a rule does not take what a drafter writes.
     """
     configs = _combined(settings)
-    check_reference(getattr(settings, "reference", None), configs)
+    check_reference(getattr(settings, "reference", None), plain_values(configs))
     nodes = {str(parts["drafter"]): parts["drafter"] for parts in configs.values()}
     # A drafter may be a whole model, so variants that differ in the rest share it.
     drafters = {key: build(node) for key, node in nodes.items()}

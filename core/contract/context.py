@@ -54,11 +54,12 @@ class Tokens(Sequence[int]):
     def __repr__(self) -> str:
         return f"Tokens({self[:]})"
 
-    def shared(self, other: "Tokens") -> int:
+    def shared(self, other: Sequence[int]) -> int:
         """Returns the length of the longest common prefix, in constant time for views of one list.
 
         Drafters key their caches by it: whatever lies past it belongs to another text.
         """
+        other = other if isinstance(other, Tokens) else Tokens(list(other))
         low, high = 0, min(len(self), len(other))
         if self._ids is other._ids or self._ids[:high] == other._ids[:high]:
             return high

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import threshold
 
-from outrider.base.bounds import AtLeast, NonNegative, Share, Within, checked
+from outrider.base.bounds import AtLeast, NonNegative, Seed, Share, Within, checked
 from outrider.base.errors import require
 from outrider.contract.devices import wide
 
@@ -40,7 +40,8 @@ class Sampling:
     top_p: keep the smallest set of tokens whose probability reaches top_p; 1 keeps all.
     min_p: keep tokens at least min_p times as likely as the likeliest one; 0 keeps all.
     seed: seeds every random decision, from 0 to 2**64 - 1; the same seed gives the same text. See
-        `SampledChance` for how.
+        `SampledChance` for how. None is a new one for each call of `outrider.generate`, and 0
+        everywhere else.
 
     Raises `ConfigError` for a value outside its range.
     """
@@ -49,7 +50,7 @@ class Sampling:
     top_k: Annotated[int, AtLeast(0)] = 0
     top_p: Annotated[float, Within("(0, 1]")] = 1.0
     min_p: Share = 0.0
-    seed: Annotated[int, Within("[0, 18446744073709551615]")] = 0
+    seed: Seed | None = None
 
     def __post_init__(self) -> None:
         valid = self.temperature == 0 or self.temperature >= LOWEST

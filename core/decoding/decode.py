@@ -20,26 +20,28 @@ from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Lossy, Run, begin_text, require_kind
+from outrider.plugins.config import make
 from outrider.plugins.registry import installed
+from outrider.plugins.roles import Named
 
 
 @checked()
 def decode(  # noqa: PLR0913  the options of a run, by name
-    target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
-    tokens: Sequence[int],
+    target: Target | Named,
+    drafter: Drafter | Named,
+    verifier: Verifier | Named,
+    tokens: str | Sequence[int],
     *,
     gamma: Count = 5,
     budget: Count | None = None,
-    sampling: Sampling | None = None,
-    policy: Policy | None = None,
+    sampling: Sampling | Named | None = None,
+    policy: Policy | Named | None = None,
     chance: Chance | None = None,
     number: Annotated[int, AtLeast(0)] = 0,
     max_new_tokens: Count = 128,
-    stops: Sequence[str] = (),
+    stop: str | Sequence[str] = (),
     stop_token_ids: Collection[int] = (),
-    constraint: Constraint | None = None,
+    constraint: Constraint | Named | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
     lossy: Lossy = "allow",
@@ -49,7 +51,9 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     >>> for round in decode(target, drafter, verifier, tokens, gamma=4):
     ...     print(round.text, end="", flush=True)
 
-    tokens: the ids of the prompt.
+    target, drafter, verifier, sampling, policy, constraint: instances, or names as in the Hydra
+        groups, or mappings with settings, such as {"drafter": "bigram", "order": 3}.
+    tokens: the ids of the prompt, or its text.
     gamma: the depth of a draft; vLLM's num_speculative_tokens.
     budget: the most nodes of a draft, if it is a tree. Defaults to `gamma`.
     sampling: Defaults to `Sampling()`, which is greedy.
@@ -58,7 +62,7 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     number: the index of the text among those of one seed, which are independent of each other.
         `decode_together` counts its texts from 0.
     max_new_tokens: the most tokens to write after the prompt.
-    stops: strings that end the text. They may hold special tokens, as in transformers.
+    stop: strings that end the text, or one. They may hold special tokens, as in transformers.
     stop_token_ids: ids that end the text, besides those of the target.
     constraint: changes the target's logits, and may end the text.
     draft_timeout: the most seconds that a draft may take, in case the drafter hangs. Defaults to no
@@ -73,31 +77,33 @@ def decode(  # noqa: PLR0913  the options of a run, by name
         DrafterError, TargetError: while iterating; the rounds already yielded stay valid.
     """
     run = Run(
-        target=target,
-        verifier=verifier,
-        sampling=Sampling() if sampling is None else sampling,
+        target=make("target", target),
+        verifier=make("verifier", verifier),
+        sampling=Sampling() if sampling is None else make("sampling", sampling),
         gamma=gamma,
         budget=budget,
         max_new_tokens=max_new_tokens,
-        stops=stops,
+        stop=stop,
         stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
         lossy=lossy,
     )
-    prompt = encoded(target, tokens)
-    prepare(target, drafter, verifier)
-    with calling("target", target):
-        session = returned(target.open(prompt, drafter.needs | verifier.needs), Session)
+    writer: Drafter = make("drafter", drafter)
+    prompt = encoded(run.target, tokens)
+    prepare(run.target, writer, run.verifier)
+    with calling("target", run.target):
+        needs = writer.needs | run.verifier.needs
+        session = returned(run.target.open(prompt, needs), Session)
     text = begin_text(
         run,
         prompt,
         session,
-        drafter,
-        policy=policy,
+        writer,
+        policy=None if policy is None else make("policy", policy),
         chance=chance,
         number=number,
-        constraint=constraint,
+        constraint=None if constraint is None else make("constraint", constraint),
     )
     return _rounds(run, text)
 
@@ -121,21 +127,21 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
 
 @checked()
 def decode_together(  # noqa: PLR0913  the options of a run, by name
-    target: Target,
-    drafter: Drafter,
-    verifier: Verifier,
-    prompts: Sequence[Sequence[int]],
+    target: Target | Named,
+    drafter: Drafter | Named,
+    verifier: Verifier | Named,
+    prompts: Sequence[str | Sequence[int]],
     *,
     batch_size: Count = 64,
     gamma: Count = 5,
     budget: Count | None = None,
-    sampling: Sampling | None = None,
-    policies: Sequence[Policy] | None = None,
+    sampling: Sampling | Named | None = None,
+    policies: Sequence[Policy | Named] | None = None,
     chances: Sequence[Chance] | None = None,
     max_new_tokens: Count = 128,
-    stops: Sequence[str] = (),
+    stop: str | Sequence[str] = (),
     stop_token_ids: Collection[int] = (),
-    constraints: Sequence[Constraint] | None = None,
+    constraints: Sequence[Constraint | Named] | None = None,
     draft_timeout: Seconds | None = None,
     logprobs: Annotated[int, AtLeast(0)] | None = None,
     lossy: Lossy = "allow",
@@ -156,13 +162,13 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         ConfigError, DrafterError, TargetError: as `decode` does.
     """
     run = Run(
-        target=target,
-        verifier=verifier,
-        sampling=Sampling() if sampling is None else sampling,
+        target=make("target", target),
+        verifier=make("verifier", verifier),
+        sampling=Sampling() if sampling is None else make("sampling", sampling),
         gamma=gamma,
         budget=budget,
         max_new_tokens=max_new_tokens,
-        stops=stops,
+        stop=stop,
         stop_token_ids=stop_token_ids,
         draft_timeout=draft_timeout,
         logprobs=logprobs,
@@ -171,23 +177,24 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
     for name, parts in (("policies", policies), ("chances", chances), ("constraints", constraints)):
         fits = parts is None or len(parts) == len(prompts)
         require(fits, name, len(parts or ()), f"one for each prompt, {len(prompts)} of them")
-    ids = [encoded(target, prompt) for prompt in prompts]
-    prepare(target, drafter, verifier)
+    writer: Drafter = make("drafter", drafter)
+    ids = [encoded(run.target, prompt) for prompt in prompts]
+    prepare(run.target, writer, run.verifier)
 
     def begin(index: int, session: Session) -> ActiveText:
         return begin_text(
             run,
             ids[index],
             session,
-            drafter,
-            policy=policies[index] if policies else None,
+            writer,
+            policy=make("policy", policies[index]) if policies else None,
             chance=chances[index] if chances else None,
             number=index,
-            constraint=constraints[index] if constraints else None,
+            constraint=make("constraint", constraints[index]) if constraints else None,
         )
 
-    needs = drafter.needs | verifier.needs
-    return rounds_together(run, Batch(target, ids, needs, batch_size, begin))
+    needs = writer.needs | run.verifier.needs
+    return rounds_together(run, Batch(run.target, ids, needs, batch_size, begin))
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

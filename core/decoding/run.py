@@ -44,7 +44,7 @@ class Run:
     gamma: the most tokens from the root of a draft to a leaf.
     budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
     max_new_tokens: the most tokens of a text after its prompt.
-    stops: strings that end a text.
+    stop: strings that end a text.
     stop_token_ids: ids that end a text, besides those of the target.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
@@ -61,7 +61,7 @@ class Run:
     gamma: Count = 5
     budget: Count | None = None
     max_new_tokens: Count = 128
-    stops: str | Sequence[str] = ()
+    stop: str | Sequence[str] = ()
     stop_token_ids: Collection[int] = ()
     draft_timeout: Seconds | None = None
     logprobs: Annotated[int, AtLeast(0)] | None = None
@@ -144,10 +144,10 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
     """Returns a text that has only its prompt.
 
     policy: None for `Fixed`.
-    chance: None for that of text `number` under the run's `sampling.seed`.
+    chance: None for that of text `number` under the run's `sampling.seed`, or 0.
     """
     policy = Fixed() if policy is None else policy
-    chance = SampledChance.seeded(run.sampling.seed, number) if chance is None else chance
+    chance = SampledChance.seeded(run.sampling.seed or 0, number) if chance is None else chance
     require_kind("policy", policy, Policy)
     require_kind("chance", chance, Chance)
     if run.lossy == "refuse":
@@ -166,7 +166,7 @@ def begin_text(  # noqa: PLR0913  all that belongs to one text
         if run.target.max_length is not None and run.target.max_length < limit:
             limit, reason = run.target.max_length, "max_length"
         own = run.target.constraint(ids, source, limit)
-        stream = TextStream(run.target.tokenizer, run.stops, ids)
+        stream = TextStream(run.target.tokenizer, run.stop, ids)
     asked = None
     if constraint is not None:
         require_kind("constraint", constraint, Constraint)

@@ -12,17 +12,15 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import arguments_of, check, is_checked
-from outrider.base.calling import error_of
+from outrider.base.calling import calling, error_of
 from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
-from outrider.plugins.options import CONF_MODULE, composed
+from outrider.plugins.options import CONF_MODULE, TARGET, composed
 from outrider.plugins.presets import check_own_presets
+from outrider.plugins.reading import part_config
 from outrider.plugins.registry import command_entry, installed
-from outrider.plugins.roles import ROLES
-
-TARGET = "_target_"
-"""The key of a config that names what makes the part."""
+from outrider.plugins.roles import ROLES, kind_of
 
 HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
 """The keys that are Hydra's, and no arguments."""
@@ -71,12 +69,14 @@ def run_single(
 
 
 def build(node: Any) -> Any:
-    """Returns the object that a config describes.
+    """Returns the object that a config describes; an object stands for itself.
 
     Raises:
         OutriderError: what the object's own code raised, unchanged.
         ConfigError: it can't be made for another reason.
     """
+    if not (OmegaConf.is_config(node) or isinstance(node, dict | list)):
+        return node
     key = node._get_full_key(None) if isinstance(node, DictConfig) else ""
     try:
         return instantiate(node, _convert_="object", **_judged(node, key))
@@ -94,6 +94,35 @@ def build(node: Any) -> Any:
         raise
     except SystemExit as error:
         raise _named(node, key, error) from error
+
+
+def make(role: str, part: Any, **arguments: Any) -> Any:
+    """Returns a part of a role, made by its name; an instance of the role is returned as it is.
+
+    part: a name, of a preset too, an instance, or a mapping with settings: of the role to a name,
+        such as {"drafter": "bigram", "order": 3}, or of `_target_` to the place of a class. A
+        sampling may be its settings alone. For a target, also a hub id, or the folder or GGUF file
+        of a transformers model, or a loaded model: alone, with its tokenizer as a pair, or in a
+        pipeline of transformers.
+    arguments: settings; they override those of a mapping.
+
+    Raises `ConfigError` if there is no part or setting of that name.
+    """
+    if isinstance(part, Mapping) and role in part:
+        settings = {str(name): value for name, value in part.items()}
+        return make(role, settings.pop(role), **settings | arguments)
+    kind, registry = kind_of(role), installed()
+    if kind is not None and isinstance(part, kind):
+        return part
+    if role == "target" and not isinstance(part, str | Mapping):  # a loaded model
+        return registry.find(role, "transformers").factory(part, **arguments)
+    if not isinstance(part, str) or part not in registry.of(role):
+        return build(part_config(role, part, arguments))
+    entry = registry.find(role, part)
+    entry.check_extra()
+    given = arguments_of(entry.factory, arguments, role, whole=True)
+    with calling(role, entry.factory, ConfigError):
+        return entry.factory(**given)
 
 
 def _judged(node: Any, key: str) -> Mapping[str, Any]:

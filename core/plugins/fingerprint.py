@@ -137,7 +137,8 @@ def _files(name: str) -> list[Path]:
     """Returns the files of a package or a module, in the order of their paths."""
     module = importlib.import_module(name)
     if (folders := getattr(module, "__path__", None)) is None:
-        return [Path(module.__file__)] if module.__file__ else []
+        file = getattr(module, "__file__", None)  # a notebook has none
+        return [Path(file)] if file else []
     return sorted(
         file
         for folder in folders
@@ -158,5 +159,5 @@ def _distribution(package: str) -> Distribution | None:
 
 def _is_in_site_packages(package: str) -> bool:
     """Returns whether a package's files are those of its wheel, rather than somebody's checkout."""
-    file = importlib.import_module(package).__file__ or ""
+    file = getattr(importlib.import_module(package), "__file__", None) or ""
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)

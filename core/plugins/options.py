@@ -1,6 +1,7 @@
 """What Hydra finds of registered parts: their signatures are their configs."""
 
 import inspect
+import logging
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
@@ -25,6 +26,9 @@ from outrider.plugins.roles import ROLES
 
 CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
+
+TARGET = "_target_"
+"""The key of a config that names what makes the part."""
 
 SCHEME = "outrider"
 
@@ -71,6 +75,7 @@ class Options(ConfigSource):
 
 def offer_options() -> None:
     """Makes all parts known to Hydra; calling it again changes nothing."""
+    logging.getLogger("hydra.utils").disabled = True  # it prints what an error says too
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
 
@@ -104,7 +109,15 @@ def option_schema(entry: Entry) -> DictConfig:
     Raises `PluginError` if a default is of a type that no config can hold.
     """
     factory = entry.factory
-    values = {"_target_": f"{factory.__module__}.{factory.__qualname__}"}
+    return schema_of(factory, f"{factory.__module__}.{factory.__qualname__}", entry.claim)
+
+
+def schema_of(factory: Any, target: str, claim: str) -> DictConfig:
+    """Returns the config of what a class or function makes; see `option_schema`.
+
+    target: the name that a config calls it by. claim: what it claims to be, for messages.
+    """
+    values = {TARGET: target}
     for name, parameter in inspect.signature(factory).parameters.items():
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             values[name] = "???" if parameter.default is parameter.empty else parameter.default
@@ -112,7 +125,7 @@ def option_schema(entry: Entry) -> DictConfig:
         return OmegaConf.create(values)
     except OmegaConfBaseException as error:
         raise PluginError(
-            f"{entry.claim} has a default that no config can hold: {message_of(error)}"
+            f"{claim} has a default that no config can hold: {message_of(error)}"
         ) from error
 
 

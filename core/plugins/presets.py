@@ -1,5 +1,6 @@
 """Folders of presets: that they exist, and that no file in them stands behind one of that name."""
 
+import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -59,13 +60,15 @@ def plugin_folders() -> tuple[str, ...]:
 
 
 def check_own_presets(arguments: Sequence[str]) -> None:
-    """Looks at the folders of presets that a command line names.
+    """Looks at the folders of presets that a command line names; their modules can be imported.
 
     Raises `ConfigError` as `check_presets` does for those of a plugin.
     """
     for folder in own_folders(arguments):
         try:
             check_presets(folder, plugin_folders(), own=True)
+            if not folder.startswith("pkg://") and (place := str(_folder(folder))) not in sys.path:
+                sys.path.insert(0, place)  # its presets name classes of the modules beside them
         except PluginError as error:
             raise ConfigError(str(error)) from error
 

@@ -1,9 +1,9 @@
-"""The registry: which parts are installed, who registered them, and how to make one by name."""
+"""The registry: which parts are installed, and who registered them."""
 
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from functools import cache, partial
 from importlib import import_module
@@ -13,14 +13,7 @@ from typing import Any
 
 import pluggy
 
-from outrider.base.calling import calling
-from outrider.base.errors import (
-    ANY_FAULT,
-    ConfigError,
-    PluginError,
-    described,
-    shown,
-)
+from outrider.base.errors import ANY_FAULT, PluginError, described
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry, Registrar, Registry
@@ -132,41 +125,6 @@ def command_entry(name: str) -> Entry:
     Raises `ConfigError` if there is none.
     """
     return builtin().of("command").get(name) or installed().find("command", name)
-
-
-def make(role: str, part: Any, **arguments: Any) -> Any:
-    """Returns a part of a role, made by its name; an instance of the role is returned as it is.
-
-    part: a name, an instance, or a mapping of the role to a name with settings beside it, such as
-        {"drafter": "bigram", "order": 3}. For a target, also a hub id, or the folder or GGUF file
-        of a transformers model, or a loaded model: alone, with its tokenizer as a pair, or in a
-        pipeline of transformers.
-    arguments: settings; they override those of a mapping.
-
-    Raises `ConfigError` if there is no part or setting of that name.
-    """
-    if isinstance(part, Mapping) and role in part:
-        settings = {str(name): value for name, value in part.items()}
-        return make(role, settings.pop(role), **settings | arguments)
-    if not isinstance(part, str):
-        kind = ROLES[role].kind
-        if kind is not None and isinstance(part, kind):
-            return part
-        if role == "target":  # a loaded model, perhaps with its tokenizer
-            return installed().find(role, "transformers").factory(part, **arguments)
-        expected = f"a name or an instance of {role.title()}"
-        raise ConfigError(f"{role}={shown(part)}: expected {expected}")
-    registry = installed()
-    is_path = "/" in part or part.endswith(".gguf")  # or a hub id, and no plugin's name
-    if role == "target" and part not in registry.of(role) and is_path:
-        return registry.find(role, "transformers").factory(part, **arguments)
-    from outrider.base.bounds import arguments_of  # pydantic, which a help need not import
-
-    entry = registry.find(role, part)
-    entry.check_extra()
-    given = arguments_of(entry.factory, arguments, role, whole=True)
-    with calling(role, entry.factory, ConfigError):
-        return entry.factory(**given)
 
 
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:

@@ -74,6 +74,16 @@ class Listed:
     or_one: bool = False
 
 
+Named = str | Mapping[str, Any]
+"""A part by its name, or as a mapping with settings; see `outrider.plugins.config.make`."""
+
+
+def kind_of(role: str) -> type[Any] | None:
+    """Returns the class that the parts of a role, or a sampling, derive from; None for any."""
+    is_sampling = role == "sampling"  # which is chosen by name too, but never registered
+    return resolve_name("outrider.contract.sampling:Sampling") if is_sampling else ROLES[role].kind
+
+
 def plural(role: str) -> str:
     """Returns the plural of a role's name: `policies` for `policy`."""
     return role.removesuffix("y") + "ies" if role.endswith("y") else f"{role}s"

@@ -23,9 +23,10 @@ from outrider.cli.usage import argument_parser
 from outrider.decoding.generation import generate
 from outrider.lab.measuring.machine import ROWS, busy, product_seconds
 from outrider.lab.runs.identity import provenance
+from outrider.plugins.config import make
 from outrider.plugins.options import check_place, option_schema
 from outrider.plugins.presets import plugin_folders
-from outrider.plugins.registry import GROUP, installed, make
+from outrider.plugins.registry import GROUP, installed
 from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import run_checks

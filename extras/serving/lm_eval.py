@@ -16,7 +16,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.generation import generate_together
-from outrider.plugins.registry import make
+from outrider.plugins.config import make
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """What tasks call the most tokens of an answer; the first that is set counts."""
@@ -159,7 +159,7 @@ class OutriderLM(LM):  # type: ignore[misc]
             sampling=sampling,
             chances=[SampledChance.seeded(self._seed, number) for number in numbers],
             max_new_tokens=count,
-            stops=stops,
+            stop=stops,
             **self._lengths,
         )
         for generation in generations:

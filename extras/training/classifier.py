@@ -83,7 +83,7 @@ class ClassifierRecipe(Recipe):
         x, y = _stacked(learned)
         held_x, held_y = _stacked(held_out)
         weights, loss = fit(
-            x, y, held_x, held_y, seed=job.sampling.seed, steps=self.steps, rate=self.rate
+            x, y, held_x, held_y, seed=job.sampling.seed or 0, steps=self.steps, rate=self.rate
         )
         path = job.out.with_suffix(".safetensors")
         facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}

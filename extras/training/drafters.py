@@ -30,7 +30,8 @@ from outrider.extras.training.speculators_data import (
 from outrider.extras.training.states import Examples, compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
-from outrider.plugins.registry import installed, make
+from outrider.plugins.config import make
+from outrider.plugins.registry import installed
 from outrider.verifiers.token import Token
 
 JUDGED = 6
@@ -69,12 +70,12 @@ class DrafterRecipe(TextRecipe):
             raise ConfigError(f"recipe.family={self.family!r}: {nearest(self.family, known)}")
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
-        schedule = Schedule(**{"seed": job.sampling.seed, **self.schedule})
+        schedule = Schedule(**{"seed": job.sampling.seed or 0, **self.schedule})
         began = time.monotonic()
         split = self.split(job)
         size = job.target.vocab_size
         vocabulary = frequent(self._counts(split, size), self.vocabulary or size)
-        setup = Setup(job.target, vocabulary, job.sampling.seed)
+        setup = Setup(job.target, vocabulary, job.sampling.seed or 0)
         learner = make_learner(self.objective, self.options, setup)
         examples, held_out = self._examples(job, split, learner.reads)
         latest = job.folder / "latest"

@@ -128,7 +128,7 @@ def _question(ids: Sequence[int], number: int, writing: Writing) -> Turn:
 def _answer(ids: Sequence[int], number: int, writing: Writing) -> Turn:
     """Returns the turn in which the target answers."""
     sampling = writing.samplings[number % len(writing.samplings)]
-    seeding = replace(sampling, seed=(sampling.seed + 1) % 2**64)
+    seeding = replace(sampling, seed=((sampling.seed or 0) + 1) % 2**64)
     chance = SampledChance.seeded(seed(seeding, [number]))
     return Turn(ids, sampling, chance, writing.max_new_tokens)
 

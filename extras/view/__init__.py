@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from outrider.extras.view.export import Frames, load
+    from outrider.lab.runs.frames import Frames, load
 
 __all__ = ["Frames", "load"]
 
@@ -13,4 +13,4 @@ def __getattr__(name: str) -> Any:
     """Imports what reads runs when it is first used: commands import this package too."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("outrider.extras.view.export"), name)
+    return getattr(import_module("outrider.lab.runs.frames"), name)

@@ -15,7 +15,7 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import is_quiet
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.page.listing import run_folders
-from outrider.plugins.registry import make
+from outrider.plugins.config import make
 
 FOLDERS = ("outputs", "multirun")
 """Where Hydra puts runs: the folders to show by default."""

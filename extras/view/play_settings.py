@@ -15,8 +15,9 @@ from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
 from outrider.lab.runs.identity import leaves
-from outrider.plugins.config import TARGET, build, compose, factory_of
+from outrider.plugins.config import build, compose, factory_of
 from outrider.plugins.explaining import explain_error
+from outrider.plugins.options import TARGET
 from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
@@ -61,7 +62,7 @@ def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
                 "budget": config.budget,
                 "sampling": build(config.sampling),
                 "max_new_tokens": config.max_new_tokens,
-                "stops": values["stop"],
+                "stop": values["stop"],
                 "stop_token_ids": values["stop_token_ids"],
             },
         )

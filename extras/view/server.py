@@ -21,7 +21,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described
-from outrider.extras.view.export import tables
 from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
 from outrider.extras.view.page.listing import (
     Listed,
@@ -37,6 +36,7 @@ from outrider.extras.view.play import Player
 from outrider.extras.view.report import stored_page
 from outrider.lab.runs.export import comparison
 from outrider.lab.runs.files import FACTS, LINES, read_in
+from outrider.lab.runs.frames import tables
 from outrider.lab.runs.labels import labels
 from outrider.lab.runs.run import load
 from outrider.lab.runs.summary import Summary

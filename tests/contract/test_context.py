@@ -39,6 +39,7 @@ def test_shared_is_the_longest_common_prefix() -> None:
             (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
         )
         assert Tokens(a).shared(Tokens(b)) == Tokens(b).shared(Tokens(a)) == naive
+        assert Tokens(a).shared(b) == Tokens(a).shared(tuple(b)) == naive
 
 
 def test_two_views_of_one_list_compare_without_reading() -> None:

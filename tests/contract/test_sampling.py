@@ -77,7 +77,7 @@ def test_logits_are_left_alone() -> None:
         ("temperature", float("nan"), "a number of at least 0"),
         ("top_p", 0, "a number in (0, 1]"),
         ("temperature", 9e-21, "0, or a number of at least 1e-20"),
-        ("seed", 2**64, "a whole number in [0, 18446744073709551615]"),
+        ("seed", 2**64, "a whole number in [0, 18446744073709551615], or null"),
     ],
 )
 def test_a_value_outside_its_range_is_refused(field: str, value: Any, expected: str) -> None:

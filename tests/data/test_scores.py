@@ -15,7 +15,7 @@ from outrider.data.rouge import Rouge2
 from outrider.data.score import judges_of
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.plugins.registry import make
+from outrider.plugins.config import make
 from outrider.testing import run_checks
 
 SCORES = {"rouge2": Rouge2()}

@@ -116,7 +116,7 @@ def test_a_stop_string_inside_an_accepted_block(llama: Any, words: Any, scripted
     stop = " ".join(words.decode(text, skip_special_tokens=True).split()[3:5])
     for gamma in (1, 4, 15):
         rounds = run(
-            scripted([*PROMPT, *text]), target, gamma=gamma, max_new_tokens=20, stops=[stop]
+            scripted([*PROMPT, *text]), target, gamma=gamma, max_new_tokens=20, stop=[stop]
         )
         shown = "".join(round.text for round in rounds)
         assert shown.endswith(stop)
@@ -174,8 +174,8 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
 @pytest.mark.parametrize("field", ["target", "drafter", "verifier", "policy", "constraint"])
 def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
     parts: dict[str, Any] = {"target": TARGET, "drafter": NoDraft(), "verifier": Token()}
-    parts |= {field: "token"}
-    line = f"^{field}='token': expected an instance of {field.title()}$"
+    parts |= {field: 3}
+    line = "target.model=int" if field == "target" else f"^{field}=3: expected a name, or a mapping"
     with pytest.raises(ConfigError, match=line):
         decode(**parts, tokens=PROMPT)
     plurals = {"policy": "policies", "constraint": "constraints"}

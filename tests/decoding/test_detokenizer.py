@@ -148,7 +148,7 @@ def test_a_tokenizer_that_can_not_decode_its_tokens_is_one_line(
     target = TabularTarget(3)
     target.tokenizer = decoding(result, longest)
     with pytest.raises(TargetError, match=r"^tokenizer Mine (raised|returned) .*") as caught:
-        generate(target, [0, 1], "none", stops=stops, max_new_tokens=4)
+        generate(target, [0, 1], "none", stop=stops, max_new_tokens=4)
     assert "\n" not in str(caught.value)
 
 

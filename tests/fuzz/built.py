@@ -11,7 +11,7 @@ from fuzz.oracle import Oracle
 from fuzz.parts import make_constraint, make_drafter, make_target
 from outrider import Chance, Drafter, Round, Target, Verifier
 from outrider.decoding.decode import decode, decode_together, prepare
-from outrider.plugins.registry import make
+from outrider.plugins.config import make
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BuiltExample:
             "budget": example.budget,
             "sampling": self.oracle(0).sampling,
             "max_new_tokens": example.max_new_tokens,
-            "stops": list(example.stops),
+            "stop": list(example.stops),
         }
 
     def rounds(

@@ -15,6 +15,7 @@ from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
 from outrider.plugins import registry as registries
 from outrider.plugins.builtin import builtin_modules
+from outrider.plugins.config import make
 from outrider.plugins.entry import Entry
 from outrider.plugins.registry import builtin, plugin_manager, registry_from
 from outrider.plugins.roles import ROLES, plural
@@ -156,7 +157,7 @@ def test_an_unknown_name_offers_the_nearest() -> None:
 
 def test_a_key_that_is_no_setting_is_one_line() -> None:
     with pytest.raises(ConfigError, match=r"drafter\.1: there are: none"):
-        registries.make("drafter", {"drafter": "none", 1: 2})
+        make("drafter", {"drafter": "none", 1: 2})
 
 
 def test_a_place_is_imported_and_checked_when_it_is_used() -> None:

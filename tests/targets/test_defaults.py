@@ -88,7 +88,7 @@ def test_stop_strings_end_texts_as_those_of_a_run_do(llama: Any, words: Any) -> 
         TransformersTarget(model, words, generation_config=choice) for choice in ("ignore", "apply")
     )
     stops = model.generation_config.stop_strings
-    expected = [outrider.generate(plain, prompt, stops=stops).tokens for prompt in PROMPTS]
+    expected = [outrider.generate(plain, prompt, stop=stops).tokens for prompt in PROMPTS]
     assert [len(tokens) for tokens in expected] == [3, 6]
     assert [outrider.generate(target, prompt).tokens for prompt in PROMPTS] == expected
     together = outrider.generate_together(target, PROMPTS)

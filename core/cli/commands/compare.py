@@ -2,10 +2,11 @@
 
 import logging
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
@@ -26,11 +27,27 @@ from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.report import Report
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
 from outrider.lab.tables.differences import out_of_reach
 from outrider.plugins.fingerprint import hash_of
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a comparison has measured: its figures, the files of its reports, and what failed."""
+
+    summary: Summary
+    files: Sequence[Path]
+    failure: OutriderError | None
+
+    def check(self) -> None:
+        """Raises the error of the drafters that failed, if any did."""
+        if self.failure is not None:
+            raise self.failure
 
 
 def compare(settings: Compare) -> float | None:
@@ -41,6 +58,18 @@ def compare(settings: Compare) -> float | None:
     Raises:
         OutriderError: a drafter failed; what was measured of the others is printed before.
     """
+    run = measured(settings)
+    summary = run.summary
+    with advising(partial(_advice, summary.run)):
+        if run.failure is None or any(not row.control for row in summary.rows):
+            print_comparison(summary, settings)
+            _print_places(run.files)
+        run.check()
+    return None if settings.objective is None else best(summary, settings.objective)
+
+
+def measured(settings: Compare) -> Measured:
+    """Measures a comparison, and has its reports follow it, in Hydra's run dir."""
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     if not settings.resume:
@@ -52,7 +81,7 @@ def compare(settings: Compare) -> float | None:
     with (
         work_of(settings) as work,
         _opened(settings, work.facts) as run_folder,
-        advising(lambda: _advice(run_folder)),
+        advising(lambda: _advice(run_folder.run)),
         Screen(live=is_live) as screen,
     ):
         all_questions = _questions(settings, work, screen)
@@ -71,14 +100,9 @@ def compare(settings: Compare) -> float | None:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    with advising(lambda: _advice(run_folder)):
+    with advising(lambda: _advice(run_folder.run)):
         written = reports.end({"": summary}, run_folder.path)
-        if failure is None or any(not row.control for row in summary.rows):
-            print_comparison(summary, settings)
-            _print_places([run_folder.path / "comparison.json", *written])
-        if failure is not None:
-            raise failure
-    return None if settings.objective is None else best(summary, settings.objective)
+    return Measured(summary, (run_folder.path / "comparison.json", *written), failure)
 
 
 def _store(
@@ -154,9 +178,9 @@ def _run_path(resume: bool) -> Path:
     return path
 
 
-def _advice(run_folder: RunFolder) -> str | None:
+def _advice(run: Run) -> str | None:
     """Returns how to continue an interrupted run; None if it has measured nothing."""
-    count = sum(measurement.error is None for measurement in run_folder.measurements)
+    count = len(run.measurements)
     if not count:
         return None
     hydra, saved = HydraConfig.get(), f"{count} measurements are saved"
@@ -169,7 +193,7 @@ def _advice(run_folder: RunFolder) -> str | None:
         for override in (*hydra.overrides.task, *hydra.overrides.hydra)
         if override.partition("=")[0] not in replaced
     ]
-    words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
+    words = [*kept, "resume=true", f"hydra.run.dir={run.folder}"]
     command = shlex.join(["outrider", str(hydra.job.config_name), *words])
     return f"{saved}. To continue: {command}"
 

@@ -22,7 +22,7 @@ from outrider.contract.verifier import Verifier
 from outrider.data.prompts import prompt_text
 from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together, prepare
-from outrider.decoding.generation import Generation
+from outrider.decoding.generation import Generation, with_seed
 from outrider.decoding.run import refuse_lossy
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
@@ -39,9 +39,9 @@ def generate(settings: Generate) -> float | None:
     options: dict[str, Any] = {
         "gamma": settings.gamma,
         "budget": settings.budget,
-        "sampling": build(settings.sampling),
+        "sampling": with_seed(build(settings.sampling)),
         "max_new_tokens": settings.max_new_tokens,
-        "stops": settings.stop,
+        "stop": settings.stop,
         "stop_token_ids": settings.stop_token_ids,
         "draft_timeout": settings.draft_timeout,
         "logprobs": settings.logprobs,
@@ -77,7 +77,8 @@ def _generate_one(
         **options,
     )
     _certify(settings, path.parent, target, verifier)
-    generation, fault, words = Generation(), None, WordStream(console)
+    seed = options["sampling"].seed
+    generation, fault, words = Generation(seed=seed), None, WordStream(console)
     try:
         for round in rounds:
             generation.add(round)
@@ -114,7 +115,8 @@ def _generate_batch(
     prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
     constraint = _constraint(settings)
     _certify(settings, path.parent, target, verifier)
-    generations, fault = [Generation() for _ in prompts], None
+    seed = options["sampling"].seed
+    generations, fault = [Generation(seed=seed) for _ in prompts], None
 
     def save() -> str:
         reports = [plain_report(text, verifier.lossless, fault) for text in generations]
@@ -187,6 +189,7 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
         "rounds": [asdict(round) for round in generation.rounds],
         "seconds": generation.seconds,
         "stop": generation.stop,
+        "seed": generation.seed,
         "lossless": lossless,
         "error": fault,
     }

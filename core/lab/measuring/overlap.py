@@ -158,7 +158,7 @@ def _tree_ceiling(
         pen = Pen(
             Sheet(
                 sampling=sampling,
-                chance=SampledChance.seeded(sampling.seed + row),
+                chance=SampledChance.seeded((sampling.seed or 0) + row),
                 vocab_size=text.logits.shape[-1],
                 gamma=gamma,
                 budget=budget,

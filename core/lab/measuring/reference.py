@@ -105,7 +105,7 @@ def drafts_along(
     for row in rows:
         length = text.start + row
         following = text.ids[length : length + drafting.depths]
-        chance = SampledChance.seeded(drafting.sampling.seed + row)
+        chance = SampledChance.seeded((drafting.sampling.seed or 0) + row)
         forced = _ForcingPolicy(ForcedChance(following, chance), drafting.policy)
         pen = Pen(
             Sheet(

@@ -82,7 +82,7 @@ def batches(prompts: Sequence[Sequence[int]], batch: int) -> list[list[int]]:
 
 def seed(sampling: Sampling, prompt: Sequence[int]) -> int:
     """Returns the prompt's own seed, so that prompts are sampled independently of each other."""
-    return int(hash_of([sampling.seed, list(prompt)])[:15], 16)
+    return int(hash_of([sampling.seed or 0, list(prompt)])[:15], 16)
 
 
 def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:

@@ -27,7 +27,10 @@ class Report:
     """By name, what draws a figure of some runs as PNG, for `outrider report --layout`."""
 
     def begin(self, run: Run) -> None:
-        """Called before the first measurement; a run that is resumed has some already."""
+        """Called before the first measurement; a run that is resumed has some already.
+
+        `outrider report` calls it for each run, whose measurements are then all that it has.
+        """
 
     def add(self, measurement: Measurement) -> None:
         """Called after each measurement: what one drafter did with one question of a prompt."""
@@ -63,9 +66,11 @@ class Reports(Report):
         self, reports: Mapping[str, Report], failed: Callable[[str, BaseException], None]
     ) -> None:
         self._reports, self._failed = dict(reports), failed
+        self._has_begun = False
         self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
 
     def begin(self, run: Run) -> None:
+        self._has_begun = True
         self._of_each(lambda report: report.begin(run))
 
     def add(self, measurement: Measurement) -> None:
@@ -88,6 +93,8 @@ class Reports(Report):
         self._of_each(lambda report: report.stop())
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> list[Path]:
+        for summary in () if self._has_begun else summaries.values():
+            self.begin(summary.run)
         written = self._of_each(lambda report: report.end(summaries, folder))
         return [path for paths in written for path in paths]
 

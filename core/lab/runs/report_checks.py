@@ -57,7 +57,10 @@ def check_several_runs_are_reported(make: Make) -> None:
     """It takes the ends of several runs that it has not followed, as `outrider report` has them."""
     with TemporaryDirectory(prefix="outrider-") as name:
         summary = Summary(Run(Path(name), *tiny_run()))
-        _check_end(make(), {"one": summary, "other": summary}, Path(name))
+        report = make()
+        report.begin(summary.run)
+        report.begin(summary.run)
+        _check_end(report, {"one": summary, "other": summary}, Path(name))
 
 
 def _check_end(report: Report, summaries: Mapping[str, Summary], folder: Path) -> None:

@@ -3,6 +3,7 @@
 import csv
 import re
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
 from io import StringIO
 from itertools import zip_longest
 
@@ -60,6 +61,15 @@ def as_latex(table: Table) -> str:
             "",
         ]
     )
+
+
+def as_html(table: Table) -> str:
+    """Returns a table as HTML, with its title above and its notes below."""
+    rows = [[" ".join(cell) for cell in row] for row, _ in _lines_of_rows(table)]
+    titles = [column.title for column in table.columns]
+    body = tabulate(rows, titles, "html", colalign=_sides(table), disable_numparse=True)
+    said = (f"<p>{escape(line)}</p>" for line in table.notes)
+    return "\n".join([f"<b>{escape(table.title)}</b>", body, *said])
 
 
 def as_csv(table: Table) -> str:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.extras.view.export import tables
 from outrider.extras.view.page.contents import runs_page
 from outrider.extras.view.page.head import head
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
 from outrider.lab.runs.export import comparison, write_json
 from outrider.lab.runs.files import FACTS, LINES
+from outrider.lab.runs.frames import tables
 from outrider.lab.runs.gathering import gather, pooled
 from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.schema import read_facts
