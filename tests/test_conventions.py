@@ -47,5 +47,6 @@ def _private_names(path: Path) -> Iterator[str]:
         if whose in ("self", "cls", *THEIRS):
             continue
         for name in names:
-            if name.startswith("_") and not name.startswith("__"):
+            # A notebook's `_repr_html_`, as what has two underscores, is a public protocol.
+            if name.startswith("_") and not name.startswith("__") and not name.endswith("_"):
                 yield f"{path.name}:{node.lineno}: {name}"
