@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
