@@ -89,11 +89,9 @@ class Generation:
 
     @property
     def summary(self) -> str:
-        """Returns in a line what the drafts have brought, and the seed of a sampled text."""
-        counts, seed = self.counts, "" if self.seed is None else f", seed {self.seed}"
-        each = f", {counts.block_efficiency:.2f} each" if counts.rounds else ""
-        drafted = f"{counts.accepted} of {counts.drafted} drafted tokens accepted"
-        return f"{counts.emitted} tokens in {counts.rounds} calls{each}; {drafted}{seed}"
+        """Returns what the drafts have brought, and the seed of a sampled text."""
+        seed = "" if self.seed is None else f"; seed={self.seed} writes it again"
+        return f"{self.counts.told(self.total_seconds)}{seed}"
 
     def __repr__(self) -> str:
         return f"Generation({self.text!r}, {self.summary})"

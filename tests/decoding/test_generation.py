@@ -130,7 +130,7 @@ def test_a_notebook_shows_the_text_in_colours_above_its_counts() -> None:
     text = outrider.generate(target, [0], "bigram", sampling="standard", seed=5, max_new_tokens=20)
     counts = text.counts
     said = f"{counts.emitted} tokens in {counts.rounds} calls"
-    assert repr(text).startswith(f"Generation({text.text!r}, {said}") and "seed 5" in repr(text)
+    assert repr(text).startswith(f"Generation({text.text!r}, {said}") and "seed=5" in repr(text)
     page = text._repr_html_()
     assert said in page
     assert page.count("<span") == sum(len(round.pieces) for round in text.rounds) + 3

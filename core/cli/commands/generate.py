@@ -197,7 +197,7 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
 
 def print_end(generation: Generation) -> None:
     """Prints what a text has cost."""
-    cost = generation.counts.told(generation.seconds["total"])
+    cost = generation.summary
     remarks(stderr=False).print(plain(cost))
 
 
