@@ -8,33 +8,25 @@ from packaging.requirements import Requirement
 
 def lacking(owner: str, group: str) -> list[str]:
     """Returns the libraries of a group that are not installed. owner: the distribution."""
-    return [each.name for each in _optional(owner) if _is_in(each, group) and not _is_here(each)]
+    return [name for name, of in _libraries(owner) if of == group and not _is_here(name)]
 
 
 def group_with(library: str, owner: str = "outrider") -> str | None:
     """Returns the group of a distribution that brings a library; None if there is none."""
-    for each in _optional(owner):
-        if each.name == library:
-            return str(each.marker).rpartition("== ")[2].strip('"')
-    return None
+    return next((group for name, group in _libraries(owner) if name == library), None)
 
 
-def _optional(owner: str) -> Iterator[Requirement]:
+def _libraries(owner: str) -> Iterator[tuple[str, str]]:
+    """Yields the optional libraries, each with its group; none of what was not installed."""
+    for needed in map(Requirement, (requires(owner) or ()) if _is_here(owner) else ()):
+        condition, _, group = str(needed.marker).replace('"', "").rpartition("extra == ")
+        holds = not condition or (needed.marker and needed.marker.evaluate({"extra": group}))
+        if group and holds:
+            yield needed.name, group
+
+
+def _is_here(name: str) -> bool:
     try:
-        texts = requires(owner) or ()
-    except PackageNotFoundError:  # it runs from a folder that was not installed
-        return
-    needed = (Requirement(text) for text in texts)
-    yield from (each for each in needed if each.marker and "extra" in str(each.marker))
-
-
-def _is_in(needed: Requirement, group: str) -> bool:
-    return needed.marker is not None and needed.marker.evaluate({"extra": group})
-
-
-def _is_here(needed: Requirement) -> bool:
-    try:
-        distribution(needed.name)
+        return distribution(name) is not None
     except PackageNotFoundError:
         return False
-    return True

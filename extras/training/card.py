@@ -15,7 +15,7 @@ from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.identity import LIBRARIES
 from outrider.extras.training.recipe import Job
 from outrider.lab.runs.identity import provenance
-from outrider.lab.runs.training_prompts import FILE, fingerprint, prompt_of
+from outrider.lab.runs.training_prompts import FILE, fingerprint_of
 
 CARD = """\
 # {family}
@@ -135,5 +135,5 @@ def write_fingerprints(folder: Path, target: Target, texts: Sequence[Text]) -> N
     """
     if target.tokenizer is None:
         return
-    lines = sorted({fingerprint(prompt_of(target, text.ids[: text.answer])) for text in texts})
+    lines = sorted({fingerprint_of(target, text.ids[: text.answer]) for text in texts})
     (folder / FILE).write_text("\n".join(lines) + "\n")

@@ -15,19 +15,16 @@ from outrider.lab.runs.identity import leaves
 FILE = "prompts.sha256"
 """The file with the fingerprints of the prompts that weights beside it learned from."""
 
-PACKAGED = "smollm2"
-"""The setting that stands for weights of the package, as leaving a path out does."""
-
 
 def fingerprint(words: str) -> str:
     """Returns a fingerprint of a prompt, which ignores case and spacing."""
     return hashlib.sha256(" ".join(words.lower().split()).encode()).hexdigest()[:16]
 
 
-def prompt_of(target: Target, ids: Sequence[int]) -> str:
-    """Returns what a fingerprint is made of: all before the answer, without special tokens."""
+def fingerprint_of(target: Target, ids: Sequence[int]) -> str:
+    """Returns the fingerprint of all that is before an answer, without special tokens."""
     assert target.tokenizer is not None, "prompts of a target without a tokenizer"
-    return str(target.tokenizer.decode(list(ids), skip_special_tokens=True))
+    return fingerprint(str(target.tokenizer.decode(list(ids), skip_special_tokens=True)))
 
 
 def trained_on(
@@ -37,38 +34,29 @@ def trained_on(
 
     parts: by variant, the configs of its `drafter`, `verifier` and `policy`.
     """
-    known = {name: _learned(config) for name, config in parts.items()}
-    if target.tokenizer is None or not any(known.values()):
-        return {}
-    asked = {prompt.id: set(_fingerprints(target, prompt)) for prompt in prompts}
-    shared = {
-        name: [key for key, own in asked.items() if own & learned]
-        for name, learned in known.items()
+    files = {name: [*_files(config)] for name, config in parts.items()}
+    known = {
+        name: {line for it in own for line in it.read_text().split()} for name, own in files.items()
     }
-    return {name: ids for name, ids in shared.items() if ids}
-
-
-def _fingerprints(target: Target, prompt: Prompt) -> Iterator[str]:
-    """Yields those of a prompt's first turn, in the chat template and without."""
-    with suppress(OutriderError):  # a prompt that can't be encoded is refused when it is asked
-        for chat in (True, False):
-            yield fingerprint(prompt_of(target, target.encode_turns(prompt.turns[:1], chat=chat)))
-
-
-def _learned(config: Any) -> set[str]:
-    """Returns the fingerprints beside the weights that a config names, however deep."""
-    return {line for file in _files(config) if file.is_file() for line in file.read_text().split()}
+    asked: list[tuple[str, str]] = []
+    for prompt in prompts if target.tokenizer and any(known.values()) else ():
+        with suppress(OutriderError):  # a prompt that can't be encoded is refused when it is asked
+            turns = [target.encode_turns(prompt.turns[:1], chat=chat) for chat in (True, False)]
+            asked += [(prompt.id, fingerprint_of(target, ids)) for ids in turns]
+    shared = {name: [key for key, own in asked if own in known[name]] for name in parts}
+    return {name: [*dict.fromkeys(ids)] for name, ids in shared.items() if ids}
 
 
 def _files(config: Any) -> Iterator[Path]:
-    values = [(key, value) for key, value in leaves(config) if isinstance(value, str) and value]
-    named = [Path(value).expanduser() for _, value in values if Path(value).expanduser().exists()]
-    for path in named:
-        yield (path if path.is_dir() else path.parent) / FILE
-    for key, value in values:
-        family = value.split(".")[2:3] if key.endswith("_target_") else []
-        own = "bigram" if value == PACKAGED else "".join(family)
-        if own and not named:
-            yield built_in(own) / FILE
-            if built_in(own).is_dir():
-                yield built_in(own).parent / FILE
+    """Yields the files of fingerprints beside the weights that a config names, however deep.
+
+    A trained family without a path has the package's weights, and "smollm2" stands for its table.
+    """
+    values = {str(value): key for key, value in leaves(config) if value}
+    paths = [path for value in values if (path := Path(value).expanduser()).exists()]
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    for value, key in values.items() if not paths else ():
+        families = value.split(".")[2:3] if key.endswith("_target_") else []
+        own = built_in("".join(families) or ("bigram" if value == "smollm2" else "none"))
+        folders += [own, own.parent] if own.is_dir() else []
+    yield from (folder / FILE for folder in folders if (folder / FILE).is_file())
