@@ -50,6 +50,21 @@ def test_drafters_are_named_or_described() -> None:
     assert configs["prompt_lookup"].max_n == 3
 
 
+def test_a_class_by_its_place_and_an_instance_are_parts() -> None:
+    """The place's settings are checked as those of a registered part; an instance has its own."""
+    place = "outrider.drafters.prompt_lookup.PromptLookup"
+    own = PromptLookup()
+    configs = option_configs("drafter", [{"_target_": place, "max_n": 2, "name": "near"}, own])
+    assert list(configs) == ["near", "PromptLookup"]
+    assert (configs["near"].max_n, configs["near"].min_n) == (2, 1)
+    assert isinstance(build(configs["near"]), PromptLookup)
+    assert build(configs["PromptLookup"]) is own
+    with pytest.raises(ConfigError, match=r"drafters: PromptLookup.maxn: did you mean 'max_n'"):
+        option_configs("drafter", [{"_target_": place, "maxn": 2}])
+    with pytest.raises(ConfigError, match="No module named 'no_such'"):
+        option_configs("drafter", [{"_target_": "no_such.Drafter"}])
+
+
 def test_a_mandatory_argument_can_be_given(foresight: Path) -> None:
     configs = option_configs("policy", ["fixed", {"policy": "classifier", "path": str(foresight)}])
     assert type(build(configs["classifier"])).__name__ == "Classifier"
@@ -65,8 +80,8 @@ def test_an_optional_item_is_left_out_without_such_a_part() -> None:
     [
         ("none", "drafters='none': expected a list, such as"),
         (["promt_lookup"], "drafters: 'promt_lookup': did you mean 'prompt_lookup'?"),
-        ([3], "drafters: 3: expected a name, or a mapping with 'drafter'"),
-        ([{"name": "x"}], "expected a name, or a mapping with 'drafter'"),
+        ([3], "drafters: 3: expected a name, or a mapping with 'drafter' or '_target_', or an"),
+        ([{"name": "x"}], "expected a name, or a mapping with 'drafter' or"),
         (["none", "none"], "drafters: two are named 'none'"),
         ([{"drafter": "none", "name": 1e3}], "drafters.name=1000.0: expected text of at most 200"),
         ([{"drafter": "none", "name": " "}], "drafters.name=' ': expected text"),
