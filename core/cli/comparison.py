@@ -1,16 +1,22 @@
 """What `outrider compare` prints of a run, and the figure that a sweeper makes larger."""
 
+from dataclasses import replace
+
+from rich.console import Console
+
 from outrider.base.errors import require
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
-from outrider.lab.runs.conclusion import conclusion_of
+from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.row import by_rate
+from outrider.lab.runs.labels import model
+from outrider.lab.runs.row import ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
 from outrider.lab.tables.columns import RATES, measured_rates
 from outrider.lab.tables.differences import pairs_table
 from outrider.lab.tables.layouts import tasks_table
+from outrider.lab.tables.ranking import ranking_table
 from outrider.lab.tables.rates import rates_table
 from outrider.lab.tables.terminal import shown
 from outrider.plugins.registry import installed
@@ -30,17 +36,9 @@ def figure_names() -> list[str]:
 
 def print_comparison(summary: Summary, settings: Compare) -> None:
     """Prints the table, what it showed, and the further tables that the settings ask for."""
-    count = len(summary.prompts)
-    title = (
-        f"{count} prompt{'s' if count != 1 else ''}, {settings.max_new_tokens} tokens each,"
-        f" gamma {settings.gamma}, temperature {settings.sampling.temperature:g}"
-    )
     print_json(comparison(summary))
     console = results()
-    rows = summary.rows if settings.sort is None else by_rate(summary.rows, settings.sort)
-    console.print(*shown(rates_table({"": rows}, title)))
-    if sentences := conclusion_of(summary):
-        console.print(" ".join(sentences), markup=False, highlight=False)
+    _print_first_screen(summary, settings, console)
     if settings.pairs and summary.pairs and summary.prompts[1:]:
         remarks(stderr=False).print(*shown(pairs_table(summary.pairs)))
     if settings.by_task and any(row.tasks for row in summary.rows):
@@ -50,6 +48,57 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
                 console.print(*shown(tasks_table(summary.rows, rate)))
     for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
         console.print(plain(line), soft_wrap=True)
+
+
+def _print_first_screen(summary: Summary, settings: Compare, console: Console) -> None:
+    """Prints in rank order what ranks first, by how much, and whether that may be chance."""
+    doubt, rows = unreliable({"": summary.rows}), {"": summary.rows}
+    if doubt:
+        console.print(plain(doubt, "bold red"))
+    title, tests = _title(summary, settings), summary.over_plain
+    if settings.columns is None:
+        table = ranking_table(summary, title, settings.sort)
+        together = f"for all {len(tests)} drafters together" if tests[1:] else ""
+        legend = together if ranking(summary.rows) == "speedup" else "each for itself"
+        lines = [f"Lines are 95% intervals{', ' * bool(legend)}{legend}."]
+    else:
+        columns = None if settings.columns == "all" else settings.columns
+        table = rates_table(rows, title, over_plain=tests, columns=columns, sort=settings.sort)
+        lines = []
+    console.print(*shown(replace(table, notes=())))
+    found = finding_of(summary)
+    sentences = [*history(summary.run), *([found.sentence] if found else [])]
+    for line in (*sentences, tasks_line(summary.task_pairs)):
+        if line:
+            console.print(plain(line))
+    if found is not None and not found.certain:
+        console.print(plain(_more_prompts(summary)), soft_wrap=True)
+    notes = [note for note in table.notes if note != doubt]
+    for line in (*notes, *(lines if summary.prompts[FEWEST - 1 :] else [])):
+        console.print(plain(line, "dim"))
+
+
+def _title(summary: Summary, settings: Compare) -> str:
+    count, temperature = len(summary.prompts), settings.sampling.temperature
+    start = (summary.run.facts.get("starts") or [{}])[-1]
+    parts = [
+        f"{count} prompt{'s' * (count != 1)} x {settings.max_new_tokens} tokens",
+        f"temperature {temperature:g}" if temperature else "greedy",
+        f"draft length {settings.gamma}",
+        model(summary.run.facts["settings"]).rpartition("/")[2],
+        str(start.get("accelerator") or f"{start.get('cores')} CPU cores"),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _more_prompts(summary: Summary) -> str:
+    """Returns how to measure twice as many prompts, as far as the settings tell."""
+    start = (summary.run.facts.get("starts") or [{}])[-1]
+    limit = (summary.run.facts["settings"].get("data") or {}).get("limit")
+    more = 2 * len(summary.prompts)
+    command = " ".join(str(start.get("command", "")).split()[:2])
+    how = f": {command} data.limit={more}" if limit and command else ""
+    return f"{more} prompts would say more{how}"
 
 
 def plan_lines(summary: Summary, precision: float) -> list[str]:

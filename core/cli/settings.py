@@ -80,6 +80,7 @@ class Compare(Decoding):
     by_task: bool
     draft_timeout: Seconds | None
     sort: Rate | None
+    columns: Literal["all"] | list[Rate] | None
     objective: Rate | None
     reports: Reports
     live: bool

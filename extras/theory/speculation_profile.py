@@ -127,7 +127,7 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
         "mean_accept_length_interval": [acceptance.mean.low, acceptance.mean.high],
     }
     lengths = {
-        task: float(summary.statistic(row.drafter, "mean_acceptance_length", prompts).value)
+        task: float(summary.statistic(row.drafter, "block_efficiency", prompts).value)
         for task, prompts in summary.tasks.items()
     }
     categories = {task: {"mean_accept_length": round(mean, 6)} for task, mean in lengths.items()}

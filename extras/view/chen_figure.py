@@ -27,7 +27,7 @@ def chen_figure1(summaries: Sequence[Summary]) -> Figure:
     """Returns Chen et al.'s (2302.01318) Figure 1: three panels over gamma.
 
     From the left: the time of 128 tokens, with its standard deviation over texts; the efficiency,
-    which is the tokens a call over gamma + 1; and the time of a loop, which is a round.
+    which is the tokens per call over gamma + 1; and the time of a loop, which is a round.
     """
     groups: dict[str, list[Summary]] = {}
     for summary, sampling in zip(summaries, samplings(summaries), strict=True):
@@ -35,7 +35,7 @@ def chen_figure1(summaries: Sequence[Summary]) -> Figure:
     rows = {str(number): summary.rows for number, summary in enumerate(summaries)}
     panels = {
         f"seconds for {TOKENS} tokens": _sample_seconds,
-        "tokens a call / (gamma + 1)": _efficiency,
+        "tokens per call / (gamma + 1)": _efficiency,
         "milliseconds a round": _round_milliseconds,
     }
     plots = (

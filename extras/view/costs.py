@@ -61,7 +61,7 @@ def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes])
 
 
 def plot_pareto(axes: Axes, rows: Rows) -> None:
-    """Plots tokens a call against the cost of a round, with lines of equal speedup.
+    """Plots tokens per call against the cost of a round, with lines of equal speedup.
 
     The front joins the drafters that no other beats both in tokens and in cost.
     """
@@ -89,7 +89,7 @@ def plot_pareto(axes: Axes, rows: Rows) -> None:
     axes.set_xlim(0, right)
     axes.set_ylim(0, top)
     axes.set_xlabel("cost of a round, in plain target calls")
-    axes.set_ylabel("tokens a target call")
+    axes.set_ylabel("tokens per call")
     finish(axes)
 
 

@@ -23,6 +23,7 @@ from outrider.extras.view.plotting import (
 )
 from outrider.extras.view.task_figures import plot_heat_map, plots_by_task
 from outrider.lab.runs.labels import labelled
+from outrider.lab.runs.row import ceilings
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.tables.columns import measured_rates
 
@@ -30,6 +31,7 @@ XLABELS = {
     "alpha": "alpha (overlap of p and q), 95%",
     "alpha_rule": "acceptance under the rule, 95%",
     "alpha_tested": "alpha tested (accepted of tested), 95%",
+    "block_efficiency": "tokens per call, 95%",
     "speedup": "speedup over plain decoding, 95%",
 }
 """The rates that are plotted with their intervals, each with its axis label."""
@@ -65,16 +67,22 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
 def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
     set_height(axes, 0.9 + 0.24 * sum(map(len, rows.values())))
     labels: list[str] = []
+    below = [row for run in rows.values() for row in ceilings(run)]
     for label, row in each_row(rows):
         figure = row.rates[rate]
         if figure is not None:
-            name = labelled(row.drafter, label)
-            plot_interval(axes, figure, len(labels), name, style_of(rows, row.drafter))
+            name, style = labelled(row.name, label), style_of(rows, row.drafter)
+            if row in below:
+                style |= {"color": "#999"}
+                axes.axhline(len(labels) - 0.5, color="#999", linewidth=0.8)
+            plot_interval(axes, figure, len(labels), name, style)
             labels.append(name)
     axes.set_yticks(range(len(labels)), [short(label) for label in labels])
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    axes.set_xlabel(XLABELS[rate])
-    if rate == "speedup":
+    shown = [row.rates[rate] for _, row in each_row(rows)]
+    has_ends = any(figure is not None and figure.low is not None for figure in shown)
+    axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
+    if rate in ("speedup", "block_efficiency"):
         axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
         axes.set_xlim(left=0)
     else:
@@ -116,11 +124,11 @@ def _plot_tokens(axes: Axes, rows: Rows) -> None:
         if any((value or 1) > 1 for value in values):
             points = dict(enumerate(values, start=1))
             plot_line(axes, rows, label, row.drafter, points, mark="")
-        decoded = row.rates["block_efficiency"]
+        decoded = row.rates["block_efficiency_uncut"]
         if decoded is not None and decoded.value > 1:
             plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
     axes.set_xlabel("gamma (lines: expected; marks: decoded)")
-    axes.set_ylabel("tokens a target call")
+    axes.set_ylabel("tokens per call, if no text were cut")
     use_integer_ticks(axes)
     finish(axes)
 

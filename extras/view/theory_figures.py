@@ -24,11 +24,11 @@ def figure(name: str, values: Values) -> Figure:
 
 
 def plot_tokens(axes: Axes, values: Values) -> None:
-    """Figure 2: the expected tokens per target call."""
+    """Figure 2: the expected tokens per call."""
     for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
         tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
         axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
-    _finish(axes, "expected tokens a target call")
+    _finish(axes, "expected tokens per call")
 
 
 def plot_optimal_gamma(axes: Axes, values: Values) -> None:

@@ -18,7 +18,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports
 from outrider.cli.usage import argument_parser
 from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
-from outrider.lab.runs.conclusion import history
+from outrider.lab.runs.conclusion import finding_of, history
 from outrider.lab.runs.files import run_folders
 from outrider.lab.runs.gathering import gather, pooled
 from outrider.lab.runs.labels import config_differences, labels
@@ -70,6 +70,11 @@ def report(arguments: Sequence[str]) -> None:
     _print(console, [*tables, *_settings(options, summaries), *harness], options.format)
     if options.format is not None:
         return
+    for label, summary in summaries.items():
+        found = finding_of(summary)
+        if found is not None:
+            said = ": ".join(filter(None, (label, found.sentence)))
+            console.print(plain(said), soft_wrap=True)
     for line in best_gamma_lines(best_gammas(list(summaries.values()))):
         console.print(plain(line), soft_wrap=True)
     if options.pairs and not pairs:
@@ -164,11 +169,14 @@ def _tables(
     options: Namespace, summaries: Mapping[str, Summary], pairs: Sequence[Pair]
 ) -> list[Table]:
     """Returns the table of the rates, and those of the differences."""
-    title = f"{len(summaries)} run{'s' if len(summaries) > 1 else ''}"
+    counts = sorted({len(summary.prompts) for summary in summaries.values()})
+    runs = f"{len(summaries)} runs, " if len(summaries) > 1 else ""
+    title = f"{runs}{' to '.join(map(str, counts))} prompts"
     across = [pairs_table(pairs)] if pairs else []
     if options.format is None:
         rows = {label: summary.rows for label, summary in summaries.items()}
-        return [rates_table(rows, title), *across]
+        over_plain = next(iter(summaries.values())).over_plain if len(summaries) == 1 else ()
+        return [rates_table(rows, title, over_plain=over_plain), *across]
     within = [pairs_table(summary.pairs) for summary in summaries.values() if summary.pairs]
     return [starred_rates_table(summaries, title), *within, *across]
 

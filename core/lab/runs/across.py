@@ -9,7 +9,8 @@ from outrider.lab.runs.labels import labels
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST
-from outrider.lab.statistics.pairs import Comparison, Pair, is_control, tested
+from outrider.lab.statistics.pairs import LEVEL, Comparison, Pair, is_control, tested
+from outrider.lab.statistics.permutation_test import prompts_to_reach
 
 
 def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
@@ -116,18 +117,24 @@ def best_gammas(summaries: Sequence[Summary]) -> list[Pair]:
 
 
 def best_gamma_lines(pairs: Sequence[Pair]) -> list[str]:
-    """Returns the outcome of `best_gammas` in words, a line for each drafter."""
+    """Returns the outcome of `best_gammas` in words, a line for each drafter.
+
+    It is one line if so few prompts could not tell any two gammas apart.
+    """
+    if pairs and not any(pair.reachable for pair in pairs):
+        few, enough = pairs[0].prompts, prompts_to_reach(LEVEL, len(pairs))
+        line = f"{2 * few} prompts are too few to tell the best gamma of any of {len(pairs)} lines"
+        return [f"{line} from the next: use {2 * enough} or more, half of which choose it"]
     lines = []
     for pair in pairs:
         gap = pair.difference
-        interval = "" if gap.low is None else f" [{gap.low:+.2f}, {gap.high or 0:+.2f}]"
         name, _, gamma = pair.one.rpartition(", ")
         is_better = pair.significant and gap.value > 0
         verdict = "is better than" if is_better else "is not told apart from"
         if pair.significant and gap.value < 0:
             verdict = "was chosen, but is worse than"
         lines.append(
-            f"{name}: {gamma} {verdict} {pair.other}: speedup {gap.value:+.2f}{interval}"
+            f"{name}: {gamma} {verdict} {pair.other}: speedup {gap.value:+.2f}"
             f" on {pair.prompts} prompts that did not choose it (p {pair.p_holm:.2g})"
         )
     return lines

@@ -1,55 +1,112 @@
-"""What a comparison showed, in a few sentences, each claim with its test."""
+"""What a comparison showed: what ranks first, by how much, and whether that may be chance."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
 
-from outrider.lab.runs.row import Row, ranked
+from outrider.lab.runs.row import Row, contenders, drafted, ranking
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.statistics.pairs import Pair, drafter_in
+from outrider.lab.statistics.intervals import FEWEST
+from outrider.lab.statistics.pairs import LEVEL, Pair, drafter_in
+from outrider.lab.statistics.permutation_test import prompts_to_reach
 
 NAMED = 3
-"""The most drafters that a sentence names, each with its figure."""
+"""The most names, or reasons, that a sentence lists."""
+
+CONDITION = "On prompts like these"
+"""Kinds of prompts are chosen and not drawn, so that no test speaks of other kinds."""
+
+LEADS = {
+    "speedup": "ranks first with {}x",
+    "block_efficiency": "has the most tokens per call, {}",
+    "alpha": "has the highest alpha, {}",
+}
+"""By the rate that ranks, what the first does."""
 
 
-def conclusion(
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of a comparison.
+
+    first, size, chance: what ranks first, by how much, and what the tests say, each for itself.
+    sentence: the three together.
+    certain: whether the tests leave nothing open, so that more prompts would not help.
+    """
+
+    first: str
+    size: str
+    chance: str
+    sentence: str
+    certain: bool
+
+
+def finding(
     rows: Sequence[Row],
     pairs: Sequence[Pair] = (),
     over_plain: Sequence[Pair] = (),
-    task_pairs: Sequence[Pair] = (),
     reference: str | None = None,
-) -> list[str]:
-    """Returns which drafter is first in speed, or in alpha if nothing was timed, and what is sure.
-
-    It is called the fastest only if tests show that it is faster than plain decoding and than each
-    of the others. If times are doubtful, the first sentence says so. Empty if no drafter drafted,
-    or if there is nothing to compare with.
+) -> Finding | None:
+    """Returns the outcome; None if no drafter drafted, or if there is nothing to compare with.
 
     pairs: the differences between these drafters. over_plain: those of each from plain decoding.
-    task_pairs: by task, those from the first. reference: the drafter that was compared with the
-        others, if one was; then the sentences are about it.
+    reference: the drafter that was compared with the others, if one was: the outcome is about it.
     """
-    if len(rows) < 2:
-        return []
-    timed = ranked(rows, "speedup")
-    if not timed:
-        return _in_alpha(rows, pairs)
-    doubts = _doubts(timed)
-    first, *others = [row for row in timed if not row.control] or timed
-    plain = {pair.one: pair for pair in over_plain}
+    rate = ranking(rows)
+    ranked = contenders(rows, rate)
+    about = [row for row in ranked if reference in (None, row.drafter, drafter_in(row.drafter))]
+    if len(rows) < 2 or not about:
+        return None
+    first, figure = about[0], about[0].rates[rate]
+    others, name = [row for row in ranked if row is not first], first.drafter
+    assert figure is not None, "a row that is ranked by a rate has it"
+    value, gaps = f"{figure.value:.2f}", _gaps(pairs, rate, name)
+    tests = over_plain if rate == "speedup" else ()
+    plain = next((pair for pair in tests if pair.one == name), None)
+    lead = LEADS[rate].format(value)
+    unit = {"speedup": "{}x plain decoding", "alpha": "alpha {}"}.get(rate, "{} tokens per call")
+    size = unit.format(value) + _ends(plain)
     if reference is not None:
-        sentences = _of_reference(timed, pairs, plain, reference)
+        chance, certain = _of_reference(gaps, plain), True
+        lead, rest = f"has {size}", f": {chance}"
+    elif rate == "speedup" and figure.value <= 1:
+        subject = "no drafter was faster" if others else f"{name} was not faster"
+        nearest = f"{name} came nearest, with {value}x" if others else f"{value}x"
+        sentence = f"{CONDITION}, {subject} than plain decoding: {nearest}."
+        return Finding("none", f"{nearest} plain decoding", "", sentence, certain=True)
+    elif first.prompts < FEWEST or (plain is not None and not plain.reachable):
+        few = f"{first.prompts} prompt{'s are' if first.prompts > 1 else ' is'} too few to tell"
+        family = max((pair.family for pair in (*pairs, *over_plain)), default=1)
+        enough = max(2 * FEWEST, prompts_to_reach(LEVEL, family))
+        chance, certain = f"{few}: use {enough} or more", False
+        rest = f", but {chance}"
+    elif rate == "speedup" and (plain is None or not plain.significant):
+        p = "" if plain is None else f" (p = {plain.p_holm:.2g})"
+        chance, certain = f"it could be{p}", False
+        rest = f", but that could be chance{p}"
     else:
-        sentences = _of_first(first, others, pairs, plain, [] if doubts else task_pairs)
-    return [*doubts, *filter(None, sentences)]
+        than_plain = f"faster than plain decoding (p = {plain.p_holm:.2g})" if plain else ""
+        than_others, certain = _over_others(gaps, others)
+        chance = "; ".join(filter(None, (than_plain, than_others)))
+        rest = f": {chance}" if certain or plain else f", but {than_others}"
+        if certain and plain:
+            lead = f"is the fastest with {value}x" if others else f"has {value}x"
+    sentence = f"{CONDITION}, {name} {lead}{rest}."
+    return Finding(name, size, f"{chance[:1].upper()}{chance[1:]}", sentence, certain)
+
+
+def finding_of(summary: Summary) -> Finding | None:
+    """Returns the outcome of one run."""
+    return finding(summary.rows, summary.pairs, summary.over_plain, summary.reference)
 
 
 def conclusion_of(summary: Summary) -> list[str]:
-    """Returns which drafters failed or were measured apart, and the finding of one run."""
-    found = conclusion(
-        summary.rows, summary.pairs, summary.over_plain, summary.task_pairs, summary.reference
-    )
-    return [*history(summary.run), *found]
+    """Returns in sentences what a reader of one run has to know, and what it found."""
+    found = finding_of(summary)
+    sentences = [*history(summary.run), unreliable({"": summary.rows})]
+    sentences += [found.sentence if found else "", tasks_line(summary.task_pairs)]
+    return [*filter(None, sentences)]
 
 
 def history(run: Run) -> list[str]:
@@ -63,210 +120,84 @@ def history(run: Run) -> list[str]:
     return [*failed, *known, *(f"{name} was timed later than the others." for name in apart)]
 
 
-def _doubts(timed: Sequence[Row]) -> list[str]:
-    """Returns that there is no finding, and why, if a time is doubtful."""
+def unreliable(runs: Mapping[str, Sequence[Row]]) -> str:
+    """Returns that times are unreliable, and why; empty if they are not.
+
+    runs: the rows of each run, by its label, which is empty if there is only one.
+    """
     reasons: dict[str, list[str]] = {}
-    for row in timed:
-        for reason in row.doubts:
-            reasons.setdefault(reason, []).append(row.drafter)
-    if not reasons:
-        return []
-    causes = "; ".join(
-        reason if len(names) == len(timed) > 1 else f"{reason} ({', '.join(names)})"
-        for reason, names in reasons.items()
-    )
-    return [f"No finding, since times are doubtful: {causes}.", "As measured:"]
-
-
-def _of_first(
-    first: Row,
-    others: Sequence[Row],
-    pairs: Sequence[Pair],
-    plain: Mapping[str, Pair],
-    task_pairs: Sequence[Pair],
-) -> list[str]:
-    """Returns the sentences on the drafter with the largest speedup, some of which are empty.
-
-    plain: by drafter, its difference from plain decoding.
-    """
-    name, speedup = first.drafter, _rate(first, "speedup")
-    if speedup.value <= 1:
-        subject = "No drafter is" if others else f"{name} is not"
-        nearest = f"{name} comes nearest, with" if others else "it has"
-        measured = f"{nearest} {_figure(speedup)}{_tokens(first)}"
-        return [f"{subject} faster than plain decoding here: {measured}."]
-    gaps = _gaps(pairs, "speedup", name, others)
-    is_faster = name in plain and plain[name].significant
-    unsure = [gap for gap in gaps if not gap.significant]
-    leads_all = is_faster and len(gaps) == len(others) and not unsure
-    if not others:
-        verb = "is faster" if is_faster else "was measured"
-    else:
-        verb = "is the fastest" if leads_all else "ranks first"
-    sentences = _about(first, f" {verb}", plain.get(name))
-    if others and leads_all:
-        sentences.append(f"It leads {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs.")
-    else:
-        sentences.append(_unsure(unsure, len(gaps)))
-        tested = {gap.other for gap in gaps}
-        untested = [row.drafter for row in others if row.drafter not in tested]
-        sentences += [f"Its lead over {other} is not tested." for other in untested[:1]]
-    return [*sentences, _beside_target(first, others), _by_task([first, *others], task_pairs)]
-
-
-def _of_reference(
-    timed: Sequence[Row], pairs: Sequence[Pair], plain: Mapping[str, Pair], reference: str
-) -> list[str]:
-    """Returns the sentences on one drafter against the others, for each of its rules."""
-    sentences = []
-    for row in timed:
-        if reference not in (row.drafter, drafter_in(row.drafter)):
-            continue
-        sentences += _about(row, "", plain.get(row.drafter))
-        gaps = _gaps(pairs, "speedup", row.drafter, timed)
-        parts = {
-            "faster than": [gap for gap in gaps if gap.significant and gap.difference.value > 0],
-            "slower than": [gap for gap in gaps if gap.significant and gap.difference.value < 0],
-            "not told apart from": [gap for gap in gaps if not gap.significant],
-        }
-        found = [f"{what} {_with_figures(some)}" for what, some in parts.items() if some]
-        if found:
-            tests = f"By Holm over {gaps[0].family} comparison{'s' * (gaps[0].family > 1)}"
-            sentences.append(f"{tests} it is {'; '.join(found)}.")
-    return sentences
-
-
-def _about(row: Row, verb: str, plain: Pair | None) -> list[str]:
-    """Returns how fast a drafter is, whether its texts are other ones, and if it may be chance."""
-    speed = f"{_figure(_rate(row, 'speedup'))} times as fast as plain decoding{_tokens(row)}."
-    lossy = "" if row.lossless else "Its rule is lossy, so its texts are not the target's."
-    return [f"{row.drafter}{verb}: {speed}", lossy, _chance(row, plain)]
-
-
-def _in_alpha(rows: Sequence[Row], pairs: Sequence[Pair]) -> list[str]:
-    """Returns the sentences on the drafter with the highest alpha."""
-    variants = [row for row in ranked(rows, "alpha") if not row.control]
-    if not variants:
-        return []
-    first, *rivals = variants
-    alpha, gaps = _rate(first, "alpha"), _gaps(pairs, "alpha", first.drafter, rivals)
-    unsure = [gap for gap in gaps if not gap.significant]
-    if gaps and len(gaps) == len(rivals) and not unsure:
-        lead = f"above {_with_figures(gaps)}, by Holm over {gaps[0].family} pairs"
-        return [f"{first.drafter} has the highest alpha, {_figure(alpha)}: {lead}."]
-    sentences = [f"{first.drafter} ranks first in alpha, {_figure(alpha)}."]
-    return [*sentences, *([_unsure(unsure, len(gaps))] if gaps else [])]
-
-
-def _gaps(pairs: Sequence[Pair], rate: str, one: str, others: Sequence[Row]) -> list[Pair]:
-    """Returns the differences of a drafter from those of others that it was compared with."""
-    gaps = {pair.other: pair for pair in pairs if pair.rate == rate and pair.one == one}
-    gaps |= {pair.one: pair.opposite for pair in pairs if (pair.rate, pair.other) == (rate, one)}
-    return [gaps[row.drafter] for row in others if row.drafter in gaps]
-
-
-def _rate(row: Row, rate: str) -> Interval:
-    """Returns a rate that a ranked row has."""
-    interval = row.rates[rate]
-    assert interval is not None, f"a row ranked by its {rate} has none"
-    return interval
-
-
-def _chance(row: Row, plain: Pair | None) -> str:
-    """Returns that the speedup may be chance; empty if a test shows that it isn't."""
-    if row.prompts < FEWEST:
-        return (
-            f"From {row.prompts} prompt{'s' * (row.prompts > 1)}, too few to say how sure this is."
-        )
-    if plain is None or plain.significant:
+    for label, rows in runs.items():
+        timed = [row for row in rows if drafted(row) and row.rates["speedup"] is not None]
+        for reason in dict.fromkeys(reason for row in timed for reason in row.doubts):
+            names = [row.drafter for row in timed if reason in row.doubts]
+            whose = "" if len(names) == len(timed) else _some(names)
+            reasons.setdefault(reason, []).append(" in ".join(filter(None, (whose, label))))
+    said = [": ".join(filter(None, (_some(whose), why))) for why, whose in reasons.items()]
+    if not said:
         return ""
-    corrected = f" by Holm over {plain.family} drafters" if plain.family > 1 else ""
-    return (
-        f"This may be chance: p is {plain.p_holm:.2g}{corrected} that it is as fast as plain"
-        " decoding. More prompts would tell."
-    )
+    return f"Timings are unreliable ({_some(said, '; ')}); tokens per call are not affected."
 
 
-def _unsure(gaps: Sequence[Pair], tested: int) -> str:
-    """Returns over which drafters the lead of the first may be chance."""
-    if not gaps:
-        return ""
-    if len(gaps) == 1:
-        (gap,) = gaps
-        return (
-            f"Its lead over {gap.other}, {_figure(gap.difference)}, may be chance: p is"
-            f" {gap.p_holm:.2g} by Holm over {gap.family} pairs."
-        )
-    return (
-        f"Its lead may be chance over {len(gaps)} of {tested}, by Holm over {gaps[0].family} pairs:"
-        f" {_with_figures(gaps)}."
-    )
-
-
-def _with_figures(gaps: Sequence[Pair]) -> str:
-    """Returns drafters, each with how far the first is from it, and the p-value."""
-    nearest = sorted(gaps, key=lambda gap: abs(gap.difference.value))[:NAMED]
-    named = []
-    for gap in nearest:
-        size = gap.difference if gap.difference.value >= 0 else gap.difference.opposite
-        named.append(f"{gap.other} by {_figure(size)} (p {gap.p_holm:.2g})")
-    more = [f"{len(gaps) - NAMED} more"] if len(gaps) > NAMED else []
-    *most, last = [*named, *more]
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def _by_task(timed: Sequence[Row], task_pairs: Sequence[Pair]) -> str:
-    """Returns on which tasks others are faster, as tests show, and who else ranks first on one.
-
-    Empty if there are fewer than two tasks with prompts enough to tell.
-    """
-    tasks = list(dict.fromkeys(pair.task for pair in task_pairs))
-    if len(tasks) < 2:
-        return ""
+def tasks_line(task_pairs: Sequence[Pair]) -> str:
+    """Returns on which tasks tests show that others are faster than the first; may be empty."""
     faster = [pair for pair in task_pairs if pair.significant and pair.difference.value > 0]
-    leaders = {task: ranked(timed, "speedup", task)[0].drafter for task in tasks}
-    first, shown = timed[0].drafter, {pair.task for pair in faster}
-    rest = [(name, task) for task, name in leaders.items() if name != first and task not in shown]
-    sentences = []
-    if faster:
-        named = _lists((pair.one, pair.task) for pair in faster)
-        sentences.append(
-            f"By task others are faster: {named} (Holm over {faster[0].family} tests)."
+    named = [f"{pair.one} on {pair.task} (p = {pair.p_holm:.2g})" for pair in faster]
+    return f"Faster than it by task: {_some(named)}." if named else ""
+
+
+def _gaps(pairs: Sequence[Pair], rate: str, one: str) -> dict[str, Pair]:
+    """Returns the differences of a drafter from those that it was compared with, by their names."""
+    gaps = {pair.other: pair for pair in pairs if pair.rate == rate and pair.one == one}
+    return gaps | {
+        pair.one: pair.opposite for pair in pairs if (pair.rate, pair.other) == (rate, one)
+    }
+
+
+def _over_others(gaps: Mapping[str, Pair], others: Sequence[Row]) -> tuple[str, bool]:
+    """Returns what is sure of the lead over the others, and whether all of it is."""
+    tested = [gaps[row.drafter] for row in others if row.drafter in gaps]
+    unsure = [pair for pair in tested if not pair.significant]
+    count = f"each of the other {len(others)}" if len(others) > 1 else ""
+    if not others:
+        return "", True
+    if len(tested) < len(others):
+        untested = [row.drafter for row in others if row.drafter not in gaps]
+        return f"its lead over {_some(untested)} is not tested", False
+    if not unsure:
+        worst = max(pair.p_holm for pair in tested)
+        return (
+            f"ahead of {count or others[0].drafter} (p = {worst:.2g}{' or less' * bool(count)})",
+            True,
         )
-    if rest:
-        sentences.append(f"Also first by task, which may be chance: {_lists(rest)}.")
-    return " ".join(sentences) or f"It ranks first on each of the {len(tasks)} tasks."
+    if len(unsure) == 1:
+        return (
+            f"its lead over {unsure[0].other} could be chance (p = {unsure[0].p_holm:.2g})",
+            False,
+        )
+    of = f"{len(unsure)} of the other {len(others)}" if len(unsure) < len(others) else count
+    return f"its lead over {of} could be chance", False
 
 
-def _beside_target(first: Row, others: Sequence[Row]) -> str:
-    """Returns which drafter is fastest of those that are not the target itself, if the first is."""
-    best = next((row for row in others if not row.target_itself), None)
-    if not first.target_itself or best is None:
+def _of_reference(gaps: Mapping[str, Pair], plain: Pair | None) -> str:
+    """Returns what tests say of one drafter beside plain decoding and the others."""
+    parts: dict[str, list[str]] = {}
+    for pair in ([plain] if plain is not None else []) + [*gaps.values()]:
+        is_ahead = pair.difference.value > 0
+        how = ("ahead of" if is_ahead else "behind") if pair.significant else "not told apart from"
+        parts.setdefault(how, []).append(f"{pair.other} (p = {pair.p_holm:.2g})")
+    said = [f"{how} {_some(names)}" for how, names in parts.items()]
+    return "; ".join(said) or "nothing is tested"
+
+
+def _ends(plain: Pair | None) -> str:
+    """Returns the speedups that the test against plain decoding does not reject."""
+    if plain is None or plain.difference.low is None or plain.difference.high is None:
         return ""
-    figure = _figure(_rate(best, "speedup"))
-    ranks = f"Of the others {best.drafter} ranks first, {figure}{_tokens(best)}."
-    return f"{first.drafter} is the target itself, so that it is exact by construction. {ranks}"
+    return f" ({1 + plain.difference.low:.2f} to {1 + plain.difference.high:.2f})"
 
 
-def _lists(pairs: Iterable[tuple[str, str]]) -> str:
-    """Returns drafters, each with its tasks."""
-    by_drafter: dict[str, list[str]] = {}
-    for name, task in pairs:
-        by_drafter.setdefault(name, []).append(task)
-    return "; ".join(f"{name} on {', '.join(tasks)}" for name, tasks in by_drafter.items())
-
-
-def _tokens(row: Row) -> str:
-    """Returns the tokens of a call as counted, and what they are without the cut at the end."""
-    tokens, counted = row.rates["block_efficiency"], row.rates.get("mean_acceptance_length")
-    if tokens is None:
-        return ""
-    if counted is None or f"{counted.value:.2f}" == f"{tokens.value:.2f}":
-        return f" and {tokens.value:.2f} tokens per call"
-    return f" and {counted.value:.2f} tokens per call ({tokens.value:.2f} if no text were cut)"
-
-
-def _figure(figure: Interval) -> str:
-    if figure.low is None or figure.high is None:
-        return f"{figure.value:.2f}"
-    return f"{figure.value:.2f} [{figure.low:.2f}, {figure.high:.2f}]"
+def _some(names: Sequence[str], mark: str = ", ") -> str:
+    """Returns the first few of some names."""
+    named = [name for name in names if name]
+    more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
+    return mark.join([*named[:NAMED], *more])

@@ -14,6 +14,9 @@ TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
 """The rates that are given by task, besides scores."""
 
 
+PLAIN = "plain decoding"
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -62,6 +65,12 @@ class Row:
     trained_on: int = 0
 
     @property
+    def name(self) -> str:
+        """Returns the drafter's name for readers: that of `none` says what it does."""
+        is_plain = self.drafter.partition(",")[0] == "none"
+        return PLAIN + self.drafter.removeprefix("none") if is_plain else self.drafter
+
+    @property
     def scores(self) -> list[str]:
         """Returns the names of the scores that the texts of its run have."""
         return [name for name in self.rates if f"{name}_difference" in self.rates]
@@ -98,32 +107,51 @@ def _plain(rates: Mapping[str, Interval | None]) -> dict[str, Any]:
     return {name: None if rate is None else asdict(rate) for name, rate in rates.items()}
 
 
-def ranked(rows: Sequence[Row], rate: str, task: str | None = None) -> list[Row]:
-    """Returns the rows that have a rate and drafted something, the highest rate first.
+def ranking(rows: Sequence[Row]) -> str:
+    """Returns the rate that ranks drafters: speed, or tokens per call where a time is doubtful.
 
-    task: counts the prompts of this task only. Defaults to all prompts.
+    It is alpha where nothing was decoded.
     """
-    figures = {
-        row.drafter: figure.value
-        for row in rows
-        for rates in [row.rates if task is None else row.tasks.get(task, {})]
-        if (figure := rates.get(rate)) is not None and _drafted(row)
-    }
-    able = [row for row in rows if row.drafter in figures]
-    return sorted(able, key=lambda row: -figures[row.drafter])
+    if any(row.rates["speedup"] is not None for row in rows if drafted(row)):
+        return "block_efficiency" if any(row.doubts for row in rows) else "speedup"
+    return "alpha"
 
 
-def by_rate(rows: Sequence[Row], rate: str) -> list[Row]:
-    """Returns the rows by a rate, the highest first; those without it come last."""
+def in_order(rows: Sequence[Row], rate: str | None = None) -> list[Row]:
+    """Returns rows in rank order, those without the rate behind the others, and ceilings last.
 
-    def key(row: Row) -> float:
-        figure = row.rates.get(rate)
-        return inf if figure is None else -figure.value
+    rate: that of `ranking` by default.
+    """
+    key, below = rate or ranking(rows), ceilings(rows)
 
-    return sorted(rows, key=key)
+    def place(row: Row) -> tuple[bool, float]:
+        figure = row.rates.get(key)
+        return row in below, inf if figure is None else -figure.value
+
+    return sorted(rows, key=place)
 
 
-def _drafted(row: Row) -> bool:
+def contenders(rows: Sequence[Row], rate: str) -> list[Row]:
+    """Returns the rows that are ranked, which have a rate and drafted something, best first."""
+    below = ceilings(rows)
+    return [
+        row
+        for row in in_order(rows, rate)
+        if row.rates.get(rate) is not None and drafted(row) and not (row.control or row in below)
+    ]
+
+
+def ceilings(rows: Sequence[Row]) -> list[Row]:
+    """Returns the rows that stand below the others and are not ranked, if there are others.
+
+    The target itself drafts them, or they were trained on the prompts.
+    """
+    others = any(drafted(row) and not (row.control or row.target_itself) for row in rows)
+    return [row for row in rows if row.target_itself or row.trained_on] if others else []
+
+
+def drafted(row: Row) -> bool:
+    """Returns whether a drafter drafted something."""
     if row.counts is not None:
         return row.counts.drafted > 0
     coverage = row.rates["coverage"]

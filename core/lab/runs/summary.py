@@ -7,20 +7,25 @@ from typing import final
 from outrider.contract.round import Counts
 from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.runs.row import TASK_RATES, Row, ranked
+from outrider.lab.runs.row import PLAIN, TASK_RATES, Row, contenders, drafted, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.statistics.acceptance import acceptance
 from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
-from outrider.lab.statistics.pairs import Comparison, Pair, comparable, is_control, tested
+from outrider.lab.statistics.pairs import (
+    Comparison,
+    Pair,
+    comparable,
+    is_control,
+    tested,
+    with_tested_ends,
+)
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
 from outrider.lab.statistics.timing_checks import drift_of, timing_warnings
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
-"""The rates in which drafters are compared; of several in a group, the first that the run has."""
-
-PLAIN = "plain decoding"
+"""The rates in which drafters are compared; of several in a group, the first that most have."""
 
 MT_BENCH = frozenset(
     ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
@@ -72,14 +77,17 @@ class Summary:
     @cached_property
     def over_plain(self) -> list[Pair]:
         """Returns how much the speedup of each drafter is above 1, all as one Holm family."""
-        timed = [row for row in ranked(self.rows, "speedup") if not row.control]
+        speedups = {
+            row.drafter: self.statistic(row.drafter, "speedup")
+            for row in in_order(self.rows, "speedup")
+            if row.rates["speedup"] is not None and drafted(row) and not row.control
+        }
         comparisons = []
-        for row in timed:
-            speedup = self.statistic(row.drafter, "speedup")
+        for name, speedup in speedups.items():
             seconds = speedup.columns[:, 0]
             plain = ratio(seconds, seconds)
-            comparisons.append(Comparison("speedup", row.drafter, PLAIN, speedup, plain))
-        return tested(comparisons)
+            comparisons.append(Comparison("speedup", name, PLAIN, speedup, plain))
+        return with_tested_ends(tested(comparisons), speedups)
 
     @cached_property
     def task_pairs(self) -> list[Pair]:
@@ -87,8 +95,7 @@ class Summary:
 
         These are one Holm family. Tasks with too few prompts for an interval are left out.
         """
-        timed = [row for row in ranked(self.rows, "speedup") if not row.control]
-        comparisons = []
+        timed, comparisons = contenders(self.rows, "speedup"), []
         for task, prompts in self.tasks.items() if timed else ():
             first = self.statistic(timed[0].drafter, "speedup", prompts)
             for row in timed[1:] if len(prompts) >= FEWEST else ():
@@ -100,9 +107,12 @@ class Summary:
     @cached_property
     def compared_rates(self) -> list[str]:
         """Returns the rates in which the drafters of this run are compared."""
-        present = {name for row in self.rows for name, rate in row.rates.items() if rate}
-        groups = ([rate for rate in group if rate in present] for group in COMPARED_RATES)
-        return [rates[0] for rates in groups if rates]
+        rows = [row for row in self.rows if drafted(row) and not row.control] or self.rows
+        shares = (
+            {rate: sum(row.rates[rate] is not None for row in rows) for rate in group}
+            for group in COMPARED_RATES
+        )
+        return [max(share, key=lambda rate: share[rate]) for share in shares if any(share.values())]
 
     def statistic(self, drafter: str, rate: str, prompts: Sequence[str] | None = None) -> Statistic:
         """Returns a rate of a drafter as a statistic over prompts.

@@ -2,13 +2,19 @@
 
 import itertools
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 from outrider.base.errors import nearest, require
 from outrider.lab.statistics.intervals import Interval, Statistic, difference
-from outrider.lab.statistics.permutation_test import holm, permutation_p_values
+from outrider.lab.statistics.permutation_test import (
+    holm,
+    permutation_p_values,
+    prompts_to_reach,
+    unrejected_ratios,
+)
 
 LEVEL = 0.05
 """Below this p-value, after Holm's correction, a difference counts as more than chance."""
@@ -25,7 +31,8 @@ Configs = Mapping[str, Mapping[str, Any]]
 class Pair:
     """The difference between two drafters in a rate, on the same prompts.
 
-    difference: `one` minus `other`.
+    difference: `one` minus `other`. Its interval is of this difference alone, as `p` is; that of a
+        speedup over plain decoding has the values that its corrected test does not reject.
     p: p-value of the two being equal (see `permutation_p_values`).
     p_holm: the same, corrected for all tests of the family.
     prompts: how many there are.
@@ -47,6 +54,11 @@ class Pair:
     def significant(self) -> bool:
         """Returns whether the difference is more than chance."""
         return self.p_holm < LEVEL
+
+    @property
+    def reachable(self) -> bool:
+        """Returns whether so many prompts can show any difference of the family."""
+        return self.prompts >= prompts_to_reach(LEVEL, self.family)
 
     @property
     def opposite(self) -> "Pair":
@@ -94,6 +106,22 @@ def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
             for (test, gap), p, p_holm in zip(family, ps, holm(ps), strict=True)
         ]
     return pairs
+
+
+def with_tested_ends(pairs: Sequence[Pair], speedups: Mapping[str, Statistic]) -> list[Pair]:
+    """Returns differences of speedups from 1 with the intervals of their tests, corrected by Holm.
+
+    speedups: by the pair's first drafter.
+    """
+    ranks = sorted(pairs, key=lambda pair: pair.p)
+    rejected, found = sum(pair.significant for pair in pairs), []
+    for pair in pairs:
+        level = LEVEL / (len(pairs) - min(ranks.index(pair), rejected))
+        low, high = unrejected_ratios(speedups[pair.one], level, tests=len(pairs))
+        known = 0 < low <= high < math.inf
+        ends = (low - 1, high - 1) if known else (None, None)
+        found.append(replace(pair, difference=Interval(pair.difference.value, *ends)))
+    return found
 
 
 def comparable(

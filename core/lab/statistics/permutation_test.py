@@ -1,5 +1,6 @@
 """Permutation test of paired differences, and Holm's correction for many tests."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -74,6 +75,34 @@ def holm(ps: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
         adjusted[index] = highest
     return adjusted
+
+
+def unrejected_ratios(ratio: Statistic, level: float, *, tests: int = 1) -> tuple[float, float]:
+    """Returns the ends of the ratios of sums that the test does not reject at a level.
+
+    A ratio is tested as 1 is, with its denominators multiplied by it. Exchanging some prompts leads
+    to as large a gap if and only if the ratio lies between that of these prompts and that of the
+    others. So 1 lies inside if and only if `permutation_p_values` is not below the level.
+
+    tests: as there. Without data for it, an end is infinite or 0.
+    """
+    columns = ratio.columns[:, :2]
+    lows, highs = list[Floats](), list[Floats]()
+    for exchanged in _exchanges(len(columns), permutations_for(tests), seed=0):
+        part = exchanged @ columns
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ends = np.stack([_ratio(part), _ratio(columns.sum(0) - part)])
+        all_or_none = np.isnan(ends).any(0)
+        lows.append(np.where(all_or_none, 0.0, ends.min(0)))
+        highs.append(np.where(all_or_none, np.inf, ends.max(0)))
+    ordered = np.sort(np.concatenate(lows)), np.sort(np.concatenate(highs))
+    kept = max(1, math.ceil(level * len(ordered[0])))
+    return float(ordered[0][kept - 1]), float(ordered[1][-kept])
+
+
+def _ratio(sums: Floats) -> Floats:
+    quotients: Floats = sums[:, 0] / sums[:, 1]
+    return quotients
 
 
 def _counted(

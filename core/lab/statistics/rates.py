@@ -60,8 +60,8 @@ def _of_decoding(field: Callable[[Decoding], float]) -> Figure:
     return lambda measurement: field(measurement.decoding) if measurement.decoding else 0.0
 
 
-def _tokens_a_call(prompts: Prompts) -> Statistic:
-    """Returns the tokens of a round in decoding; rounds that were cut are censored."""
+def _uncut_tokens(prompts: Prompts) -> Statistic:
+    """Returns the tokens of a round in decoding, in which rounds that were cut are censored."""
     rows = [
         ends_by_depth([step for m in measurements if m.decoding for step in m.decoding.steps])
         for measurements in prompts
@@ -72,7 +72,7 @@ def _tokens_a_call(prompts: Prompts) -> Statistic:
     return _survival(rows, rounds)
 
 
-def _expected_tokens_a_call(prompts: Prompts) -> Statistic:
+def _expected_tokens(prompts: Prompts) -> Statistic:
     """Returns the same, as the overlap protocol expects it."""
     overlaps = [[m.overlap for m in measurements if m.overlap] for measurements in prompts]
     rounds = [sum(sums.rounds[-1] for sums in own) for own in overlaps]
@@ -145,17 +145,17 @@ RATES: Mapping[str, Rate] = {
     "expected_alpha_tested": _share_of_overlap(
         lambda sums: sums.accepted[-1], lambda sums: sums.tested[-1]
     ),
-    "expected_block_efficiency": Rate("log", _expected_tokens_a_call),
+    "expected_block_efficiency": Rate("log", _expected_tokens),
     "alpha_tested": Rate(
         "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.tested))
     ),
     "acceptance_rate": Rate(
         "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.drafted))
     ),
-    "block_efficiency": Rate("log", _tokens_a_call),
-    "mean_acceptance_length": Rate(
+    "block_efficiency": Rate(
         "log", _sums(_of_counts(lambda counts: counts.emitted), _of_counts(lambda c: c.rounds))
     ),
+    "block_efficiency_uncut": Rate("log", _uncut_tokens),
     "tokens_per_second": Rate(
         "log",
         _sums(_of_counts(lambda counts: counts.emitted), _of_decoding(lambda text: text.seconds)),

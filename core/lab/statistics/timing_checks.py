@@ -39,15 +39,15 @@ def timing_warnings(
 ) -> tuple[str, ...]:
     """Returns in words why a drafter's speedup can't be trusted; empty if it can.
 
-    A target call takes at least as long as in plain decoding. So a speedup above the tokens a
-    call, or above gamma + 1 on a single prompt, shows that a time is wrong.
+    A target call takes at least as long as in plain decoding. So a speedup above the tokens
+    per call, or above gamma + 1 on a single prompt, shows that a time is wrong.
 
     speedups: by prompt. drift: see `drift_of`.
     """
     reasons = []
     speedup, tokens = rates["speedup"], rates["block_efficiency"]
     if speedup is not None and tokens is not None and speedup.value > 1.01 * tokens.value:
-        reasons.append("the speedup is above the tokens a call")
+        reasons.append("the speedup is above the tokens per call")
     impossible = sum(value > gamma + 1 for value in speedups)
     if impossible:
         reasons.append(f"above gamma + 1 on {impossible} of {len(speedups)} prompts")

@@ -37,8 +37,7 @@ class Column:
     @property
     def whole(self) -> str:
         """Returns the heading with whole words, in one line or more."""
-        whole = self.heading.replace("-\n", "")
-        return whole.replace("expect.", "expected").replace("accept.", "acceptance")
+        return self.heading.replace("-\n", "").replace("expect.", "expected")
 
     @property
     def title(self) -> str:
@@ -58,21 +57,18 @@ RATES: Mapping[str, Column] = {column.name: column for column in (
            "how much the rule accepts beyond what the target would write", interval=False, spare=6),
     Column("alpha\nceiling", "alpha_ceiling", 3, "overlap",
            "the best acceptance that any lossless rule could reach", interval=False, spare=4),
-    Column("expect.\ntested", "expected_alpha_tested", 3, "overlap",
-           "alpha tested as the distributions lead one to expect", interval=False),
+    Column("expect.\naccepted", "expected_alpha_tested", 3, "overlap",
+           "what is accepted of tested as the distributions lead one to expect", interval=False),
     Column("expect.\ntokens", "expected_block_efficiency", 2, "overlap",
-           "tokens per call as the distributions lead one to expect", interval=False),
-    Column("alpha\ntested", "alpha_tested", 3, "decode",
-           "the share of the tested draft tokens that were accepted"),
-    Column("accept.\nrate", "acceptance_rate", 3, "decode",
-           "accepted draft tokens over all draft tokens", interval=False, spare=3),
-    Column("tokens\na call", "block_efficiency", 2, "decode",
-           "tokens per call of the target, at most gamma + 1; cut rounds are censored",
+           "tokens per call as the distributions lead one to expect, if no text were cut",
            interval=False),
-    Column("tokens\nas cut", "mean_acceptance_length", 2, "decode",
-           "tokens per call as counted, with the last round of a text cut where the text ends;"
-           " others call this mean acceptance length", interval=False),
-    Column("tokens\n/ s", "tokens_per_second", 1, "clock",
+    Column("accepted\nof tested", "alpha_tested", 3, "decode",
+           "the share of the draft tokens that the rule looked at (in a tree, of the positions)"),
+    Column("accepted\nof drafted", "acceptance_rate", 3, "decode",
+           "accepted draft tokens over all draft tokens", interval=False, spare=3),
+    Column("tokens\nper call", "block_efficiency", 2, "decode",
+           "the tokens of the texts over the target's calls, at most gamma + 1", interval=False),
+    Column("tokens\nper s", "tokens_per_second", 1, "clock",
            "the tokens of the text per second", interval=False, spare=5),
     Column("speed-\nup", "speedup", 2, "clock",
            "how many times as fast as plain decoding"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
-from outrider.lab.runs.row import Row
+from outrider.lab.runs.row import Row, in_order
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.latency import PERCENTILES, latency
@@ -43,7 +43,8 @@ Detailed = Mapping[str, Sequence[Details]]
 def details(summaries: Mapping[str, Summary]) -> dict[str, list[Details]]:
     """Returns the details of the rows of each run, by its label."""
     return {
-        label: [_of(row, summary) for row in summary.rows] for label, summary in summaries.items()
+        label: [_of(row, summary) for row in in_order(summary.rows)]
+        for label, summary in summaries.items()
     }
 
 
@@ -67,6 +68,7 @@ def detail_tables(detailed: Detailed) -> list[Table]:
     """Returns the tables that the runs have data for."""
     tables = [
         latency_table(detailed),
+        tokens_table(detailed),
         depth_table(detailed),
         _stretch_table(detailed, "acceptance by position in the text", lambda each: each.positions),
         _stretch_table(detailed, "acceptance by length of the context", lambda each: each.contexts),
@@ -93,6 +95,21 @@ def latency_table(detailed: Detailed) -> Table:
         ]
 
     return _table("latency in milliseconds", detailed, columns, rows)
+
+
+def tokens_table(detailed: Detailed) -> Table:
+    """Returns the tokens per call as counted, and what they are estimated to be without the cuts.
+
+    A text ends within a round, whose last tokens are cut; here such rounds are censored.
+    """
+
+    def rows(each: Details) -> list[tuple[Cell, ...]]:
+        names = ("block_efficiency", "block_efficiency_uncut")
+        rates = [rate for name in names if (rate := each.row.rates[name]) is not None]
+        return [tuple(Figure(rate, 2) for rate in rates)] if len(rates) == len(names) else []
+
+    columns = (Column("counted", beside=True), Column("if no text were cut", beside=True))
+    return _table("tokens per call", detailed, columns, rows)
 
 
 def depth_table(detailed: Detailed) -> Table:
@@ -154,7 +171,7 @@ def _table(
     """Returns a table with the names of run and drafter in front of the rows of each."""
     many = len(detailed) > 1
     lines = (
-        (*([label] if many else []), each.row.drafter, *row)
+        (*([label] if many else []), each.row.name, *row)
         for label, run in detailed.items()
         for each in run
         for row in rows(each)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from outrider.lab.runs.labels import differing, labelled, labels, readable
-from outrider.lab.runs.row import Row
+from outrider.lab.runs.row import Row, ceilings, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
@@ -30,9 +30,10 @@ BY_CATEGORY = ("alpha", "alpha_tested")
 def tasks_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
     """Returns the table of a rate by task, in the layout of Spec-Bench's leaderboard.
 
-    The last two columns are over all prompts: the tokens a call, which Spec-Bench calls mean
+    The last two columns are over all prompts: the tokens per call, which Spec-Bench calls mean
     accepted tokens, and the rate.
     """
+    rows = in_order(rows, rate)
     by_task: list[Mapping[str, Interval | None]] = [
         row.categories
         if rate in BY_CATEGORY
@@ -49,24 +50,25 @@ def tasks_table(rows: Sequence[Row], rate: str = "speedup") -> Table:
 
     cells = (
         (
-            row.drafter,
+            row.name,
             *(figure(figures.get(task)) for task in tasks),
             figure(row.rates["block_efficiency"]),
             figure(row.rates[rate]),
         )
         for row, figures in zip(rows, by_task, strict=True)
     )
-    headings = (*(task.replace("_", "\n") for task in tasks), "tokens\na call", "overall")
+    headings = (*(task.replace("_", "\n") for task in tasks), "tokens\nper call", "overall")
     return Table(
-        f"{rate.replace('_', ' ')} by task",
+        f"{column_of(rate).title} by task",
         (*names_of("drafter"), *map(Column, headings)),
         tuple(cells),
-        (*notes, *caveats(rows)),
+        (*notes, *caveats({"": rows})),
+        ceilings=tuple(rows.index(row) for row in ceilings(rows)),
     )
 
 
 def spec_bench(summaries: Sequence[Summary]) -> Table:
-    """Returns Spec-Bench's leaderboard: the speedup by task, the tokens a call and the speedup."""
+    """Returns Spec-Bench's leaderboard: the speedup by task, and overall with tokens per call."""
     names = labels([summary.run for summary in summaries])
     rows = labelled_rows(dict(zip(names, summaries, strict=True)))
     return tasks_table([row for row in rows if row.rates["speedup"] is not None])
@@ -90,7 +92,7 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
     others = _other_settings(summaries, setting)
     rows: dict[str, dict[Any, Cell]] = {}
     for summary, other, value in zip(summaries, others, values, strict=True):
-        for row in summary.rows:
+        for row in in_order(summary.rows, rate):
             figures = rows.setdefault(labelled(row.drafter, other), {})
             figures[value] = figure_of(row.rates.get(rate), rate)
     columns = list(dict.fromkeys(values))
@@ -100,19 +102,19 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
 
 def by_run(summaries: Sequence[Summary], rate: str) -> Table:
     """Returns a rate by drafter, with a column for each run and the stars of each run's tests."""
-    all_rows = [row for summary in summaries for row in summary.rows]
     timed = [rate] if RATES[rate].source == "clock" else []
     rows: dict[str, dict[Any, Cell]] = {}
     for number, summary in enumerate(summaries):
         stars = stars_of(summary)
-        for row in summary.rows:
+        for row in in_order(summary.rows, rate):
             rows.setdefault(row.drafter, {})[number] = rate_figure(row, rate, stars, timed)
     names = labels([summary.run for summary in summaries])
     headings = (
-        name.replace("temperature ", "T = ").replace(", ", "\n") or rate.replace("_", " ")
+        name.replace("temperature ", "T = ").replace(", ", "\n") or column_of(rate).title
         for name in names
     )
-    notes = (*star_notes(summaries), *(caveats(all_rows) if timed else []))
+    runs = {name: summary.rows for name, summary in zip(names, summaries, strict=True)}
+    notes = (*star_notes(summaries, rate), *(caveats(runs) if timed else []))
     return _by_name(rate, headings, rows, range(len(names)), notes)
 
 
@@ -127,7 +129,7 @@ def _by_name(
     shown = column_of(rate)
     columns = (Column(heading, interval=shown.interval) for heading in headings)
     return Table(
-        rate.replace("_", " "),
+        shown.title,
         (*names_of("drafter"), *columns),
         tuple((name, *map(figures.get, keys)) for name, figures in rows.items()),
         notes,

@@ -1,30 +1,41 @@
-"""The table of the rates of runs, with stars for tests and what a reader has to know."""
+"""The table of the rates of runs, in rank order, with tests and what a reader has to know."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from outrider.lab.runs.conclusion import history
-from outrider.lab.runs.row import Row, by_rate, ranked
+from outrider.lab.runs.conclusion import history, unreliable
+from outrider.lab.runs.row import Row, ceilings, drafted, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.statistics.pairs import LEVEL
-from outrider.lab.tables.columns import column_of, measured_rates
+from outrider.lab.statistics.pairs import LEVEL, Pair
+from outrider.lab.tables.columns import RATES, Column, column_of, measured_rates
 from outrider.lab.tables.differences import out_of_reach
 from outrider.lab.tables.table import Cell, Figure, Table, names_of
+
+VERDICT = Column(
+    "faster than\nplain?",
+    "faster_than_plain",
+    meaning="whether a test shows it, corrected for the number of drafters",
+    kind="name",
+)
+"""The column of the test against plain decoding."""
+
+SHORT = 5
+"""The columns that are shown at first."""
+
+SPEED_FIRST = ("speedup", "block_efficiency", "alpha_tested", VERDICT.name, "alpha")
+TOKENS_FIRST = ("block_efficiency", "alpha_tested", "speedup", "alpha")
+"""The columns that come first: those of speed, or where times are doubtful the others."""
+
+STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}
+"""By p-value, the mark of a difference with a smaller one."""
 
 MEMORY = "remembers the prompts before, in their order; each repeat begins with an empty memory"
 """The caveat for a drafter that remembers texts."""
 
-ITSELF = "exact by construction: the target itself, whose weights fit into fewer bits"
+ITSELF = "the target's own weights: a ceiling, not a contender"
 """The caveat for a drafter that predicts nothing."""
-
-RANKS_FIRST = "* ranks first in speedup"
-
-SPEED_FIRST = ("speedup", "tokens_per_second", "block_efficiency", "alpha_tested", "alpha")
-"""The columns that come first on a page, in this order."""
-
-STARS = {LEVEL: "*", 0.01: "**", 0.001: "***"}
-"""By p-value, the mark of a difference with a smaller one."""
 
 Stars = Mapping[tuple[str, str], str]
 """By drafter and rate, what stands behind the figure."""
@@ -33,39 +44,77 @@ Stars = Mapping[tuple[str, str], str]
 def rates_table(
     rows: Mapping[str, Sequence[Row]],
     title: str,
+    *,
+    over_plain: Sequence[Pair] = (),
+    columns: Sequence[str] | None = None,
     stars: Mapping[str, Stars] | None = None,
     notes: Sequence[str] = (),
+    sort: str | None = None,
 ) -> Table:
-    """Returns the table of one or more runs.
-
-    In the table of one run, the drafter with the largest speedup is marked if that is above 1.
+    """Returns the table of one or more runs, each in rank order and with its ceilings at the end.
 
     rows: by the run's label, which is empty if there is only one run.
-    stars: by the run's label; None if figures have none. With stars no drafter is marked as first,
-        and no rate is left out of a narrow terminal. notes: first among those of the table.
+    over_plain: the tests against plain decoding. Where prompts are enough for them, their verdicts
+        stand in a column, and a speedup has the interval of its test.
+    columns: the names of rates. Defaults to all that do not repeat another.
+    stars: by the run's label; None if figures have none. notes: first among those of the table.
+    sort: the rate to sort by, in place of the one that ranks.
     """
     all_rows = [row for run in rows.values() for row in run]
-    rates = _without_repetition(measured_rates(all_rows))
-    first = _first(all_rows) if len(rows) == 1 and stars is None else None
-    columns = [column_of(rate) for rate in rates]
-    if stars is not None:
-        columns = [replace(column, spare=0) for column in columns]
+    verdicts = {pair.one: pair for pair in over_plain if pair.reachable}
+    names = columns_of(all_rows, bool(verdicts)) if columns is None else columns
+    shown = [VERDICT if name == VERDICT.name else column_of(name) for name in names]
+    if stars is not None or columns is not None:
+        shown = [replace(column, spare=0) for column in shown]
+    ordered = [(label, row) for label, run in rows.items() for row in in_order(run, sort)]
+    below = [row for run in rows.values() for row in ceilings(run)]
     some_are_lossless = any(row.lossless for row in all_rows)
+    some_are_sure = any(drafted(row) and not row.doubts for row in all_rows)
 
-    def cells(label: str, row: Row) -> tuple[Cell, ...]:
-        lossy = " (lossy)" * (not row.lossless and some_are_lossless)
-        name = f"{row.drafter}{lossy}{'*' * (row is first)}"
-        known = (stars or {}).get(label, {})
-        figures = (rate_figure(row, rate, known) for rate in rates)
-        return (*([label] if len(rows) > 1 else []), name, *figures)
+    def cells(label: str, row: Row) -> Iterable[Cell]:
+        yield from [label] if len(rows) > 1 else []
+        yield row.name + " (lossy)" * (not row.lossless and some_are_lossless)
+        known, pair = (stars or {}).get(label, {}), verdicts.get(row.drafter)
+        for name in names:
+            if name == VERDICT.name:
+                yield verdict(pair)
+            elif name == "speedup" and pair is not None:
+                yield figure_of(tested_speedup(pair), name)
+            else:
+                yield rate_figure(row, name, known, [name] if some_are_sure else [])
 
     return Table(
         title,
-        (*names_of("drafter", runs=len(rows) > 1), *columns),
-        tuple(cells(label, row) for label, run in rows.items() for row in run),
-        (*notes, *([RANKS_FIRST] if first is not None else []), *caveats(all_rows)),
-        first=None if first is None else all_rows.index(first),
+        (*names_of("drafter", runs=len(rows) > 1), *shown),
+        tuple(tuple(cells(label, row)) for label, row in ordered),
+        (*notes, *caveats(rows)),
+        ceilings=tuple(number for number, (_, row) in enumerate(ordered) if row in below),
     )
+
+
+def columns_of(rows: Sequence[Row], has_verdicts: bool) -> list[str]:
+    """Returns the names of the columns, those that matter most first."""
+    rates = _without_repetition(measured_rates(rows))
+    rates += [VERDICT.name] * (has_verdicts and ranking(rows) == "speedup")
+    order = SPEED_FIRST if ranking(rows) == "speedup" else TOKENS_FIRST
+    first = [name for name in order if name in rates]
+    return [*first, *(rate for rate in rates if rate not in first)]
+
+
+def verdict(pair: Pair | None) -> str:
+    """Returns whether a test shows a drafter to be faster than plain decoding; empty without."""
+    if pair is None:
+        return ""
+    if not pair.significant:
+        return "not certain"
+    return "yes" if pair.difference.value > 0 else "no"
+
+
+def tested_speedup(pair: Pair) -> Interval:
+    """Returns a speedup with the ends that its test against plain decoding does not reject."""
+    gap = pair.difference
+    ends = [None if end is None else 1 + end for end in (gap.low, gap.high)]
+    return Interval(1 + gap.value, *ends)
 
 
 def starred_rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
@@ -73,42 +122,22 @@ def starred_rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
     rows = {label: summary.rows for label, summary in summaries.items()}
     stars = {label: stars_of(summary) for label, summary in summaries.items()}
     past = [line for summary in summaries.values() for line in history(summary.run)]
-    return rates_table(rows, title, stars, [*star_notes(summaries.values()), *past])
-
-
-def speed_table(rows: Sequence[Row]) -> Table:
-    """Returns every rate, those of speed first, and the largest speedup on top."""
-    ordered = by_rate(rows, "speedup")
-    rates = measured_rates(rows)
-    order = [rate for rate in SPEED_FIRST if rate in rates]
-    order += [rate for rate in rates if rate not in SPEED_FIRST]
-    best = ranked(ordered, "speedup")[:1]
-    return Table(
-        "The rates of each drafter",
-        (*names_of("drafter"), *map(column_of, order)),
-        tuple(
-            (
-                row.drafter + " (lossy)" * (not row.lossless),
-                *(rate_figure(row, rate) for rate in order),
-            )
-            for row in ordered
-        ),
-        tuple(caveats(rows)),
-        first=ordered.index(best[0]) if best else None,
-    )
+    notes = [*star_notes(summaries.values()), *past]
+    return rates_table(rows, title, stars=stars, notes=notes)
 
 
 def rate_figure(
-    row: Row, rate: str, stars: Stars | None = None, timed: Sequence[str] = ("speedup",)
+    row: Row, rate: str, stars: Stars | None = None, marked: Sequence[str] = ()
 ) -> Figure | None:
-    """Returns the figure of a rate, with its stars.
+    """Returns the figure of a rate, with its stars: none where the clock is doubtful.
 
-    timed: the rates that have a mark if the clock is doubtful; all have one of a drafter that was
+    marked: the rates that have a mark if their time is doubtful; all have one of a drafter that was
         trained on the prompts.
     """
-    mark = " !" * (row.trained_on > 0 or (rate in timed and bool(row.doubts)))
-    stars_of_figure = (stars or {}).get((row.drafter, rate), "")
-    return figure_of(row.rates.get(rate), rate, mark + stars_of_figure)
+    is_doubtful = bool(row.doubts) and rate in RATES and RATES[rate].source == "clock"
+    mark = " !" * (row.trained_on > 0 or (is_doubtful and rate in marked))
+    known = {} if is_doubtful or row.trained_on else stars or {}
+    return figure_of(row.rates.get(rate), rate, mark + known.get((row.drafter, rate), ""))
 
 
 def figure_of(interval: Interval | None, rate: str, mark: str = "") -> Figure | None:
@@ -121,7 +150,7 @@ def figure_of(interval: Interval | None, rate: str, mark: str = "") -> Figure | 
 
 def _without_repetition(rates: Sequence[str]) -> list[str]:
     """Returns the rates without those that say much the same as another one."""
-    shown = [rate for rate in rates if rate != "mean_acceptance_length"]
+    shown = list(rates)
     if "alpha_tested" in shown:  # measured, so their expectation is not needed
         shown = [rate for rate in shown if not rate.startswith("expected")]
         if "alpha" in shown:  # there are two rates of acceptance already
@@ -129,43 +158,41 @@ def _without_repetition(rates: Sequence[str]) -> list[str]:
     return shown
 
 
-def _first(rows: Sequence[Row]) -> Row | None:
-    """Returns the row with the largest speedup; None if no speedup is above 1."""
-    for row in ranked(rows, "speedup")[:1]:
-        speedup = row.rates["speedup"]
-        return row if speedup is not None and speedup.value > 1 else None
-    return None
+def caveats(runs: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts.
 
+    runs: the rows of each run, by its label.
+    """
+    rows = [row for run in runs.values() for row in run]
 
-def caveats(rows: Sequence[Row]) -> list[str]:
-    """Returns what a reader of these rows has to know: lossy rules, few prompts, doubts."""
-    lines = []
-    if lossy := list(dict.fromkeys(row.drafter for row in rows if not row.lossless)):
-        whose = f" of {', '.join(lossy)}" if len(lossy) < len({row.drafter for row in rows}) else ""
-        lines.append(f"LOSSY: the rule{whose} does not keep the target's distribution")
-    if remembering := list(dict.fromkeys(row.drafter for row in rows if row.remembers)):
-        lines.append(f"{', '.join(remembering)}: {MEMORY}")
-    if themselves := list(dict.fromkeys(row.drafter for row in rows if row.target_itself)):
-        lines.append(f"{', '.join(themselves)}: {ITSELF}")
+    def who(holds: Callable[[Row], Any]) -> str:
+        return ", ".join(dict.fromkeys(row.drafter for row in rows if holds(row)))
+
+    said = {
+        MEMORY: who(lambda row: row.remembers),
+        ITSELF: who(lambda row: row.target_itself),
+        **(
+            {}
+            if not any(row.rates["alpha"] for row in rows)
+            else {
+                "no alpha, since it drafts trees": who(
+                    lambda row: not row.rates["alpha"] and row.rates["alpha_ceiling"]
+                ),
+                "no alpha, since its drafts depend on earlier rounds": who(
+                    lambda row: not (row.rates["alpha"] or row.rates["alpha_ceiling"])
+                ),
+            }
+        ),
+    }
+    lines = [f"{names}: {what}" for what, names in said.items() if names]
+    if lossy := who(lambda row: not row.lossless):
+        whose = f" of {lossy}" if any(row.lossless for row in rows) else ""
+        lines.insert(0, f"LOSSY: the rule{whose} does not keep the target's distribution")
     fewest = min((row.prompts for row in rows), default=FEWEST)
     if fewest < FEWEST:
         count = f"{fewest} prompt{'s' if fewest > 1 else ''}"
         lines.append(f"no intervals: {count}, and below {FEWEST} the spread is not known")
-    doubted: dict[str, list[str]] = {}
-    for row in rows:
-        for reason in row.doubts:
-            doubted.setdefault(reason, []).append(row.drafter)
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for reason, names in doubted.items():
-        what, _, detail = reason.partition(": ")
-        reasons.setdefault((", ".join(dict.fromkeys(names)), what), []).append(detail)
-    for (drafters, what), details in reasons.items():
-        lines.append(f"! {drafters}: {': '.join(filter(None, (what, ', '.join(details))))}")
-    return lines
-
-
-def _stars(p: float) -> str:
-    return max((mark for level, mark in STARS.items() if p < level), default="", key=len)
+    return [*lines, *filter(None, [unreliable(runs)])]
 
 
 def stars_of(summary: Summary) -> dict[tuple[str, str], str]:
@@ -188,18 +215,28 @@ def stars_of(summary: Summary) -> dict[tuple[str, str], str]:
     return {key: mark for key, mark in found.items() if mark}
 
 
-def star_notes(summaries: Iterable[Summary]) -> list[str]:
-    """Returns what stars in a table of some runs mean, or why there are none."""
+def _stars(p: float) -> str:
+    return max((mark for level, mark in STARS.items() if p < level), default="", key=len)
+
+
+def star_notes(summaries: Iterable[Summary], rate: str | None = None) -> list[str]:
+    """Returns what stars in a table of some runs mean, or why there are none.
+
+    rate: the only one in the table. Defaults to all.
+    """
     levels = ", ".join(f"{mark} p < {level:g}" for level, mark in STARS.items())
-    compared = [summary for summary in summaries if summary.pairs]
-    notes, few = list[str](), list[str]()
-    for summary in compared:
-        if stars_of(summary):
-            of = summary.reference
-            what = "above each of the others" if of is None else f"differs from {of}"
+    notes, without, few = list[str](), list[str](), list[str]()
+    for summary in summaries:
+        pairs = [pair for pair in summary.pairs if rate in (None, pair.rate)]
+        if summary.pairs and not pairs:
+            tested = ", ".join(summary.compared_rates)
+            without.append(f"no stars: {rate} is not tested in this run, but {tested}")
+        if not pairs:
+            continue
+        if any(rate in (None, of) for _, of in stars_of(summary)):
+            reference = summary.reference
+            what = "above each of the others" if reference is None else f"differs from {reference}"
             notes.append(f"{levels}: {what}, by Holm over one rate")
-        fewest = min(pair.prompts for pair in summary.pairs)
-        few += out_of_reach(fewest, max(pair.family for pair in summary.pairs))
-    if notes or few:
-        return list(dict.fromkeys(notes or few))
-    return ["no stars: no test tells these apart"] * bool(compared)
+        few += out_of_reach(min(p.prompts for p in pairs), max(p.family for p in pairs))
+        without.append("no stars: no test tells these apart")
+    return list(dict.fromkeys(notes or few or without))

@@ -33,7 +33,8 @@ class Figure:
     @property
     def number(self) -> str:
         """Returns the number without its mark."""
-        return f"{self.interval.value:{'+' if self.signed else ''}.{self.digits}f}"
+        value = round(self.interval.value, self.digits) + 0.0  # no -0.00
+        return f"{value:{'+' if self.signed else ''}.{self.digits}f}"
 
     def lines(self, *, interval: bool = True, brackets: bool = False) -> list[str]:
         """Returns the number, and what stands below or beside it.
@@ -67,7 +68,8 @@ Cell = str | Figure | None
 class Table:
     """A table.
 
-    notes: what a reader has to know, a line each. first: the row that ranks first, if one does.
+    notes: what a reader has to know, a line each.
+    ceilings: the rows that stand below a rule, since they are not ranked.
     joined: what joins the first two columns where a terminal has no room for both; may be empty.
     """
 
@@ -75,7 +77,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
-    first: int | None = None
+    ceilings: tuple[int, ...] = ()
     joined: str = ""
 
     @property
@@ -84,12 +86,17 @@ class Table:
         return bool(self.columns) and self.columns[0].heading == RUN
 
     def groups(self) -> Iterator[tuple[tuple[Cell, ...], bool]]:
-        """Yields each row and whether it is the first of its run, whose name stands there alone."""
+        """Yields each row and whether a rule stands above it.
+
+        That is the first row of a run, whose name stands there alone, or the first of its ceilings.
+        """
         before: Cell = None
-        for row in self.rows:
+        for number, row in enumerate(self.rows):
             is_new = self.grouped and row[0] != before
             before = row[0]
-            yield (("", *row[1:]) if self.grouped and not is_new else row), is_new
+            is_below = number in self.ceilings and number - 1 not in self.ceilings
+            shown = ("", *row[1:]) if self.grouped and not is_new else row
+            yield shown, is_new or is_below
 
 
 def names_of(*headings: str, runs: bool = False) -> tuple[Column, ...]:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from rich.box import SIMPLE_HEAD
+from rich.box import Box
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -10,6 +11,9 @@ from rich.text import Text
 from outrider.base.terminal import divided, fits, plain, visible
 from outrider.lab.tables.columns import Column
 from outrider.lab.tables.table import Cell, Figure, Table
+
+RULED = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
+"""A rule below the head, and above each new group of rows."""
 
 
 def shown(table: Table) -> list[RichTable]:
@@ -19,45 +23,61 @@ def shown(table: Table) -> list[RichTable]:
     note says; the names in front are put below each other if they may be; and what is still too
     wide is divided.
     """
-    result, left_out = as_rich(table), list[str]()
+    result, left_out = _narrow(table), list[str]()
+    can_break = any(column.kind == "text" for column in table.columns)
     for column in sorted(filter(lambda column: column.spare, table.columns), key=_turn):
-        if fits(result):
+        if fits(result, whole=not can_break):
             break
-        left_out.append(column.name.replace("_", " "))
+        left_out.append(column.title)
         table = _without(table, column)
-        notes = (*table.notes, f"no room for {', '.join(left_out)}")
-        result = as_rich(replace(table, notes=notes))
-    if table.joined and not fits(result, whole=True):
-        result = as_rich(_joined(table))
-    for column, shown_column in zip(table.columns, result.columns, strict=False):
+        notes = (*table.notes, f"hidden at this width: {', '.join(left_out)}")
+        result = _narrow(replace(table, notes=notes))
+    return divided(result)
+
+
+def _narrow(table: Table) -> RichTable:
+    """Returns a table for rich, with names in several lines if there is no room for it."""
+    result = as_rich(table)
+    if fits(result, whole=True):
+        return result
+    if table.joined:
+        return as_rich(_joined(table))
+    for column, shown_column in zip(table.columns, result.columns, strict=True):
         words = " ".join(map(str, shown_column.cells)).split()
-        is_long = column.kind == "name" and not table.joined and len(words) > result.row_count
-        if is_long and not fits(result, whole=True):
+        if column.kind == "name" and len(words) > result.row_count:
             # What a drafter has for itself makes its name long, but no word of it. Rich counts one
             # column of padding where padding collapses, but the first column has two.
-            shown_column.no_wrap, shown_column.width = False, max(map(len, words)) + 1
-    return divided(result)
+            shown_column.no_wrap, shown_column.min_width = False, None
+            shown_column.width = max(map(len, words)) + 1
+    return result
 
 
 def as_rich(table: Table) -> RichTable:
     """Returns a table for rich, with all of its columns."""
     caption = plain("\n".join(table.notes)) if table.notes else None
     title = escape(visible(table.title)) or None
-    result = RichTable(title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True)
-    for column in table.columns:
+    result = RichTable(title=title, caption=caption, box=RULED, collapse_padding=True)
+    result.title_justify = result.caption_justify = "left"
+    for index, column in enumerate(table.columns):
         if column.kind == "text":
             result.add_column(plain(column.heading), overflow="fold")
         else:
+            column_cells = [row[index] for row in table.rows]
+            lines = [
+                *column.heading.split("\n"),
+                *(it for cell in column_cells for it in _lines(cell, column)),
+            ]
             result.add_column(
                 plain(column.heading),
                 justify="right" if column.kind == "figure" else "left",
                 no_wrap=True,
+                min_width=max(cell_len(visible(line)) for line in lines),
             )
     for number, (row, is_new) in enumerate(table.groups()):
         if is_new:
             result.add_section()
         cells = map(_cell, row, table.columns)
-        result.add_row(*cells, style="bold green" if number == table.first else None)
+        result.add_row(*cells, style="dim" if number in table.ceilings else None)
     return result
 
 
@@ -67,6 +87,14 @@ def _cell(cell: Cell, column: Column) -> str | Text:
     number, *below = cell.lines(interval=column.interval)
     dim = [f"[dim]{line}[/]" for line in below]
     return (" " if column.beside else "\n").join([number, *dim])
+
+
+def _lines(cell: Cell, column: Column) -> list[str]:
+    """Returns the lines of a cell as they are shown."""
+    if not isinstance(cell, Figure):
+        return ("-" if cell is None else cell).split("\n")
+    lines = cell.lines(interval=column.interval)
+    return [" ".join(lines)] if column.beside else lines
 
 
 def _turn(column: Column) -> int:

@@ -8,9 +8,8 @@ from typing import final
 
 from outrider.extras.view.costs import score_times
 from outrider.extras.view.figures import figures
-from outrider.extras.view.page.head import command, head
+from outrider.extras.view.page.head import brief, command, head
 from outrider.extras.view.page.page_tables import (
-    leaders_table,
     predictions_table,
     shared_settings_table,
     task_tables,
@@ -19,16 +18,21 @@ from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
-from outrider.lab.runs.conclusion import conclusion, conclusion_of, history
+from outrider.lab.runs.conclusion import Finding, finding_of, history, tasks_line, unreliable
 from outrider.lab.runs.labels import config_differences, labelled
-from outrider.lab.runs.row import by_rate
+from outrider.lab.runs.row import Row, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.tables.details import detail_tables, details, plain_rows
 from outrider.lab.tables.differences import pairs_table, settings_table
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows
-from outrider.lab.tables.rates import speed_table, starred_rates_table
+from outrider.lab.tables.rates import (
+    SHORT,
+    rates_table,
+    starred_rates_table,
+    tested_speedup,
+)
 from outrider.lab.tables.table import Table
 
 CAPTIONS = {
@@ -38,8 +42,10 @@ CAPTIONS = {
     " wrote.",
     "alpha_rule": "The acceptance under the run's acceptance rule, on the same text.",
     "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
-    "speedup": "Speedup over plain decoding, all prompts together.",
-    "tokens_over_gamma": "Tokens per target call over the draft length.",
+    "speedup": "Speedup over plain decoding, all prompts together. Lines are 95% intervals, for all"
+    " drafters of a run together.",
+    "block_efficiency": "Tokens per call of the target, all prompts together.",
+    "tokens_over_gamma": "Tokens per call over the draft length, if no text were cut.",
     "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost"
     " without the reading of the prompt. Marks are measured, with it.",
     "time_over_gamma": "Time of a whole round over the draft length.",
@@ -48,7 +54,7 @@ CAPTIONS = {
     " more were tested (the details have n). Without: expected from the distributions on text that"
     " the target wrote.",
     "predicted_against_measured": "Predicted against measured speedup; the line is equality.",
-    "tokens_against_cost": "Tokens a target call against the cost of a round. Lines join equal"
+    "tokens_against_cost": "Tokens per call against the cost of a round. Lines join equal"
     " speedups, up and left is better, and no drafter beats those on the front in both.",
     "time_over_rows": "Time of a target call over the rows that it scores.",
     "speedup_by_task": "Speedup by task.",
@@ -90,13 +96,23 @@ def drawings(summaries: Mapping[str, Summary]) -> dict[str, Figure]:
 
     summaries: by the run's label.
     """
-    rows = {label: summary.rows for label, summary in summaries.items() if summary.rows}
+    rows = {
+        label: in_order(_tested(summary)) for label, summary in summaries.items() if summary.rows
+    }
     if not rows:
         return {}
     times = {label: score_times(summaries[label].run) for label in rows}
     drawn = figures(rows, times)
     first = [name for name in ORDER if name in drawn]
     return {name: drawn[name] for name in dict.fromkeys([*first, *drawn])}
+
+
+def _tested(summary: Summary) -> list[Row]:
+    """Returns the rows of a run, with the intervals of speedups that agree with their tests."""
+    tests = {
+        pair.one: {"speedup": tested_speedup(pair)} for pair in summary.over_plain if pair.reachable
+    }
+    return [replace(row, rates={**row.rates, **tests.get(row.drafter, {})}) for row in summary.rows]
 
 
 def runs_page(
@@ -114,10 +130,14 @@ def runs_page(
 
     detailed = details(summaries)
     rows = labelled_rows(summaries)
-    fastest_first = by_rate(rows, "speedup")
+    ordered = in_order(rows)
     runs = {label: summary.run for label, summary in summaries.items()}
-    families = _families(summaries)
+    families, over_plain = _families(summaries), _over_plain(summaries)
+    leading = next((name for name in (ranking(rows), "alpha") if name in drawn), None)
     title = _title(summaries)
+    banner = unreliable({label: summary.rows for label, summary in summaries.items()})
+    shown = rates_table({"": rows}, title, over_plain=over_plain)
+    caveats = tuple(note for note in shown.notes if not note.startswith("Timings"))
     differences = config_differences(runs)
     rates = starred_rates_table(summaries, title)
     downloads = {f"rates.{SUFFIXES[name]}": write(rates) for name, write in FORMATS.items()}
@@ -125,11 +145,15 @@ def runs_page(
     return render(
         "runs",
         title=title,
-        finding=_finding(summaries, [pair for pairs in families for pair in pairs]),
-        leaders=leaders_table(summaries),
-        rates=speed_table(rows),
-        tasks=task_tables(fastest_first),
-        predictions=predictions_table(fastest_first),
+        facts=" | ".join(dict.fromkeys(map(brief, runs.values()))),
+        banner=banner,
+        findings=_findings(summaries),
+        past=[line for summary in summaries.values() for line in _past(summary)],
+        leading=leading,
+        rates=replace(shown, notes=caveats),
+        short=SHORT,
+        tasks=task_tables(ordered),
+        predictions=predictions_table(ordered),
         families=[_family_table(pairs) for pairs in families],
         details=detail_tables(detailed),
         figures=[
@@ -173,31 +197,37 @@ def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
 
 def _family_table(pairs: Sequence[Pair]) -> Table:
     """Returns the table of some differences, whose title says of which."""
-    table, first = pairs_table(pairs), f"{pairs[0].one} less {pairs[0].other}"
+    table, first = pairs_table(pairs), f"{pairs[0].one} minus {pairs[0].other}"
     more = ", \u2026" * (len(pairs) > 1)
     return replace(table, title=f"{len(pairs)} {table.title}: {first}{more}")
 
 
-def _finding(summaries: Mapping[str, Summary], pairs: Sequence[Pair]) -> list[str]:
-    """Returns the finding of one run, or of several, whose drafters are named with their run."""
-    if len(summaries) == 1:
-        return conclusion_of(next(iter(summaries.values())))
-    over_plain = [
+def _over_plain(summaries: Mapping[str, Summary]) -> list[Pair]:
+    """Returns the tests against plain decoding of all runs, a Holm family for each run."""
+    return [
         replace(pair, one=labelled(pair.one, label))
         for label, summary in summaries.items()
         for pair in summary.over_plain
     ]
-    past = [
-        f"{label}: {line}" for label, summary in summaries.items() for line in history(summary.run)
-    ]
-    return [*past, *conclusion(labelled_rows(summaries), pairs, over_plain)]
+
+
+def _findings(summaries: Mapping[str, Summary]) -> dict[str, Finding]:
+    """Returns the finding of each run that has one, by its label."""
+    found = {label: finding_of(summary) for label, summary in summaries.items()}
+    return {label: finding for label, finding in found.items() if finding is not None}
+
+
+def _past(summary: Summary) -> list[str]:
+    """Returns what went wrong in a run, and on which tasks others are faster."""
+    return [line for line in (*history(summary.run), tasks_line(summary.task_pairs)) if line]
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:
     counts: Sequence[int] = sorted({len(summary.prompts) for summary in summaries.values()})
     prompts = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)])
-    runs = f"{len(summaries)} runs, " if len(summaries) > 1 else ""
-    return f"Drafters side by side: {runs}{prompts} prompt{'' if counts[-1] == 1 else 's'}"
+    drafters = max(len(summary.run.drafters) for summary in summaries.values())
+    runs = f"{len(summaries)} runs" if len(summaries) > 1 else f"{drafters} drafters"
+    return f"{runs}, {prompts} prompt{'' if counts[-1] == 1 else 's'}"
 
 
 def _data_url(kind: str, content: str) -> str:

@@ -33,12 +33,25 @@ def head(run: Run) -> dict[str, str]:
             if known.get(key) not in (None, "")
         ),
         "Machine": _machine(start),
-        "Run by": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
+        "Engine": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
         "Date": date(run.facts) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
         "Versions": _versions(start, identity),
-        "Folder": str(run.folder),
     }
     return {title: fact for title, fact in facts.items() if fact}
+
+
+def brief(run: Run) -> str:
+    """Returns what was measured and where, in a line."""
+    settings, starts = readable(run.facts["settings"]), run.facts.get("starts") or [{}]
+    temperature, cores = settings.get("sampling.temperature"), starts[-1].get("cores")
+    parts = [
+        model(run.facts["settings"]).rpartition("/")[2],
+        f"temperature {temperature:g}" if temperature else "greedy",
+        f"draft length {settings['gamma']}",
+        f"{settings['max_new_tokens']} tokens per text" if settings.get("max_new_tokens") else "",
+        str(starts[-1].get("accelerator") or (f"{cores} CPU cores" if cores else "")),
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def command(run: Run) -> str:

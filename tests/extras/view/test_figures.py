@@ -32,7 +32,7 @@ from outrider.verifiers.lenient import Lenient
 
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
 CLOCKS = {
-    "alpha_tested", "speedup", "speedup_by_task", "speedup_over_gamma",
+    "alpha_tested", "block_efficiency", "speedup", "speedup_by_task", "speedup_over_gamma",
     "predicted_against_measured", "tokens_against_cost", "time_over_rows",
 }  # fmt: skip
 
@@ -101,7 +101,7 @@ def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
     rows = Summary(whole_run).rows
     figure = figures({"": rows}, {})["speedup"]
     notes = ElementTree.fromstring(as_svg(figure, "speedup")).findall(".//*[@class='note']")
-    speedups = {row.drafter: row.rates["speedup"] for row in rows}
+    speedups = {row.name: row.rates["speedup"] for row in rows}
     assert [note.get("data-note") for note in notes] == [
         f"{name}: {in_words(speedup)}" for name, speedup in speedups.items() if speedup
     ]

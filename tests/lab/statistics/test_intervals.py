@@ -28,14 +28,15 @@ def prompts(count: int, seed: int = 1) -> Statistic:
 
 
 def test_the_table_of_coverage_in_the_docs_is_the_scripts_output(script: Any) -> None:
-    """2000 experiments with known rates; the script fails below 93 in 100."""
-    tables = script.done(ROOT / "evidence" / "coverage.py").strip().split("\n\n")
+    """2000 experiments with known rates; the script fails below 92 in 100."""
+    *tables, gaining = script.done(ROOT / "evidence" / "coverage.py").strip().split("\n\n")
     rows = zip(*(table.splitlines()[2:] for table in tables), strict=True)
     page = (ROOT / "docs" / "evidence" / "statistics.md").read_text(encoding="utf-8")
     for row in rows:  # of a rate, a difference and a quotient, which share the page's cells
         names, *cells = zip(*(line.strip("| ").split(" | ") for line in row), strict=True)
         shown = (", ".join(cell).replace("0.", ".") for cell in cells)
         assert f"| {names[0]} | {' | '.join(shown)} |" in page
+    assert gaining.replace("0.", ".") in page
 
 
 def test_tokens_are_not_the_unit() -> None:

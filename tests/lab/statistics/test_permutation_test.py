@@ -14,6 +14,7 @@ from outrider.lab.statistics.permutation_test import (
     permutations_for,
     prompts_to_reach,
     smallest_p,
+    unrejected_ratios,
 )
 from outrider.lab.statistics.rates import RATES
 
@@ -64,7 +65,7 @@ def test_drafters_that_get_to_different_depths_are_exchanged() -> None:
         ]
         return Decoding(tuple(steps), 1.0, 1.0, 1.0)
 
-    rate = RATES["block_efficiency"]
+    rate = RATES["block_efficiency_uncut"]
     one, other = rate.statistic(texts(3, 3, 2)), rate.statistic(texts(1, 0, 1))
     assert one.value == pytest.approx(1 + 8 / 6) and other.value == pytest.approx(1 + 2 / 6)
     assert exchange_p(one, other) == exchange_p(other, one) == 2 / 8
@@ -118,3 +119,23 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
+
+
+@pytest.mark.parametrize("prompts", [8, 12, 20])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_the_ratios_that_are_not_rejected_agree_with_the_test(prompts: int, level: float) -> None:
+    random = np.random.default_rng(prompts)
+    seconds = random.uniform(1, 3, prompts)
+    speedup = ratio(seconds * random.lognormal(0.2, 0.4, prompts), seconds)
+    low, high = unrejected_ratios(speedup, level)
+    assert 0 < low < float(speedup.value) < high
+
+    def p_of(value: float) -> float:
+        """The p-value of the speedup being some value: of its denominators times it being 1."""
+        plain = speedup.columns[:, 0]
+        scaled = ratio(plain, speedup.columns[:, 1] * value)
+        return exchange_p(scaled, ratio(plain, plain))
+
+    for inside, outside in ((low * 1.001, low * 0.999), (high * 0.999, high * 1.001)):
+        assert p_of(inside) >= level > p_of(outside)
+    assert unrejected_ratios(speedup, 2.0**-prompts) == (0.0, float("inf"))

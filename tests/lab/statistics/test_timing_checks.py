@@ -28,7 +28,7 @@ def test_a_baseline_that_drifts_within_a_run() -> None:
 def test_a_speedup_above_the_tokens_of_a_call_is_doubted() -> None:
     assert timing_warnings(rates(1.5, 2.0), [1.4, 1.6], 5, 1.0) == ()
     assert timing_warnings(rates(2.5, 2.0), [2.5, 2.5], 5, 1.0) == (
-        "the speedup is above the tokens a call",
+        "the speedup is above the tokens per call",
     )
     assert timing_warnings(rates(1.5, 2.0), [1.2, 8.0], 5, 1.0) == (
         "above gamma + 1 on 1 of 2 prompts",

@@ -17,7 +17,9 @@ def contents(table: Table) -> tuple[list[str], list[list[str]]]:
 
 def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
     summary = Summary(whole_run)
-    latency, depths, positions, contexts = map(contents, detail_tables(details({"": summary})))
+    latency, tokens, depths, positions, contexts = map(
+        contents, detail_tables(details({"": summary}))
+    )
     heads, lines = latency
     assert heads == ["drafter", "time", "mean", "p50", "p90", "p99", "n"]
     own = next(own for own in details({"": summary})[""] if own.row.drafter == "lookup")
@@ -25,6 +27,9 @@ def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
     assert ["lookup", "time to first token", f"{1000 * first['mean']:.1f}"] in [
         line[:3] for line in lines
     ]
+    counted, uncut = (lookup.rates[f"block_efficiency{end}"] for end in ("", "_uncut"))
+    assert counted.value == lookup.counts.emitted / lookup.counts.rounds < uncut.value
+    assert ["lookup", f"{counted.value:.2f}", f"{uncut.value:.2f}"] in tokens[1]
     tested = lookup.depths["tested_at_n"][0]
     assert ["lookup", "1", f"{tested:.0f}"] in [[*line[:2], line[3]] for line in depths[1]]
     for stretches in (positions, contexts):

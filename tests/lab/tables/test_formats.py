@@ -102,7 +102,7 @@ def test_the_rates_of_a_run_are_written(whole_run: Run, name: str) -> None:
     text = FORMATS[name](starred_rates_table({"": summary}, "4 prompts"))
     for row in summary.rows:
         speedup = row.rates["speedup"]
-        assert row.drafter in text and f"{speedup.value:.2f}" in text
+        assert row.name in text and f"{speedup.value:.2f}" in text
     if name == "csv":
         lengths = {len(row) for row in csv.reader(io.StringIO(text))}
         assert len(lengths) == 1

@@ -12,10 +12,11 @@ from rich.console import Console
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
 from outrider.drafters.suffix import Suffix
-from outrider.lab.runs.row import Row, by_rate
+from outrider.lab.runs.row import Row, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.pairs import Pair
 from outrider.lab.tables.differences import pairs_table
 from outrider.lab.tables.layouts import tasks_table
 from outrider.lab.tables.rates import figure_of, rates_table
@@ -58,10 +59,10 @@ def test_names_stay_whole_in_80_columns(
     shown = printed(rates_table(dict.fromkeys(labels, rows), "a title"))
     assert all(shown.count(name) == count for name in names)
     assert count == 1 or shown.count("temperature") == count  # a label stands above its rows
-    assert "no room for speedup median" in shown
+    assert "hidden at this width: median speedup" in shown
     assert max(map(len, shown.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
-    assert "no room" not in printed(rates_table(dict.fromkeys(labels, rows), "a title"))
+    assert "hidden" not in printed(rates_table(dict.fromkeys(labels, rows), "a title"))
 
 
 @pytest.mark.parametrize("width", range(60, 90, 3))
@@ -102,7 +103,7 @@ def test_the_table_fits_eighty_columns(
     text = printed(rates_table({"": rows}, "24 prompts"))
     assert "…" not in text and "LOSSY" not in text and "no intervals" not in text
     for row in rows:
-        assert row.drafter in text
+        assert row.name.split()[0] in text
         for name in ("alpha", "alpha_tested", "speedup"):
             if row.rates[name] is not None:
                 assert all(line in text for line in figure_of(row.rates[name], name).lines())
@@ -133,60 +134,99 @@ def test_trees_have_a_ceiling_and_chains_show_none(
     assert "ceiling" in printed(rates_table({"": [row]}, "4 prompts"))
 
 
-def test_pairs_are_shown_in_every_rate_with_the_family_named(whole_run: Run) -> None:
+def test_pairs_are_shown_in_every_rate_with_the_family_named(
+    whole_run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pairs = Summary(whole_run).pairs
     text = printed(pairs_table(pairs))
     assert "…" not in text and "none" not in text
-    for words in ("alpha", "efficiency", "speedup", "4 prompts can't show a difference"):
+    for words in ("alpha", "per call", "speed", "4 prompts are too few to show a difference"):
         assert words in text
-    assert "Holm's correction for the tests of one rate: 1" in " ".join(text.split())
-    assert "below 0.12; 6 prompts could" in " ".join(text.split())
-    wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012)) for pair in pairs]
-    assert printed(pairs_table(wide)).count("-0.234 +0.012") == 3
+    words = " ".join(text.split())
+    assert "by Holm over the tests of one rate: 1" in words and "use 6 or more" in words
+    wide = [replace(pair, difference=Interval(-0.123, -0.234, 0.012), p_holm=0.5) for pair in pairs]
+    assert printed(pairs_table(wide)).count("-0.12") == 3
+    assert "0.23" not in printed(pairs_table(wide))  # beside a corrected p it would not agree
     long = [replace(pair, one="lookahead_decoding", other="token_recycling") for pair in wide]
-    text = printed(pairs_table(long))
-    assert "less token_recycling  -0.234 +0.012" in text and "lookahead_decoding  " in text
-    assert [column.heading for column in pairs_table(long).columns[:2]] == ["drafter", "less"]
+    monkeypatch.setenv("COLUMNS", "50")
+    text = printed(pairs_table(long), 50)
+    assert "minus token_recycling" in text and "lookahead_decoding  " in text
+    assert [column.heading for column in pairs_table(long).columns[:2]] == ["drafter", "minus"]
 
 
-def test_the_first_is_marked_and_can_be_on_top(rows: list[Row]) -> None:
-    speeds = {"none": 1.0, "lookup": 1.5, "bigram": 1.2}
-    rows = [
+def with_speedups(rows: list[Row], **speedups: float) -> list[Row]:
+    return [
         replace(
             row,
             doubts=(),
-            rates={**row.rates, "speedup": Interval(speeds[row.drafter], None, None)},
+            target_itself=row.drafter == "lookup",
+            rates={**row.rates, "speedup": Interval(speedups[row.drafter], None, None)},
         )
         for row in rows
     ]
-    text = printed(rates_table({"": rows}, "3 prompts"))
-    assert "lookup*" in text and text.count("*") == 2
-    assert "* ranks first in speedup" in text
-    assert "*" not in printed(rates_table({"one": rows, "two": rows}, "2 runs"))
-    assert [row.drafter for row in by_rate(rows, "speedup")] == ["lookup", "bigram", "none"]
-    missing = [replace(rows[0], rates={**rows[0].rates, "block_efficiency": None}), rows[1]]
-    assert by_rate(missing, "block_efficiency")[-1] is missing[0]
-    slow = [row for row in rows if row.drafter == "none"]
-    assert "*" not in printed(rates_table({"": slow}, "3 prompts"))
 
 
-def test_doubts_are_marked_and_their_drafters_named_once(rows: list[Row]) -> None:
+def test_rows_are_in_rank_order_and_ceilings_below_a_rule(rows: list[Row]) -> None:
+    fast = with_speedups(rows, none=1.0, lookup=1.5, bigram=1.2)
+    table = rates_table({"": fast}, "4 prompts")
+    assert [row[0] for row in table.rows] == ["bigram", "plain decoding", "lookup"]
+    assert table.ceilings == (2,)
+    assert [is_new for _, is_new in table.groups()] == [False, False, True]
+    assert "lookup: the target's own weights: a ceiling, not a contender" in table.notes
+    assert "*" not in printed(table)
+    alone = [row for row in fast if row.drafter != "bigram"]
+    assert rates_table({"": alone}, "").ceilings == ()
+    missing = [replace(fast[0], rates={**fast[0].rates, "block_efficiency": None}), fast[1]]
+    assert in_order(missing, "block_efficiency")[-1] is missing[0]
+    doubtful = [replace(row, doubts=("busy",), target_itself=False) for row in fast]
+    assert rates_table({"": doubtful}, "").rows[-1][0] == "plain decoding"  # tokens rank
+
+
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (None, ["speedup", "tokens per call", "accepted of tested", "faster than plain?", "alpha"]),
+        (["alpha", "faster_than_plain"], ["alpha", "faster than plain?"]),
+    ],
+)
+def test_a_verdict_and_an_interval_come_from_one_test(
+    rows: list[Row], columns: list[str] | None, shown: list[str]
+) -> None:
+    fast = with_speedups(rows, none=1.0, lookup=1.5, bigram=1.2)
+    gap = Interval(0.5, 0.2, 0.9)
+    sure = Pair("speedup", "lookup", "plain decoding", gap, 0.001, 0.002, 12, 2)
+    tests = [sure, replace(sure, one="bigram", p_holm=0.3, difference=Interval(0.2, -0.1, 0.6))]
+    table = rates_table({"": fast}, "", over_plain=tests, columns=columns)
+    titles = [column.title for column in table.columns[1:]]
+    assert titles[: len(shown)] == shown
+    place = 1 + titles.index("faster than plain?")
+    assert [row[place] for row in table.rows] == ["not certain", "", "yes"]
+    if columns is None:
+        assert [row[1].interval.low for row in table.rows] == [pytest.approx(0.9), None, 1.2]
+    few = [replace(pair, prompts=4) for pair in tests]
+    assert "faster" not in printed(rates_table({"": fast}, "", over_plain=few))
+
+
+def test_doubts_are_marked_only_where_others_have_none(rows: list[Row]) -> None:
     sure = [replace(row, doubts=()) for row in rows]
-    text = in_words({"": sure})
-    assert "!" not in text
-    assert "no intervals: 4 prompts, and below 5 the spread is not known" in text
-    drifts = [
-        sure[0],
-        *(replace(row, doubts=("plain decoding drifts by 25%",)) for row in sure[1:]),
-    ]
-    text = in_words({"": drifts})
-    assert text.count(" !") == 2 + 1  # two figures, and the caption
-    assert "! lookup, bigram: plain decoding drifts by 25%" in text
-    busy = {
-        f"run {load}": [replace(row, doubts=(f"the machine is busy: load {load}",)) for row in rows]
-        for load in (3, 4)
-    }
-    assert "! none, lookup, bigram: the machine is busy: load 3, load 4" in in_words(busy)
+    assert "!" not in in_words({"": sure})
+    assert "no intervals: 4 prompts, and below 5 the spread is not known" in in_words({"": sure})
+    one = [*sure[:-1], replace(sure[-1], doubts=("it drifts",))]
+    assert in_words({"": one}).count(" !") == 3  # the figures of the clock
+    every = [sure[0], *(replace(row, doubts=("it drifts",)) for row in sure[1:])]
+    assert " !" not in in_words({"": every})
+    assert "Timings are unreliable (it drifts); tokens" in in_words({"": every})
+    runs = {"run 3": every, "run 4": sure}
+    assert "Timings are unreliable (run 3: it drifts)" in in_words(runs)
+
+
+def test_an_alpha_without_a_value_says_why(rows: list[Row]) -> None:
+    none = {**rows[-1].rates, "alpha": None, "alpha_ceiling": None}
+    tree = {**none, "alpha_ceiling": Interval(0.5, None, None)}
+    notes = rates_table({"": [rows[0], replace(rows[-1], rates=none)]}, "").notes
+    assert "bigram: no alpha, since its drafts depend on earlier rounds" in notes
+    notes = rates_table({"": [rows[0], replace(rows[-1], rates=tree)]}, "").notes
+    assert "bigram: no alpha, since it drafts trees" in notes
 
 
 def test_tasks_are_columns_as_on_the_leaderboard(rows: list[Row]) -> None:
@@ -199,7 +239,7 @@ def test_tasks_are_columns_as_on_the_leaderboard(rows: list[Row]) -> None:
         assert word in text
     assert "…" not in text and "without ±" not in text
     assert "without ±: fewer than 5 prompts" in printed(tasks_table(rows))
-    assert "block efficiency by task" in printed(tasks_table(wide, "block_efficiency"))
+    assert "tokens per call by task" in printed(tasks_table(wide, "block_efficiency"))
 
 
 @pytest.mark.parametrize(
