@@ -9,7 +9,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
 from outrider.lab.runs.export import comparison
-from outrider.lab.runs.labels import model
+from outrider.lab.runs.labels import brief
 from outrider.lab.runs.row import ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
@@ -55,14 +55,15 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
     doubt, rows = unreliable({"": summary.rows}), {"": summary.rows}
     if doubt:
         console.print(plain(doubt, "bold red"))
-    title, tests = _title(summary, settings), summary.over_plain
-    if settings.columns is None:
+    count, tests = len(summary.prompts), summary.over_plain
+    title = f"{count} prompt{'s' * (count != 1)}, {brief(summary.run)}"
+    if settings.columns is None and not summary.scores:
         table = ranking_table(summary, title, settings.sort)
         together = f"for all {len(tests)} drafters together" if tests[1:] else ""
         legend = together if ranking(summary.rows) == "speedup" else "each for itself"
         lines = [f"Lines are 95% intervals{', ' * bool(legend)}{legend}."]
     else:
-        columns = None if settings.columns == "all" else settings.columns
+        columns = settings.columns if isinstance(settings.columns, list) else None
         table = rates_table(rows, title, over_plain=tests, columns=columns, sort=settings.sort)
         lines = []
     console.print(*shown(replace(table, notes=())))
@@ -76,19 +77,6 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
     notes = [note for note in table.notes if note != doubt]
     for line in (*notes, *(lines if summary.prompts[FEWEST - 1 :] else [])):
         console.print(plain(line, "dim"))
-
-
-def _title(summary: Summary, settings: Compare) -> str:
-    count, temperature = len(summary.prompts), settings.sampling.temperature
-    start = (summary.run.facts.get("starts") or [{}])[-1]
-    parts = [
-        f"{count} prompt{'s' * (count != 1)} x {settings.max_new_tokens} tokens",
-        f"temperature {temperature:g}" if temperature else "greedy",
-        f"draft length {settings.gamma}",
-        model(summary.run.facts["settings"]).rpartition("/")[2],
-        str(start.get("accelerator") or f"{start.get('cores')} CPU cores"),
-    ]
-    return ", ".join(part for part in parts if part)
 
 
 def _more_prompts(summary: Summary) -> str:

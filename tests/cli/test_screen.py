@@ -90,17 +90,33 @@ def test_a_comparison_in_a_terminal_draws_its_texts(
     drawn = terminal.file.getvalue()  # type: ignore[attr-defined]
     for name in ("plain decoding", "prompt_lookup", "bigram"):
         assert f"prompt 1, {name}" in drawn
-    efficiency = {row["drafter"]: row["block_efficiency"] for row in report["rows"]}
+    efficiency = {
+        row["drafter"].replace("none", "plain decoding"): row["block_efficiency"]
+        for row in report["rows"]
+    }
     order = sorted(efficiency, key=lambda name: -efficiency[name])
-    unmarked = printed.replace("*", " ")  # the fastest has a mark at its name
-    places = [unmarked.index(f"\n  {name} ") for name in order]
+    places = [printed.index(f"\n  {name} ") for name in order]
     assert places == sorted(places), printed
     assert (tmp_path / "out" / "report.html").as_uri() in printed
     settings = json.loads((tmp_path / "out" / "run.json").read_text())["settings"]
     assert not {"live", "sort"} & set(settings)
 
 
-def test_a_rate_to_sort_by_must_exist(run: Any) -> None:
-    err = run.refused("compare", "sort=speed")
-    assert "sort='speed': expected one of alpha, " in err
-    assert "did you mean 'speedup'" in err
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [("null", "per call"), ("all", "median"), ("[acceptance_rate,speedup]", "of drafted")],
+)
+def test_columns_are_five_or_all_or_those_that_are_named(
+    compared: Any, columns: str, shown: str
+) -> None:
+    printed, _ = compared("protocol=decode", f"columns={columns}")
+    head = " ".join(printed.partition("───")[0].split())
+    assert shown in head
+    assert ("of drafted" in head) == (columns != "null")
+    assert ("per call" in head) == (columns[0] != "[")
+
+
+@pytest.mark.parametrize("setting", ["sort", "columns"])
+def test_a_rate_of_the_table_must_exist(run: Any, setting: str) -> None:
+    err = run.refused("compare", f"{setting}={'[speed]' if setting == 'columns' else 'speed'}")
+    assert "speed" in err and "did you mean 'speedup'" in err

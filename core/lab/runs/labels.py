@@ -39,6 +39,20 @@ def model(settings: Mapping[str, Any]) -> str:
     return str(target.get("model") or str(target.get("_target_", "")).rpartition(".")[2])
 
 
+def brief(run: Run) -> str:
+    """Returns what was measured and where, in a line."""
+    settings, starts = readable(run.facts["settings"]), run.facts.get("starts") or [{}]
+    temperature, cores = settings.get("sampling.temperature"), starts[-1].get("cores")
+    parts = [
+        model(run.facts["settings"]).rpartition("/")[2],
+        f"temperature {temperature:g}" if temperature else "greedy",
+        f"draft length {settings['gamma']}",
+        f"{settings['max_new_tokens']} tokens per text" if settings.get("max_new_tokens") else "",
+        str(starts[-1].get("accelerator") or (f"{cores} CPU cores" if cores else "")),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
 def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns settings by dotted name: a part by that of its class, and a target by its model's."""
     found: dict[str, Any] = {"target": model(settings)}

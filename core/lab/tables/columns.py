@@ -86,10 +86,10 @@ BESIDE_ALPHA = ("alpha_rule", "alpha_ceiling")
 
 
 def column_of(name: str) -> Column:
-    """Returns the column of a rate, a score, or a score less that of plain decoding."""
+    """Returns the column of a rate, a score, or a score minus that of plain decoding."""
     if name in RATES:
         return RATES[name]
-    heading = "less\nplain's" if name.endswith("_difference") else name
+    heading = "minus\nplain's" if name.endswith("_difference") else name
     return Column(heading, name, meaning=SCORES.get(name, ""), source="texts")
 
 

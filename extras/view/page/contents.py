@@ -8,7 +8,7 @@ from typing import final
 
 from outrider.extras.view.costs import score_times
 from outrider.extras.view.figures import figures
-from outrider.extras.view.page.head import brief, command, head
+from outrider.extras.view.page.head import command, head
 from outrider.extras.view.page.page_tables import (
     predictions_table,
     shared_settings_table,
@@ -19,7 +19,7 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import Finding, finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.labels import config_differences, labelled
+from outrider.lab.runs.labels import brief, config_differences, labelled
 from outrider.lab.runs.row import Row, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair

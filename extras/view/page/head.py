@@ -40,20 +40,6 @@ def head(run: Run) -> dict[str, str]:
     return {title: fact for title, fact in facts.items() if fact}
 
 
-def brief(run: Run) -> str:
-    """Returns what was measured and where, in a line."""
-    settings, starts = readable(run.facts["settings"]), run.facts.get("starts") or [{}]
-    temperature, cores = settings.get("sampling.temperature"), starts[-1].get("cores")
-    parts = [
-        model(run.facts["settings"]).rpartition("/")[2],
-        f"temperature {temperature:g}" if temperature else "greedy",
-        f"draft length {settings['gamma']}",
-        f"{settings['max_new_tokens']} tokens per text" if settings.get("max_new_tokens") else "",
-        str(starts[-1].get("accelerator") or (f"{cores} CPU cores" if cores else "")),
-    ]
-    return ", ".join(part for part in parts if part)
-
-
 def command(run: Run) -> str:
     """Returns the command that started a run; empty if it is not stored."""
     starts = run.facts.get("starts") or [{}]

@@ -24,7 +24,7 @@ def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None
     assert "3 runs" in printed
     assert "unfinished, 1 of 3 prompts" in printed
     report = json.loads((tmp_path / "all" / "report.json").read_text())
-    assert "settings that differ" in printed and "Holm's correction" in printed
+    assert "settings that differ" in printed and "by Holm over" in printed
     compared = {(pair["one"], pair["other"]) for pair in report["pairs"]}
     assert ("bigram, gamma 1", "bigram, gamma 2") in compared and len(compared) == 6
     labels = {(row["label"], row["drafter"]) for row in report["rows"]}

@@ -53,7 +53,7 @@ def test_simulated_rounds_cut_at_random_give_the_known_tokens() -> None:
     assert naive < expected[-1] * 0.95  # the bias that censoring removes
     text = Decoding(tuple(steps), 1.0, 1.0, 1.0)
     prompts = [[Measurement("a", 1, "chat", "drafter", decoding=text)]]
-    rate = RATES["block_efficiency"].statistic(prompts)
+    rate = RATES["block_efficiency_uncut"].statistic(prompts)
     assert rate.value == pytest.approx(expected[-1], rel=0.02)
 
 

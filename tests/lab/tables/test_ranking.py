@@ -47,7 +47,7 @@ def test_intervals_are_drawn_to_scale(
     assert [axis, *lines] == expected
 
 
-def test_what_is_not_ranked_does_not_widen_the_scale() -> None:
+def test_ceilings_do_not_widen_the_scale() -> None:
     axis, lines = plotted([Interval(1.2, 0.9, 1.5), Interval(4.6, 4.5, 4.7)], 20, 1)
     assert lines[1].endswith("→") and "4.6" not in axis
     assert plotted([Interval(1.2, 0.9, 1.5)], 20, 1) == (axis, lines[:1])
