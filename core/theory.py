@@ -29,7 +29,7 @@ class Values:
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Returns the expected tokens per target call, 1 + alpha + ... + alpha^gamma (Equation 1)."""
+    """Returns the expected tokens per call, 1 + alpha + ... + alpha^gamma (Equation 1)."""
     _check(alpha, gamma)
     return float(gamma + 1) if alpha == 1 else (1 - alpha ** (gamma + 1)) / (1 - alpha)
 

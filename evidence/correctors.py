@@ -51,9 +51,9 @@ SETTINGS = ("target.dtype=bfloat16",)
 SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
-HEADINGS = ("network", "alpha", "above `dflash`", "alpha at 2", "tokens a call")
+HEADINGS = ("network", "alpha", "above `dflash`", "alpha at 2", "tokens per call")
 figure = partial(pages.figure, digits=3)
-TIMED = ("tokens a call, decoded", "drafted a call", "cost", "predicted speedup", "speedup")
+TIMED = ("tokens per call, decoded", "drafted a call", "cost", "predicted speedup", "speedup")
 
 
 def trained(name: str, options: argparse.Namespace) -> Path:

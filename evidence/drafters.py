@@ -43,8 +43,8 @@ SAMPLINGS = ("greedy", "standard")
 """Temperature 0 and temperature 1."""
 
 HEADINGS = (
-    *("drafter", "tokens a call", "cost", "speedup"),
-    *("tokens a call, T = 1", "speedup, T = 1"),
+    *("drafter", "tokens per call", "cost", "speedup"),
+    *("tokens per call, T = 1", "speedup, T = 1"),
 )
 
 

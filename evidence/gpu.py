@@ -238,7 +238,7 @@ def peak(device: torch.device) -> float | None:
 def page(results: dict[str, Any]) -> str:
     """Returns the results as a page."""
     lines = [f"# Outrider on {results['device']}", "", f"torch {results['torch']}.", ""]
-    names = ("mode", "engine", "batch", "tokens/s", "tokens a call", "draft, score, verify (ms)")
+    names = ("mode", "engine", "batch", "tokens/s", "tokens per call", "draft, score, verify (ms)")
     lines += [f"| {' | '.join(names)} | GB |", "|---|---|--:|--:|--:|---|--:|"]
     for row in results["bench"]:
         start = f"| {row['mode']} | {row.get('engine', '')} | {row['batch']} |"

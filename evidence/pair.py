@@ -33,8 +33,8 @@ GAMMAS = (2, 4, 6)
 BEST = 4
 """The gamma of the drafters that are compared side by side."""
 
-LENGTHS = ("T", "gamma", "alpha", "c", "speedup", "predicted", "tokens a call", "of gamma + 1")
-RATES = {"alpha": "alpha_tested", "tokens a call": "block_efficiency", "speedup": "speedup"}
+LENGTHS = ("T", "gamma", "alpha", "c", "speedup", "predicted", "tokens per call", "of gamma + 1")
+RATES = {"alpha": "alpha_tested", "tokens per call": "block_efficiency", "speedup": "speedup"}
 """The columns of a drafter, and the rates in them."""
 
 
@@ -168,7 +168,7 @@ def by_length(runs: Mapping[float, Summary]) -> Iterator[str]:
 
 
 def side_by_side(runs: Mapping[str, Summary], hidden: str = r"small_lm \d+") -> Iterator[str]:
-    """Yields a line for each drafter: Table 3, with tokens a call and speedup.
+    """Yields a line for each drafter: Table 3, with tokens per call and speedup.
 
     runs: by what stands behind the name of each column. hidden: a pattern of drafters to leave out.
     """

@@ -46,7 +46,7 @@ class Policy(ABC):
     def learns(self) -> bool:
         """Returns whether its answers may depend on the rounds before.
 
-        If they don't, the lab can work out the expected tokens per target call.
+        If they don't, the lab can work out the expected tokens per call.
         """
         return type(self).observe is not Policy.observe
 

@@ -78,7 +78,7 @@ def bench_table(result: BenchResult, title: str) -> Table:
     """Returns the table with a row for each entrant."""
     table = Table(title=title, padding=0)  # so that it fits a narrow terminal
     table.add_column("")
-    for heading in ("tokens/s", "tokens a call", *PHASES, "start s", "peak MB"):
+    for heading in ("tokens/s", "tokens per call", *PHASES, "start s", "peak MB"):
         table.add_column(heading, justify="right")
     for name, start_seconds in result.start_seconds.items():
         phases = _phases(result.runs, name)
@@ -124,7 +124,7 @@ def _phases(runs: Sequence[Run], name: str) -> dict[str, float]:
 
 
 def _tokens_per_call(runs: Sequence[Run], name: str) -> float | None:
-    """Returns an entrant's tokens per target call, or None if it does not report its calls."""
+    """Returns an entrant's tokens per call, or None if it does not report its calls."""
     own_runs = [run for run in runs if run.entrant == name and run.calls]
     if not own_runs:
         return None

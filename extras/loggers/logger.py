@@ -23,7 +23,7 @@ LONGEST_KEY = 200
 class Logger(Report):
     """Logs the figures of the run that it follows; `outrider report` has it log nothing.
 
-    After each text: the tokens a call and the speedup of its drafter over all texts so far. At the
+    After each text: tokens per call and speedup of its drafter over all texts so far. At the
     end: every rate, with the ends of its interval as `_low` and `_high`. Of a run that compares no
     drafters: what its command logs.
     """

@@ -79,7 +79,7 @@ def alone(
 ) -> Result:
     """Returns a text written by `decode`.
 
-    most: how many tokens a call writes when it drafts as the target writes.
+    most: how many tokens per call writes when it drafts as the target writes.
     undrafted: the calls before the first draft.
     """
     rule = Candidates() if drafter.trees or drafter.asks else Token()

@@ -32,7 +32,7 @@ from outrider.plugins.registry import installed
 def generate(settings: Generate) -> float | None:
     """Streams the text to stdout and writes `generation.json` in Hydra's run dir.
 
-    Returns the tokens per target call, for a sweeper to make larger; None for a batch.
+    Returns the tokens per call, for a sweeper to make larger; None for a batch.
     """
     console, prompt = results(soft_wrap=True), settings.prompt
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"

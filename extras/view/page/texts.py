@@ -42,7 +42,7 @@ class ShownRound:
 @final
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """A drafter's text for a question. rate: its tokens per target call."""
+    """A drafter's text for a question. rate: its tokens per call."""
 
     drafter: str
     rounds: list[ShownRound]

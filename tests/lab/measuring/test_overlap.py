@@ -283,7 +283,7 @@ TOKENWISE = (Lenient(1.0), Candidates(), KSeq(), MultiStep(), OptimalTransport()
     ids=lambda rule: type(rule).__name__,
 )
 def test_the_expected_counts_are_those_of_the_runs_own_rule(rule: Verifier) -> None:
-    """Every rule was given the token rule's tokens a call."""
+    """Every rule was given the token rule's tokens per call."""
     drafter = ChainDrafter(LITTLE, "drawn")
     own = expected(drafter, rule, Fixed(), 2)
     assert own == pytest.approx(counted(drafter, rule, Fixed(), 2), abs=1e-12)
@@ -312,7 +312,7 @@ def test_the_expected_counts_of_block_verification_are_exact(kind: str) -> None:
 )
 @pytest.mark.parametrize("kind", ["drawn", "mixed", "bigram"])
 def test_the_expected_counts_are_those_of_the_runs_own_policy(policy: Policy, kind: str) -> None:
-    """A policy that stops early was given the tokens a call of one that does not."""
+    """A policy that stops early was given the tokens per call of one that does not."""
     drafter = little(kind)
     own = expected(drafter, Token(), policy, 3)
     assert own == pytest.approx(counted(drafter, Token(), policy, 3), abs=1e-12)
