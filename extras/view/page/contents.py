@@ -44,7 +44,8 @@ CAPTIONS = {
     "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
     "speedup": "Speedup over plain decoding, all prompts together. Lines are 95% intervals, for all"
     " drafters of a run together.",
-    "block_efficiency": "Tokens per call, all prompts together. Lines are 95% intervals, each alone.",
+    "block_efficiency": "Tokens per call, all prompts together. Lines are 95% intervals, each for"
+    " itself.",
     "tokens_over_gamma": "Tokens per call over the draft length, if no text were cut.",
     "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost"
     " without the reading of the prompt. Marks are measured, with it.",
