@@ -90,19 +90,13 @@ def unrejected_ratios(ratio: Statistic, level: float, *, tests: int = 1) -> tupl
     lows, highs = list[Floats](), list[Floats]()
     for exchanged in _exchanges(len(columns), permutations_for(tests), seed=0):
         part = exchanged @ columns
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ends = np.stack([_ratio(part), _ratio(columns.sum(0) - part)])
+        ends = np.stack([ratio.figure(part), ratio.figure(columns.sum(0) - part)])
         all_or_none = np.isnan(ends).any(0)
         lows.append(np.where(all_or_none, 0.0, ends.min(0)))
         highs.append(np.where(all_or_none, np.inf, ends.max(0)))
     ordered = np.sort(np.concatenate(lows)), np.sort(np.concatenate(highs))
     kept = max(1, math.ceil(level * len(ordered[0])))
     return float(ordered[0][kept - 1]), float(ordered[1][-kept])
-
-
-def _ratio(sums: Floats) -> Floats:
-    quotients: Floats = sums[:, 0] / sums[:, 1]
-    return quotients
 
 
 def _counted(

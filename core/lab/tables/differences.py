@@ -26,7 +26,6 @@ def pairs_table(pairs: Sequence[Pair]) -> Table:
         ),
         tuple((*names, *map(cells.get, rates)) for names, cells in by_names.items()),
         tuple(family(pairs)),
-        joined="minus",
     )
 
 

@@ -70,7 +70,6 @@ class Table:
 
     notes: what a reader has to know, a line each.
     ceilings: the rows that stand below a rule, since they are not ranked.
-    joined: what joins the first two columns where a terminal has no room for both; may be empty.
     """
 
     title: str
@@ -78,7 +77,6 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     ceilings: tuple[int, ...] = ()
-    joined: str = ""
 
     @property
     def grouped(self) -> bool:

@@ -40,8 +40,6 @@ def _narrow(table: Table) -> RichTable:
     result = as_rich(table)
     if fits(result, whole=True):
         return result
-    if table.joined:
-        return as_rich(_joined(table))
     for column, shown_column in zip(table.columns, result.columns, strict=True):
         words = " ".join(map(str, shown_column.cells)).split()
         if column.kind == "name" and len(words) > result.row_count:
@@ -106,11 +104,3 @@ def _without(table: Table, column: Column) -> Table:
     rows = ((*row[:index], *row[index + 1 :]) for row in table.rows)
     columns = table.columns[:index] + table.columns[index + 1 :]
     return replace(table, columns=columns, rows=tuple(rows))
-
-
-def _joined(table: Table) -> Table:
-    """Returns a table with the second name of each row below the first."""
-    one, _, *rest = table.columns
-    name = replace(one, heading=f"{one.heading}\n{table.joined} another")
-    rows = ((f"{row[0]}\n{table.joined} {row[1]}", *row[2:]) for row in table.rows)
-    return replace(table, columns=(name, *rest), rows=tuple(rows))
