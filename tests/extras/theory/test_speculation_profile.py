@@ -22,7 +22,7 @@ def test_each_drafter_that_drafted_has_a_profile(whole_run: Run, tmp_path: Path)
     assert [path.parent.name for path in paths] == ["lookup", "bigram"]
     for path, row in zip(paths, summary.rows[1:], strict=True):
         written, profile = checked(path), read_profile(path)
-        rate, counts = row.rates["mean_acceptance_length"], row.counts
+        rate, counts = row.rates["block_efficiency"], row.counts
         assert rate is not None and counts is not None
         assert profile.mean_accept_length == pytest.approx(rate.value, abs=1e-6)
         assert sum(written["acceptance_length_histogram"].values()) == counts.rounds
