@@ -110,7 +110,7 @@ def test_columns_are_five_or_all_or_those_that_are_named(
     compared: Any, columns: str, shown: str
 ) -> None:
     printed, _ = compared("protocol=decode", f"columns={columns}")
-    head = " ".join(printed.partition("───")[0].partition("CPU cores")[2].split())
+    head = " ".join(printed.partition("───")[0].split()).rpartition("CPU cores")[2]
     assert shown in head
     assert ("of drafted" in head) == (columns != "null")
     assert ("per call" in head) == (columns[0] != "[")
