@@ -30,8 +30,8 @@ class Hierarchy(CompositeDrafter):
         a drafter.
     ahead: how many tokens it guesses at once.
     model, layers: of the small model, see `small_lm`.
-    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation,
-    trust_remote_code: of the small model, as for `small_lm`.
+    dtype, device, optimize, quantize, device_map, quantization_config: as for `small_lm`.
+    attn_implementation, trust_remote_code: likewise.
 
     Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
     """

@@ -35,8 +35,9 @@ class Pard(Drafter):
     model: a folder that `outrider train drafter=pard` has written, or the hub id or folder of a
         model with a `pard_token` in its config, such as AMD's; or such a model, loaded;
         "untrained" for the target's first layers with a random mask token.
-    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation,
-    trust_remote_code: of the model, as for a target: its passes run by the same engine.
+    dtype, device, optimize, quantize, device_map, quantization_config: of the model, as for a
+        target: its passes run by the same engine.
+    attn_implementation, trust_remote_code: likewise.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
     Raises `ConfigError` in `bind` if the model does not fit the target or has no mask token, or if

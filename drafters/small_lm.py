@@ -48,11 +48,12 @@ class SmallLM(Drafter):
     layers: how many of the target's layers to draft with if `model` is None. Defaults to four
         fifths of them where no model comes with the package, since a model that was never trained
         to exit early predicts little before its last layers.
-    dtype, device, optimize, quantize, device_map, quantization_config, attn_implementation,
-    trust_remote_code: of the model, as for a target: its passes run by the same engine. The model
+    dtype, device, optimize, quantize, device_map, quantization_config: of the model, as for a
+        target: its passes run by the same engine. The model
         that comes with the package has the target's precision and device, and the target's layers
         have its engine. `quantize` "auto" rounds the weights of that model alone, to eight bits,
         where the target's engine has them; None leaves them as they are.
+    attn_implementation, trust_remote_code: likewise.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; each depth takes one
         pass. Defaults to a chain.
     vocabulary: "same" expects the target's tokenizer. "shared" and "text" take a model with any

@@ -27,7 +27,8 @@ TASKS = {
     "Write texts": "generate generate_together Generation TokenLogprob Sampling Penalties",
     "Constrain texts": "json_schema regex grammar Constraint AllOf",
     "Decode round by round": "decode decode_together Round Counts",
-    "Write a drafter": "Drafter Pen Context Tokens Draft DrafterExample",
+    "Compare drafters": "compare Comparison",
+    "Write a drafter": "Drafter CompositeDrafter Pen Context Tokens Draft DrafterExample",
     "Write an acceptance rule": "Verifier Scores Verdict Budget Chance SampledChance"
     " VerifierExample",
     "Write a policy": "Policy Fixed PolicyExample",
