@@ -62,9 +62,9 @@ def described(error: BaseException, package: str = "") -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Returns the message of an error in one line; "" if it has none, or can't say it."""
+    """Returns the message of an error in one line of UTF-8; "" if it has none, or can't say it."""
     try:
-        return " ".join(str(error).split())
+        return " ".join(str(error).split()).encode(errors="backslashreplace").decode()
     except ANY_FAULT:
         return ""
 

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from outrider.base.errors import ConfigError, OutriderError, described, require
+from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
 from outrider.base.interruption import Terminated, advice_in, out_of_memory, terminable
 from outrider.base.terminal import (
     JSON,
@@ -94,13 +94,16 @@ def _run_or_fail(*words: str) -> None:
 
 
 def _line_of(error: BaseException) -> str:
-    """Returns the line for an error."""
-    if isinstance(error, OutriderError):
-        is_raised = error.part is not None and not isinstance(error.__cause__, OutriderError)
-        return f"{error}{WHERE if is_raised else ''}"
-    if isinstance(error, OSError) and error.strerror:  # of standard output, if it names no file
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return out_of_memory(error) or f"{described(error)}{WHERE}"
+    """Returns the line for an error, whatever asking it for its words raises."""
+    with suppress(*ANY_FAULT):
+        if isinstance(error, OutriderError):
+            is_raised = error.part is not None and not isinstance(error.__cause__, OutriderError)
+            return f"{error}{WHERE if is_raised else ''}"
+        if isinstance(error, OSError) and error.strerror:  # of standard output, if it has no file
+            return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        if line := out_of_memory(error):
+            return line
+    return f"{described(error)}{WHERE}"
 
 
 def _run(command: str, *arguments: str) -> None:
@@ -143,7 +146,7 @@ def _run_hydra_command(
     from outrider.cli.sweep import check_jobs
     from outrider.plugins.config import is_single_run, run_single
     from outrider.plugins.explaining import HYDRAS, explain_error
-    from outrider.plugins.options import CONF_MODULE, offer_options
+    from outrider.plugins.options import CONF_MODULE, offer_options, only_hydras_entries
     from outrider.plugins.presets import check_own_presets
 
     offer_options()
@@ -168,7 +171,8 @@ def _run_hydra_command(
                 run_single(run, command.name, sys.argv[1:])
             else:
                 check_jobs(command, sys.argv[1:])
-                app(run)()
+                with only_hydras_entries():
+                    app(run)()
     except HYDRAS as error:
         _fail(explain_error(error, command.name, sys.argv[1:]), error)
     except (OutriderError, ModuleNotFoundError, OSError):
@@ -199,11 +203,14 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     from hydra.types import RunMode
     from omegaconf.errors import OmegaConfBaseException
 
+    from outrider.cli.sweep import say_what_only_sweeps_use
     from outrider.plugins.explaining import explain_error
     from outrider.plugins.reading import read_settings
 
     try:
-        kind = command.settings_class
+        kind, hydra = command.settings_class, HydraConfig.get()
+        say_what_only_sweeps_use(hydra)
+        os.chdir(hydra.runtime.cwd)  # paths are the user's, wherever hydra.job.chdir has led
         with _explaining(command):
             return function(config if kind is None else read_settings(kind, config))
     except Exception as error:

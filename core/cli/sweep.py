@@ -1,18 +1,24 @@
 """What is checked of all jobs of a sweep, before the first one starts."""
 
+import json
+import os
 from collections.abc import Sequence
 from pkgutil import resolve_name
+from typing import Any
 
-from hydra import compose, initialize_config_module
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
+from omegaconf import open_dict
 
-from outrider.base.errors import require
-from outrider.plugins.command import Command
+from outrider.base.errors import ConfigError, require
+from outrider.base.terminal import plain, remarks
+from outrider.plugins.command import CONFIG_DIR, Command
 from outrider.plugins.config import build
-from outrider.plugins.options import CONF_MODULE
+from outrider.plugins.options import hydra_ready
+from outrider.plugins.presets import SEARCH_PATH, own_folders
 from outrider.plugins.reading import read_settings
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
@@ -20,20 +26,35 @@ BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 
 SWEEP_FLAGS = {"-m", "--multirun"}
 
+RUNNERS = ("hydra/launcher", "hydra/sweeper")
+"""What runs the jobs of a sweep, and which jobs there are."""
+
+OF_SWEEPS = (*RUNNERS, "hydra.launcher", "hydra.sweeper", "hydra.sweep.")
+"""How settings begin that only a sweep has a use for."""
+
 
 def check_jobs(command: Command, arguments: Sequence[str]) -> None:
     """Asks the command about the settings of each job, if it is a sweep over given values.
 
-    arguments: those of the command line; flags other than `--multirun` ask for no jobs.
+    arguments: those of the command line; flags other than `--multirun` and a folder of presets ask
+        for no jobs.
 
-    Raises `ConfigError` if a job can't run.
+    Raises `ConfigError` if a job can't run, chooses what runs the sweep, or has another's folder.
     """
-    flags = {argument for argument in arguments if argument.startswith("-")}
+    settings, flags, words = list[str](), set[str](), iter(arguments)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name in CONFIG_DIR:
+            _ = equals or next(words, "")
+        elif word.startswith("-"):
+            flags.add(word)
+        elif name not in SEARCH_PATH:
+            settings.append(word)
     if not flags <= SWEEP_FLAGS:
         return
-    settings = [argument for argument in arguments if argument not in flags]
-    check = resolve_name(command.check) if isinstance(command.check, str) else command.check
-    with initialize_config_module(CONF_MODULE, version_base="1.3"):
+    if folders := own_folders(arguments):
+        settings.append(f"hydra.searchpath={json.dumps(folders, ensure_ascii=False)}")
+    with hydra_ready():
         loader = GlobalHydra.instance().config_loader()
         config = loader.load_configuration(command.name, settings, RunMode.MULTIRUN)
         hydra = config.hydra
@@ -44,8 +65,43 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
         jobs = BasicSweeper.split_arguments(overrides, None)[0]
         require(bool(jobs), "--multirun", " ".join(settings), "at least one value of each setting")
-        for job in jobs if command.settings_class is not None else ():
-            settings_of_job = read_settings(command.settings_class, compose(command.name, job))
-            build(getattr(settings_of_job, "sampling", None))
+        _check_each(command, [loader.load_sweep_config(config, list(job)) for job in jobs], hydra)
+
+
+def _check_each(command: Command, jobs: Sequence[Any], sweep: Any) -> None:
+    """Raises `ConfigError` as `check_jobs` does. jobs: their configs. sweep: Hydra's own config."""
+    check = resolve_name(command.check) if isinstance(command.check, str) else command.check
+    places: dict[str, int] = {}
+    for number, job in enumerate(jobs):
+        for runner in RUNNERS:
+            own = job.hydra.runtime.choices[runner]
+            line = f"{runner}={own} beside --multirun, where a job can't choose it"
+            require(own == sweep.runtime.choices[runner], f"job {number}: {runner}", own, line)
+        with open_dict(job):
+            job.hydra.job.num = number
+            job.hydra.job.id = str(number)
+        HydraConfig.instance().set_config(job)
+        subfolder = str(job.hydra.sweep.subdir)
+        other = places.setdefault(os.path.normpath(subfolder), number)
+        if other != number:
+            line = f"jobs {other} and {number} would share a folder: expected one for each"
+            raise ConfigError(f"hydra.sweep.subdir={subfolder}: {line}, as in ${{hydra.job.num}}")
+        if command.settings_class is not None:
+            settings = read_settings(command.settings_class, job)
+            build(getattr(settings, "sampling", None))
             if check is not None:
-                check(settings_of_job)
+                check(settings)
+    HydraConfig.instance().cfg = None
+
+
+def say_what_only_sweeps_use(hydra: Any) -> None:
+    """Says which settings change nothing, since the run is none of a sweep. hydra: its config."""
+    if hydra.mode == RunMode.MULTIRUN:
+        return
+    given = [it for it in hydra.overrides.hydra if it.lstrip("+").startswith(OF_SWEEPS)]
+    chosen = [f"{it}={hydra.runtime.choices[it]}" for it in RUNNERS]
+    given += [it for it in chosen if not it.endswith("=basic") and it not in given]
+    given += ["hydra.sweeper.params"] if not given and hydra.sweeper.get("params") else []
+    if given:
+        line = f"{', '.join(given)}: no such use in a single run, expected --multirun"
+        remarks().print(plain(line, "yellow"), soft_wrap=True)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
-from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
 from hydra.utils import get_object, instantiate
@@ -13,17 +12,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import arguments_of, check, is_checked
 from outrider.base.calling import calling, error_of
-from outrider.base.errors import ConfigError, OutriderError, ProcessEnded, require
+from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, ProcessEnded, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
-from outrider.plugins.options import CONF_MODULE, TARGET, composed
+from outrider.plugins.options import HYDRAS, TARGET, composed, hydra_ready
 from outrider.plugins.presets import check_own_presets
 from outrider.plugins.reading import part_config
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES, kind_of
-
-HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
-"""The keys that are Hydra's, and no arguments."""
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -62,7 +58,7 @@ def run_single(
 
     `hydra.main` composes the config twice, at first only to see whether it asks for a sweep.
     """
-    with initialize_config_module(CONF_MODULE, job_name=command, version_base="1.3"):
+    with hydra_ready(command):
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None  # since it is initialised
         hydra.run(command, function, [*overrides, "hydra.mode=RUN"])
@@ -92,8 +88,9 @@ def build(node: Any) -> Any:
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
     except ProcessEnded:
         raise
-    except SystemExit as error:
-        raise _named(node, key, error) from error
+    except ANY_FAULT as error:  # Hydra words an error, which may raise another one
+        is_exit = isinstance(error, SystemExit)
+        raise _named(node, key, error if is_exit else error.__context__ or error) from error
 
 
 def make(role: str, part: Any, **arguments: Any) -> Any:

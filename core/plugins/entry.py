@@ -131,12 +131,14 @@ class Registry:
     search_paths: in order, each with the plugin that names it.
     wrappers: what a command runs in, given the command and its arguments.
     faults: what is wrong with plugins that are left out, one line each.
+    silent: those that register nothing, likewise.
     """
 
     entries: list[Entry] = field(default_factory=list)
     search_paths: dict[str, str] = field(default_factory=dict)
     wrappers: list[Wrapper] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:
         """Returns the entries of a role by name."""
@@ -149,9 +151,13 @@ class Registry:
         """
         known = self.of(role)
         if name not in known:
-            left_out = "".join(f"; {fault}" for fault in self.faults)
-            raise ConfigError(f"{role}={name!r}: {nearest(name, known)}{left_out}")
+            raise ConfigError(f"{role}={name!r}: {nearest(name, known)}{self.why_missing}")
         return known[name]
+
+    @property
+    def why_missing(self) -> str:
+        """Returns why a name may not be known, for the end of a message; "" for no reason."""
+        return "".join(f"; {line}" for line in (*self.faults, *self.silent))
 
     def leave_out(self, fault: str) -> None:
         """Notes what is wrong with a plugin, and says so on stderr."""

@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from inspect import signature
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -17,7 +18,7 @@ from omegaconf.errors import (
     OmegaConfBaseException,
 )
 
-from outrider.base.errors import OutriderError, message_of, nearest
+from outrider.base.errors import OutriderError, message_of, nearest, similar
 from outrider.plugins.optional import group_with
 from outrider.plugins.options import composed
 from outrider.plugins.presets import SEARCH_PATH
@@ -67,9 +68,12 @@ def _of_error(error: BaseException | None) -> str | None:
             return f"{group}={name} needs {library}: pip install 'outrider[{extra}]'"
         if error.options is not None:
             own = "; is the package with one of your own installed?" if group in ROLES else ""
+            own = installed().why_missing or own
             return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     if isinstance(error, OmegaConfBaseException) and (key := error.full_key):
         is_gone = isinstance(error, (MissingMandatoryValue, ConfigAttributeError, ConfigKeyError))
+        if key.startswith("hydra.") and not isinstance(error, MissingMandatoryValue):
+            return f"{key}: no such setting; {_hint_of_hydras(key, error.parent_node)}"
         return f"{key}: {f'expected a value: {key}=...' if is_gone else str(error).splitlines()[0]}"
     if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
         return f"{mark.name}:{mark.line + 1}: {getattr(error, 'problem', 'expected YAML')}"
@@ -78,6 +82,15 @@ def _of_error(error: BaseException | None) -> str | None:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return None
+
+
+def _hint_of_hydras(key: str, beside: Any) -> str:
+    """Returns what a setting of Hydra's may be meant to be. beside: what it would be set in."""
+    for part in ("launcher", "sweeper"):
+        if key.startswith(f"hydra.{part}."):
+            return f"the {part} has none of that name; hydra/{part}=NAME chooses another"
+    hint = similar(key.rpartition(".")[2], beside or ()).removeprefix("; ")
+    return hint or f"a new one has a plus sign: +{key}=..."
 
 
 def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
@@ -92,7 +105,7 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
         if not override.key_or_group:
             return f"{override.input_line!r}: expected SETTING=VALUE"
         if override.is_sweep_override() and not may_sweep:
-            line = "expected a text with commas in quotes, or a list in brackets"
+            line = "expected --multirun, a text with commas in quotes, or a list in brackets"
             return f"{override.input_line!r}: {line}"
         if override.key_or_group in chosen and not isinstance(override.value(), str | list):
             return f"{override.input_line}: expected a name, as in GROUP=NAME"
@@ -108,6 +121,8 @@ def _of_override(override: Override, config: DictConfig, others: Sequence[Overri
     others: what else is set, which may say what is meant.
     """
     key, known = override.key_or_group, keys_of(config)
+    if key.startswith("hydra.sweeper.params"):  # which is null, where nothing can be added
+        return f"{key}: expected the values beside --multirun, as in gamma=1,2, or in a file"
     if override.is_add() or override.is_force_add() or key.startswith("hydra"):
         return None
     if key.endswith("_target_"):  # which every part has, though no user sees it

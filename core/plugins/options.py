@@ -2,7 +2,8 @@
 
 import inspect
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.object_type import ObjectType
@@ -30,6 +32,9 @@ CONF_MODULE = "outrider.conf"
 
 TARGET = "_target_"
 """The key of a config that names what makes the part."""
+
+HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
+"""The keys of a part's config that are Hydra's, and no arguments."""
 
 SCHEME = "outrider"
 
@@ -79,6 +84,34 @@ def offer_options() -> None:
     logging.getLogger("hydra.utils").disabled = True  # it prints what an error says too
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
+    ConfigSource._get_header_dict = staticmethod(_header)  # type: ignore[method-assign]
+
+
+def _header(text: str, read: Any = ConfigSource._get_header_dict) -> dict[str, str | None]:
+    """Returns the header of a config file, which an editor may begin with a byte order mark."""
+    return read(text.removeprefix("\ufeff"))
+
+
+@contextmanager
+def hydra_ready(job: str = "outrider") -> Iterator[None]:
+    """Has Hydra compose configs in the block, from its own entries of the store and no others."""
+    with (
+        only_hydras_entries(),
+        initialize_config_module(CONF_MODULE, job_name=job, version_base="1.3"),
+    ):
+        yield
+
+
+@contextmanager
+def only_hydras_entries() -> Iterator[None]:
+    """Hides what others have put into Hydra's store, which would be merged into ours by name."""
+    store = ConfigStore.instance()
+    entries, own = store.repo, ("hydra", "_dummy_empty_config_.yaml")
+    store.repo = {name: entry for name, entry in entries.items() if name in own}
+    try:
+        yield
+    finally:
+        store.repo = entries
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
@@ -88,7 +121,7 @@ def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
     running, own = GlobalHydra.instance().hydra, HydraConfig.instance().cfg
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_module(CONF_MODULE, version_base="1.3"):
+        with hydra_ready():
             return hydra_compose(command, overrides=list(overrides))
     finally:
         GlobalHydra.instance().hydra = running
@@ -107,7 +140,7 @@ def check_place(entry: Entry) -> None:
 def option_schema(entry: Entry) -> DictConfig:
     """Returns the config of a part: its factory's parameters with their defaults.
 
-    Raises `PluginError` if a default is of a type that no config can hold.
+    Raises `PluginError` if a default is of a type that no config can hold, or a name is Hydra's.
     """
     factory = entry.factory
     return schema_of(factory, f"{factory.__module__}.{factory.__qualname__}", entry.claim)
@@ -119,6 +152,8 @@ def schema_of(factory: Any, target: str, claim: str) -> DictConfig:
     target: the name that a config calls it by. claim: what it claims to be, for messages.
     """
     values = {TARGET: target}
+    if taken := HYDRAS & inspect.signature(factory).parameters.keys():
+        raise PluginError(f"{claim} has a setting {min(taken)!r}, which is a key of Hydra's")
     for name, parameter in inspect.signature(factory).parameters.items():
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             values[name] = "???" if parameter.default is parameter.empty else parameter.default

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from hydra import compose as hydra_compose
-from hydra import initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import MissingConfigException
 from hydra.utils import get_object
@@ -20,7 +19,7 @@ from outrider.base.bounds import Name, values_of
 from outrider.base.errors import ConfigError, described, nearest, shown, similar
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.explaining import ADDED, explain_error, one_line
-from outrider.plugins.options import CONF_MODULE, TARGET, offer_options, schema_of
+from outrider.plugins.options import TARGET, hydra_ready, offer_options, schema_of
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES, Listed, kind_of, plural
 
@@ -62,6 +61,7 @@ def read_settings(
             value = read_settings(hints[name], value, f"{prefix}{name}.")
         elif OmegaConf.is_config(value) and TARGET not in value:
             value = OmegaConf.to_container(value, resolve=True)
+            check_is_part(name, value)
         values[name] = value
     values = values_of(hints, values, prefix.rstrip("."))
     for name, hint in hints.items():
@@ -72,14 +72,30 @@ def read_settings(
     return settings(**values)
 
 
+def check_is_part(name: str, value: Any, role: str | None = None) -> None:
+    """Raises `ConfigError` if a setting for a part is a mapping or a list that names none.
+
+    role: if it is not the name.
+    """
+    if (role or name) in ROLES and "_target_" not in value:
+        first = next(iter(installed().of(role or name)))
+        expected = f"a part; a preset begins with the one that it sets: defaults: [{first}]"
+        raise ConfigError(f"{name}={shown(value)}: expected {expected}")
+
+
 def _remark_on_other_keys(settings: type, config: DictConfig) -> None:
-    """Says which keys change nothing: those of an experiment that no setting refers to."""
+    """Says which keys change nothing: those of an experiment that no setting refers to.
+
+    Raises `ConfigError` if that is all of an experiment.
+    """
     known = [it.name for it in fields(settings)]
     text = str(OmegaConf.to_container(config, resolve=False))
     for key in map(str, config):
         if key not in (*known, "hydra") and f"${{{key}" not in text:
-            hint = f"; a file begins with {GLOBAL!r}" if key in ADDED else similar(key, known)
-            line = f"{key}: no such setting, it changes nothing{hint}"
+            if key in ADDED:
+                expected = f"a file that begins with {GLOBAL!r}, and settings below it"
+                raise ConfigError(f"{key}={shown(config[key])}: expected {expected}")
+            line = f"{key}: no such setting, it changes nothing{similar(key, known)}"
             remarks().print(plain(line, "yellow"), soft_wrap=True)
 
 
@@ -127,7 +143,7 @@ def option_configs(
     context: Any = nullcontext()  # inside a command Hydra is ready
     if not GlobalHydra.instance().is_initialized():
         offer_options()
-        context = initialize_config_module(CONF_MODULE, version_base="1.3")
+        context = hydra_ready()
     with context:
         sources = GlobalHydra.instance().config_loader().get_sources()
         paths = (source.full_path() for source in sources)
@@ -138,7 +154,8 @@ def option_configs(
         except MissingConfigException as error:
             name = (error.missing_cfg_file or "").rpartition("/")[2]
             said = f"{field}={name!r}" if field else f"{plural(role)}: {name!r}"
-            raise ConfigError(f"{said}: {nearest(name, error.options or ())}") from error
+            hint = f"{nearest(name, error.options or ())}{installed().why_missing}"
+            raise ConfigError(f"{said}: {hint}") from error
         except Exception as error:  # of a preset that can't be read
             raise ConfigError(explain_error(error, field or plural(role), ())) from error
     configs: dict[str, Any] = {}
@@ -148,6 +165,7 @@ def option_configs(
         if isinstance(option, tuple):
             config = schema_of(option[0], option[1], prefix)
         if OmegaConf.is_config(config):
+            check_is_part(prefix, config, role)
             _complete(config, arguments, prefix, f"{role}: {name}", own or ())
         elif arguments:
             raise ConfigError(f"{prefix}.{next(iter(arguments))}: an instance has its settings")

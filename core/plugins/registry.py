@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from functools import cache, partial
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, distributions, entry_points
 from types import ModuleType
 from typing import Any
 
@@ -43,7 +43,7 @@ def plugin_manager(
         manager.register(import_module(name), name)
     for module in extra:
         manager.register(module)
-    for entry in entry_points(group=GROUP) if installed else ():
+    for entry in _entry_points() if installed else ():
         if entry.name not in blocked:
             try:
                 _load(manager, entry)
@@ -63,7 +63,7 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
     concrete class of its role, or takes a name that another plugin holds; the message names the
     distributions.
     """
-    owners = {entry.name: entry.dist.name for entry in entry_points(group=GROUP) if entry.dist}
+    owners = {entry.name: entry.dist.name for entry in _entry_points() if entry.dist}
     owners |= dict.fromkeys(builtin_modules(), "outrider")
     registry = Registry()
 
@@ -79,7 +79,12 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
                 registry.leave_out(f"{error} {_hint(impl.plugin_name)}")
 
     def register(role: str, impl: pluggy.HookImpl, owner: str) -> None:
-        _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+        answer = _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+        if answer is not None:  # a coroutine or a generator has not run
+            getattr(answer, "close", lambda: None)()
+            claim = f"plugin {impl.plugin_name!r} of {owner}: {impl.function.__name__}()"
+            line = f"returned {type(answer).__name__}: expected None, and calls of register"
+            raise PluginError(f"{claim} {line}")
 
     def add_paths(impl: pluggy.HookImpl, owner: str) -> None:
         paths, claim = _call(impl, owner), f"plugin {impl.plugin_name!r} of {owner}"
@@ -93,6 +98,12 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
     call("register_commands", partial(register, "command"))
     call("config_search_paths", add_paths)
     call("wrap_command", lambda *plugin: registry.wrappers.append(partial(_call, *plugin)))
+    registry.silent = [
+        f"plugin {name!r} of {owners.get(name, name)} registers nothing: expected functions with"
+        " outrider.hookimpl"
+        for name, plugin in manager.list_name_plugin()
+        if not manager.get_hookcallers(plugin)
+    ]
     # Help lists the commands as they are registered.
     registry.entries.sort(
         key=lambda entry: (entry.role, "" if entry.role == "command" else entry.name)
@@ -127,16 +138,35 @@ def command_entry(name: str) -> Entry:
     return builtin().of("command").get(name) or installed().find("command", name)
 
 
+def _entry_points() -> list[EntryPoint]:
+    """Returns the entry points of the plugins; one that is written twice counts once.
+
+    Raises `PluginError` for a distribution whose file can't be read, which has none read.
+    """
+    try:
+        return list(dict.fromkeys(entry_points(group=GROUP)))
+    except ANY_FAULT as error:
+        for found in distributions():
+            try:
+                _ = found.entry_points
+            except ANY_FAULT as fault:
+                line = f"entry_points.txt can't be read: {described(fault)}"
+                raise PluginError(f"distribution {found.name}: {line}") from error
+        raise
+
+
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
     owner = entry.dist.name if entry.dist else "an unknown distribution"
-    hint = _hint(entry.name)
+    hint, package = _hint(entry.name), entry.value.partition(":")[0]
     try:
+        if not EntryPoint.pattern.match(entry.value):
+            raise ValueError(f"{entry.value!r} names no module: expected letters, digits and '_'")
         with redirect_stdout(sys.stderr):  # what it prints is no result of a command
             module = entry.load()
         if inspect.isclass(module):
             raise TypeError(f"{module.__name__} is a class: expected a module or an instance")
         if manager.has_plugin(entry.name):
-            raise ValueError("another distribution has an entry point of that name")
+            raise ValueError("another entry point has that name")
         if (other := manager.get_name(module)) is not None:
             raise ValueError(f"it has the hooks of the plugin {other!r}, which is loaded already")
         manager.register(module, entry.name)
@@ -147,8 +177,7 @@ def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
             raise
     except ANY_FAULT as error:
         raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded:"
-            f" {described(error, entry.module)} {hint}"
+            f"plugin {entry.name!r} of {owner} can't be loaded: {described(error, package)} {hint}"
         ) from error
 
 

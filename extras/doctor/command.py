@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import PackageNotFoundError, entry_points, requires, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any, final
@@ -26,7 +26,7 @@ from outrider.lab.runs.identity import provenance
 from outrider.plugins.config import make
 from outrider.plugins.options import check_place, option_schema
 from outrider.plugins.presets import plugin_folders
-from outrider.plugins.registry import GROUP, installed
+from outrider.plugins.registry import installed
 from outrider.targets.passes.engine import engines
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import run_checks
@@ -173,13 +173,7 @@ def plugins(faults: list[str]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     registry = installed()
     plugin_folders()
-    faults += registry.faults
-    owners = {part.plugin for part in registry.entries}
-    for entry in entry_points(group=GROUP):
-        claim = f"plugin {entry.name!r} of {entry.dist.name if entry.dist else 'nobody'}"
-        known = entry.name in owners or claim in registry.search_paths.values()
-        if not known and not any(claim in fault for fault in registry.faults):
-            faults.append(f"{claim} registers nothing: expected functions with outrider.hookimpl")
+    faults += [*registry.faults, *registry.silent]
     for part in registry.entries:
         if part.distribution != "outrider":
             owner = f"{part.plugin} of {part.distribution}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outrider.base.errors import ConfigError, is_int, is_number, nearest, require
+from outrider.base.errors import ConfigError, described, is_int, is_number, nearest, require
 
 
 def test_require_names_field_value_and_expectation() -> None:
@@ -18,6 +18,25 @@ def test_nearest_offers_close_names_first() -> None:
     settings = ["sampling.seed", "sampling.top_k", "speed"]
     assert nearest("seed", settings).startswith("did you mean 'sampling.seed'?")
     assert nearest("zzz", []) == "there are: none"
+
+
+class Wordless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (Wordless(), "Wordless"),
+        (ExceptionGroup("two", [Wordless()]), "ExceptionGroup: two (1 sub-exception)"),
+        (ValueError("a \udcff\nb \ud800"), "ValueError: a \\udcff b \\ud800"),
+    ],
+)
+def test_an_error_is_worded_whatever_its_own_words_do(error: Exception, line: str) -> None:
+    assert described(error) == line == described(error).encode().decode()
 
 
 def test_true_is_no_number() -> None:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 from hydra import initialize_config_module
+from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
@@ -15,9 +16,9 @@ import outrider
 from outrider import ConfigError, PluginError
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins import options
-from outrider.plugins.config import CONF_MODULE, build, compose
+from outrider.plugins.config import build, compose
 from outrider.plugins.entry import Entry
-from outrider.plugins.options import Options, offer_options, option_schema
+from outrider.plugins.options import CONF_MODULE, Options, offer_options, option_schema
 from outrider.plugins.registry import installed
 
 ROOT = Path(__file__).parents[2]
@@ -249,3 +250,17 @@ def test_a_command_may_compose_the_config_of_another() -> None:
             outrider.compose("generate", ["gama=3"])
         assert GlobalHydra.instance().hydra is running
     assert GlobalHydra.instance().hydra is None
+
+
+def test_entries_of_the_callers_own_store_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ConfigStore.instance()
+    monkeypatch.setattr(store, "repo", dict(store.repo))
+    for name in ("generate", "generate_schema", "decoding"):
+        store.store(name, {"mine": 1})
+    for group, name in {"drafter": "bigram", "sampling": "standard", "verifier": "own"}.items():
+        store.store(name, {"mine": 1}, group)
+    config = compose("generate", ["drafter=bigram", "sampling=standard"])
+    assert "mine" not in {*config, *config.drafter, *config.sampling}
+    with pytest.raises(ConfigError, match="verifier='own': did you mean"):
+        compose("generate", ["verifier=own"])
+    assert "drafter" in store.repo

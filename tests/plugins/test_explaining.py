@@ -64,6 +64,11 @@ GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
         ("gamma=${oc.env:NOT_SET_ANYWHERE}", "gamma: "),
         ("hydra/launcher=nowhere", "hydra/launcher='nowhere': there are: basic, "),
         ("hydra.job.name=a/b", "b.log: No such file or directory"),
+        ("hydra.job.env_set.FOO=1", "a new one has a plus sign: +hydra.job.env_set.FOO=..."),
+        ("hydra.callbacks.x._target_=y", "a new one has a plus sign: +hydra.callbacks.x=..."),
+        ("hydra.run.dri=x", "hydra.run.dri: no such setting; did you mean 'dir'?"),
+        ("hydra.launcher.n_jobs=2", "the launcher has none of that name; hydra/launcher=NAME ch"),
+        ("hydra.sweeper.params.gamma=1", "expected the values beside --multirun, as in gamma=1,2"),
     ],
 )
 def test_a_word_that_no_config_can_have_is_one_line(run: Any, word: str, line: str) -> None:
@@ -81,7 +86,7 @@ def test_an_environment_variable_is_a_value(run: Any, monkeypatch: pytest.Monkey
     ("content", "line"),
     [
         ("# @package _global_\ngama: 3\n", "gama: no such setting, it changes nothing; did you me"),
-        ("gamma: 3\n", "experiment: no such setting, it changes nothing; a file begins with '# @p"),
+        ("\ufeff# @package _global_\ngama: 3\n", "gama: no such setting, it changes nothing; did"),
         ("# @package _global_\nn: 3\ngamma: ${n}\n", ""),
         ("# @package _global_\nhydra:\n  job:\n    name: mine\n", ""),
     ],
@@ -98,13 +103,40 @@ def test_a_key_that_changes_nothing_is_said(
 
 
 @pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        (
+            "experiment",
+            "gamma: 3\n",
+            "experiment={'gamma': 3}: expected a file that begins with '# ",
+        ),
+        ("experiment", "- gamma: 3\n", "experiment=[{'gamma': 3}]: expected a file that begins"),
+        ("drafter", "order: 3\n", "drafter={'order': 3}: expected a part; a preset begins with th"),
+        ("drafters", "order: 3\n", "drafters: mine={'order': 3}: expected a part; a preset begins"),
+    ],
+)
+def test_a_file_that_sets_nothing_ends_a_command(
+    run: Any, tmp_path: Path, name: str, content: str, line: str
+) -> None:
+    file = tmp_path / "own" / name.removesuffix("s") / "mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(content)
+    words = {
+        "experiment": (*GENERATE, "+experiment=mine"),
+        "drafter": (*GENERATE, "drafter=mine"),
+        "drafters": ("compare", "target=tabular", "drafters=[mine]"),
+    }[name]
+    assert line in run.refused(*words, "--config-dir=own")
+
+
+@pytest.mark.parametrize(
     ("command", "word", "line"),
     [
         ("generate", "Name three rivers.", "'Name three rivers.': expected SETTING=VALUE"),
         ("generate", "", "'': expected SETTING=VALUE"),
         ("generate", "a b=3", "'a b=3': expected SETTING=VALUE"),
         ("generate", "gamma=[1", "'gamma=[1': expected SETTING=VALUE, brackets closed, and a text"),
-        ("generate", "prompt=a, b", "'prompt=a, b': expected a text with commas in quotes, or a"),
+        ("generate", "prompt=a, b", "'prompt=a, b': expected --multirun, a text with commas in"),
         ("generate", "drafter=null", "drafter=null: expected a name, as in GROUP=NAME"),
         ("generate", "=3", "'=3': expected SETTING=VALUE"),
         ("nonsense", "gamma=3", "command='nonsense': there are: audit, "),

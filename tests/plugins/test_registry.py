@@ -3,10 +3,14 @@
 import inspect
 import sys
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pluggy
 import pytest
 
 from outrider import Command, ConfigError, Drafter, Fixed, PluginError, hookimpl
@@ -17,6 +21,7 @@ from outrider.plugins import registry as registries
 from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.config import make
 from outrider.plugins.entry import Entry
+from outrider.plugins.options import option_schema
 from outrider.plugins.registry import builtin, plugin_manager, registry_from
 from outrider.plugins.roles import ROLES, plural
 from outrider.targets.tabular import TabularTarget
@@ -31,7 +36,7 @@ class EntryPoint:
     """Stands for an installed distribution's entry point."""
 
     def __init__(self, name: str, thing: Any, distribution: str = "strange-dist") -> None:
-        self.name, self.thing, self.module = name, thing, __name__
+        self.name, self.thing, self.value = name, thing, __name__
         self.dist = SimpleNamespace(name=distribution)
 
     def load(self) -> Any:
@@ -241,12 +246,73 @@ def test_broken_plugins_are_left_out_and_named(
         "no_paths": "returned None: expected a list",
         "one_path": "returned 'pkg://mine.conf': expected a list",
         "again": "plugin 'again' of another-dist can't be loaded: ValueError: it has the hooks of",
-        "good": "another distribution has an entry point of that name",
+        "good": "another entry point has that name",
     }.items():
         (fault,) = (line for line in known.faults if f"OUTRIDER_BLOCK_PLUGINS={name} " in line)
         assert reason in fault, fault
     with pytest.raises(ConfigError, match=r"drafter='half': .*; .*ZeroDivisionError: oh"):
         known.find("drafter", "half")
+
+
+def registering(register: Any) -> None:
+    register("mine", NoDraft)
+
+
+def yields(register: Any) -> Iterator[None]:
+    yield register("mine", NoDraft)
+
+
+async def awaits(register: Any) -> None:
+    register("mine", NoDraft)
+
+
+SILENT = "plugin 'mine' of strange-dist registers nothing: expected functions with outrider.hook"
+
+
+@pytest.mark.parametrize(
+    ("hook", "line"),
+    [
+        (registering, SILENT),
+        (pluggy.HookimplMarker("other")(registering), SILENT),
+        (hookimpl(lambda register: {"mine": NoDraft}), "'mine' of .* returned dict: expected None"),
+        (hookimpl(yields), "yields.. returned generator: expected None, and calls of register"),
+        (hookimpl(awaits), "awaits.. returned coroutine: expected None, and calls of register"),
+    ],
+)
+def test_a_plugin_that_registers_nothing_is_named_where_its_part_is_missed(
+    install: Any, hook: Any, line: str
+) -> None:
+    install(EntryPoint("mine", SimpleNamespace(register_drafters=hook)))
+    with pytest.raises(ConfigError, match=f"drafter='mine': .*; .*{line}"):
+        inspect.unwrap(registries.installed)().find("drafter", "mine")
+
+
+def test_a_line_that_is_written_twice_counts_once(install: Any) -> None:
+    install(*(metadata.EntryPoint("twice", "outrider.plugins.roles", "outrider") for _ in "12"))
+    assert plugin_manager().has_plugin("twice")
+    install(metadata.EntryPoint("dashed", "my-plug", "outrider"))
+    with pytest.raises(PluginError, match=r"'dashed' of .*: ValueError: 'my-plug' names no module"):
+        plugin_manager()
+
+
+def test_entry_points_that_are_not_utf_8_name_their_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "strange-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: strange\nVersion: 1\n")
+    (folder / "entry_points.txt").write_bytes(b"[outrider]\nn\xe4me = strange\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match=r"distribution strange: entry_points.txt can't be read"):
+        plugin_manager()
+
+
+def test_a_setting_with_a_name_of_hydras_names_its_part() -> None:
+    def made(_partial_: bool = False) -> NoDraft: ...
+
+    entry = Entry("drafter", "mine", made, "mine", "strange-dist")
+    with pytest.raises(PluginError, match="'mine' of strange-dist has a setting '_partial_', wh"):
+        option_schema(entry)
 
 
 def test_prints_of_a_plugin_are_no_result(

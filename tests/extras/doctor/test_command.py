@@ -46,8 +46,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
     def appear(name: str, distribution: str, module: str) -> None:
         plugin = EntryPoint(name, module, "outrider")
         vars(plugin).update(dist=SimpleNamespace(name=distribution))
-        for place in (doctor, registry):
-            monkeypatch.setattr(place, "entry_points", lambda group: [plugin])
+        monkeypatch.setattr(registry, "entry_points", lambda group: [plugin])
         monkeypatch.setattr(doctor, "installed", registry.installed.__wrapped__)
 
     return appear

@@ -1,0 +1,63 @@
+"""What only a sweep has, and what none of its jobs can have, is said before the first one."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1", "drafter=none")
+JOBLIB = "# @package _global_\ndefaults:\n  - override /hydra/launcher: joblib\n"
+
+
+@pytest.fixture(autouse=True)
+def presets(tmp_path: Path) -> None:
+    """Experiments of a user's own: one that chooses a launcher, and one that sets a number."""
+    folder = tmp_path / "own" / "experiment"
+    folder.mkdir(parents=True)
+    (folder / "par.yaml").write_text(JOBLIB)
+    (folder / "few.yaml").write_text("# @package _global_\ngamma: 2\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("+experiment=few,par",), "job 1: hydra/launcher='joblib': expected hydra/launcher=jobl"),
+        (("gamma=1,2", "hydra.sweep.subdir=x"), "subdir=x: jobs 0 and 1 would share a folder"),
+        (("gamma=1,2,1", "hydra.sweep.subdir=./${gamma}"), "subdir=./1: jobs 0 and 2 would share"),
+    ],
+)
+@pytest.mark.parametrize("command", ["generate", "theory"])
+def test_what_no_job_can_have_ends_a_sweep_before_its_first_job(
+    run: Any, command: str, words: tuple[str, ...], line: str
+) -> None:
+    own = GENERATE if command == "generate" else (command,)
+    assert line in run.refused(*own, "-m", "-cd", "own", *words)
+    assert not Path("multirun").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("hydra/launcher=joblib", "hydra/launcher=joblib: no such use in a single run"),
+        ("+experiment=par", "hydra/launcher=joblib: no such use in a single run"),
+        ("hydra.sweep.dir=x", "hydra.sweep.dir=x: no such use in a single run"),
+        ("gamma=2", ""),
+    ],
+)
+def test_settings_of_sweeps_are_said_to_change_no_single_run(
+    run: Any, word: str, line: str
+) -> None:
+    status, _, said = run(*GENERATE, "-cd", "own", word)
+    assert status == 0 and said.startswith(line) and said.count("\n") == bool(line)
+
+
+def test_paths_are_those_of_the_folder_where_a_command_is_run(run: Any, quick: list[str]) -> None:
+    (data,) = (word.partition("=")[2] for word in quick if word.startswith("data.path"))
+    Path("own.jsonl").write_bytes(Path(data).read_bytes())
+    words = [word for word in quick if not word.startswith("data.path")]
+    report = "reports=[{report: json_lines, path: logs/lines.jsonl}]"
+    run.done("compare", *words, "data.path=own.jsonl", report, "hydra.job.chdir=true")
+    assert Path("logs/lines.jsonl").is_file()
+    Path("prompt.txt").write_text("the cat")
+    text = ("target=transformers", *(word for word in words if word.startswith("target.model")))
+    run.done("generate", *text, "prompt=@prompt.txt", "max_new_tokens=1", "hydra.job.chdir=true")
