@@ -23,6 +23,7 @@ from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 
 from outrider.base.annotations import hints_of
 from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
+from outrider.base.folders import can_be_written
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -107,6 +108,12 @@ ExistingFile = Annotated[
     str, Passes(lambda path: Path(path).expanduser().is_file(), "a file that exists")
 ]
 """A path to a file; `~` is the user's home."""
+
+NewFile = Annotated[str, Passes(can_be_written, "a place that can be written to, with room")]
+"""A path to a file or folder that is written: found out before what takes long."""
+
+NewFolder = Annotated[NewFile, Passes(lambda path: not _is_other(path), "a folder, not a file")]
+"""Likewise, and there is no file but one of weights."""
 
 WORDS = {
     int: "a whole number", float: "a number", bool: "true or false", str: "text",
@@ -193,6 +200,10 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
     """Raises `ConfigError` for the first value that its annotation does not allow as it is."""
     for name, value in values.items():
         _judged(hints[name], value, _field(prefix, name), strict=True)
+
+
+def _is_other(path: str) -> bool:
+    return Path(path).expanduser().is_file() and not path.endswith(".safetensors")
 
 
 def _field(prefix: str, name: object) -> str:

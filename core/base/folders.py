@@ -36,6 +36,25 @@ def write_whole(path: Path, content: str | bytes) -> None:
         scratch.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def can_be_written(name: str) -> bool:
+    """Returns whether a file or a folder can be written, whose folders may not be there yet.
+
+    A file must not be in the way, and the disk must have room for a block.
+    """
+    try:
+        path = Path(name).expanduser()
+        if path.is_file():
+            path.open("ab").close()
+            return True
+        while not path.exists():
+            path = path.parent
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(bytes(4096))
+        return True
+    except OSError:
+        return False
+
+
 def write_if_possible(path: Path, content: str) -> None:
     """Writes a file of a cache likewise, and its folder; without it the work is done again."""
     with suppress(OSError):  # a full disk, or another user's folder

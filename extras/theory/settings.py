@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, final
 
-from outrider.base.bounds import AtLeast, Like, NonNegative, Share
+from outrider.base.bounds import AtLeast, Like, NewFile, NonNegative, Share
 
 TABLE1 = "table1"
 """The layout that is a table; any other is a figure, the place of a function that draws it."""
@@ -23,7 +23,7 @@ class Theory:
     c_hat: NonNegative | None
     profile: str | None
     layout: Layout | None
-    out: str | None
+    out: NewFile | None
 
 
 def values(setting: Any) -> list[Any]:

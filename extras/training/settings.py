@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, final
 
-from outrider.base.bounds import Count, Seconds
+from outrider.base.bounds import Count, NewFolder, Seconds
 from outrider.cli.settings import Decoding, Part, Reports
 
 
@@ -17,5 +17,5 @@ class Train(Decoding):
     question_tokens: Count
     writer: dict[str, Any] | None
     draft_timeout: Seconds | None
-    out: str | None
+    out: NewFolder | None
     reports: Reports

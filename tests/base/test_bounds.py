@@ -1,5 +1,7 @@
 """What an annotation allows is checked in one place, and said in one line."""
 
+import errno
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import signature
@@ -16,6 +18,8 @@ from outrider.base.bounds import (
     Count,
     ExistingFile,
     Like,
+    NewFile,
+    NewFolder,
     OneOf,
     Share,
     Within,
@@ -154,3 +158,37 @@ def test_functions_classes_and_dataclasses_are_checked_where_they_are_called() -
         assert str(caught.value).startswith(line)
     assert list(signature(Values).parameters) == ["share"]
     assert list(signature(Part).parameters) == ["n", "rest", "more"]
+
+
+def test_a_place_is_written_to_before_what_takes_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hints, file = {"out": NewFolder}, tmp_path / "file"
+    file.touch()
+    for name in (tmp_path / "new" / "folder", tmp_path, tmp_path / "weights.safetensors"):
+        check(hints, {"out": str(name)})
+    check({"out": NewFile}, {"out": str(file)})
+    assert [*tmp_path.iterdir()] == [file]
+    for name in (file, file / "below", "/proc/new", "x" * 5000):
+        with pytest.raises(ConfigError, match=r"^out='.*expected a "):
+            check(hints, {"out": str(name)})
+
+    def full(dir: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(ConfigError, match="with room"):
+        check(hints, {"out": str(tmp_path / "new")})
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "recipe=classifier", "target=smollm2", "out=file/below"),
+        ("report", "gone", "--out=file"),
+        ("theory", "out=file/below.png"),
+    ],
+)
+def test_no_command_begins_what_it_can_not_write(run: Any, words: tuple[str, ...]) -> None:
+    Path("file").touch()
+    assert "out='file" in run.refused(*words)

@@ -129,6 +129,31 @@ def test_code_in_a_folder_runs_where_a_setting_says_so(
     assert TransformersTarget(str(armed), trust_remote_code=True).fingerprint() != before
 
 
+@pytest.mark.parametrize(
+    ("file", "change", "line"),
+    [
+        ("model.safetensors.index.json", {}, "'weight_map' is missing in model.safetensors.index"),
+        (
+            "config.json",
+            {"rope_parameters": {"rope_type": "nope", "rope_theta": 1.0}},
+            "'nope', which config.json asks for, is not known",
+        ),
+        ("config.json", {"hidden_act": "wow"}, "'wow', which config.json asks for, is not known"),
+    ],
+)
+def test_a_key_that_a_model_lacks_is_named_with_its_file(
+    folder: Path, tmp_path: Path, file: str, change: dict[str, Any], line: str
+) -> None:
+    copied, weights = copied_to(folder, tmp_path)
+    path = copied / file
+    if not path.is_file():
+        weights.unlink()
+    content = json.loads(path.read_text()) if path.is_file() else {"metadata": {}}
+    path.write_text(json.dumps(content | change))
+    with pytest.raises(TargetError, match=rf"can't be loaded: KeyError: {line}"):
+        TransformersTarget(str(copied))
+
+
 def test_weights_that_are_damaged_or_do_not_fit_are_named(folder: Path, tmp_path: Path) -> None:
     copied, weights = copied_to(folder, tmp_path)
     right = load_file(weights)

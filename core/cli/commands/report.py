@@ -12,7 +12,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from rich.console import Console
 
-from outrider.base.bounds import OneOf, check
+from outrider.base.bounds import NewFolder, OneOf, check
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports
@@ -43,6 +43,7 @@ def report(arguments: Sequence[str]) -> None:
     scored = harness_runs(options.folders)
     folders = [each for each in options.folders if str(each) not in scored or run_folders([each])]
     folder: Path = options.out or options.folders[0]
+    check({"out": NewFolder}, {"out": str(folder)})
     harness = harness_tables(scored)
     if not folders:
         folder.mkdir(parents=True, exist_ok=True)
