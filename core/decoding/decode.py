@@ -60,7 +60,8 @@ def decode(  # noqa: PLR0913  the options of a run, by name
     policy: decides how long each draft is, up to gamma. Defaults to `Fixed()`.
     chance: the source of all random decisions, in place of the seed and the number.
     number: the index of the text among those of one seed, which are independent of each other.
-        `decode_together` counts its texts from 0.
+        `decode_together` counts its texts from 0. A text that goes on in a second call takes a
+        number of its own: under the first one it would meet the same chance again.
     max_new_tokens: the most tokens to write after the prompt.
     stop: strings that end the text, or one. They may hold special tokens, as in transformers.
     stop_token_ids: ids that end the text, besides those of the target.
