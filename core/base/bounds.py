@@ -109,11 +109,17 @@ ExistingFile = Annotated[
 ]
 """A path to a file; `~` is the user's home."""
 
-NewFile = Annotated[str, Passes(can_be_written, "a place that can be written to, with room")]
-"""A path to a file or folder that is written: found out before what takes long."""
+NewFile = Annotated[str, Passes(can_be_written, "a file that can be written, on a disk with room")]
+"""A path that is written to, which is found out before what takes long."""
 
-NewFolder = Annotated[NewFile, Passes(lambda path: not _is_other(path), "a folder, not a file")]
-"""Likewise, and there is no file but one of weights."""
+NewFolder = Annotated[
+    str,
+    Passes(
+        lambda path: can_be_written(path) and not _is_other(path),
+        "a folder that can be written to, on a disk with room",
+    ),
+]
+"""Likewise; there may be a file of weights in its place."""
 
 WORDS = {
     int: "a whole number", float: "a number", bool: "true or false", str: "text",

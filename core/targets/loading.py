@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from traceback import walk_tb
 from typing import Any, Literal
 
 import torch
@@ -82,7 +81,7 @@ def load(
         raise
     except Exception as error:  # many libraries, each with errors of its own
         line = f"{type(error).__name__}: {message_of(error)}"
-        where = _missing_in(folder, error) if isinstance(error, KeyError) else ""
+        where = _asked_in(folder, error) if isinstance(error, KeyError) else ""
         raise TargetError(f"model={name!r} can't be loaded: {line}{where}") from error
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
@@ -149,24 +148,13 @@ def _from_pretrained(
     return model, read_pretrained(AutoTokenizer, name, **trust), report
 
 
-def _missing_in(folder: Path, error: KeyError) -> str:
-    """Returns which file of a model lacks a key, or asks for what transformers does not know.
-
-    That is one that holds the key's text, or else the last that was read on the way to the error.
-    """
+def _asked_in(folder: Path, error: KeyError) -> str:
+    """Returns which file of a model asks for what transformers does not know; "" if none does."""
     key = str(error.args[0]) if error.args else ""
-    if " " in key:  # a sentence, which says it
-        return ""
-    files = sorted(folder.glob("*.json"))
-    for file in files:
-        if f'"{key}"' in file.read_text(encoding="utf-8", errors="replace"):
+    for file in sorted(folder.glob("*.json")):
+        if key and f'"{key}"' in file.read_text(encoding="utf-8", errors="replace"):
             return f", which {file.name} asks for, is not known"
-    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
-        read = {str(value) for value in frame.f_locals.values() if isinstance(value, str | Path)}
-        for file in files:
-            if str(file) in read:
-                return f" is missing in {file.name}"
-    return " is missing"
+    return ""
 
 
 @contextmanager
