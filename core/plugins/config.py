@@ -86,7 +86,7 @@ def build(node: Any) -> Any:
             raise _named(node, key, cause) from error
         reason = one_line(error)
         raise ConfigError(f"{key}: {reason}" if key else reason) from error
-    except ProcessEnded:
+    except (OutriderError, ProcessEnded):
         raise
     except ANY_FAULT as error:  # Hydra words an error, which may raise another one
         is_exit = isinstance(error, SystemExit)

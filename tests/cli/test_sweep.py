@@ -27,7 +27,7 @@ def presets(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("command", ["generate", "theory"])
-def test_what_no_job_can_have_ends_a_sweep_before_its_first_job(
+def test_settings_that_no_job_can_have_end_a_sweep_before_its_first_job(
     run: Any, command: str, words: tuple[str, ...], line: str
 ) -> None:
     own = GENERATE if command == "generate" else (command,)
