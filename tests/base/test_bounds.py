@@ -160,7 +160,7 @@ def test_functions_classes_and_dataclasses_are_checked_where_they_are_called() -
     assert list(signature(Part).parameters) == ["n", "rest", "more"]
 
 
-def test_a_place_is_written_to_before_what_takes_long(
+def test_places_to_write_to_are_tried_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hints, file = {"out": NewFolder}, tmp_path / "file"
@@ -189,6 +189,6 @@ def test_a_place_is_written_to_before_what_takes_long(
         ("theory", "out=file/below.png"),
     ],
 )
-def test_no_command_begins_what_it_can_not_write(run: Any, words: tuple[str, ...]) -> None:
+def test_commands_without_a_place_to_write_to_do_not_begin(run: Any, words: tuple[str, ...]) -> None:
     Path("file").touch()
     assert "out='file" in run.refused(*words)
