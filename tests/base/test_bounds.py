@@ -189,6 +189,8 @@ def test_places_to_write_to_are_tried_first(
         ("theory", "out=file/below.png"),
     ],
 )
-def test_commands_without_a_place_to_write_to_do_not_begin(run: Any, words: tuple[str, ...]) -> None:
+def test_commands_without_a_place_to_write_to_do_not_begin(
+    run: Any, words: tuple[str, ...]
+) -> None:
     Path("file").touch()
     assert "out='file" in run.refused(*words)
