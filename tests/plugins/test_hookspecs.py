@@ -15,7 +15,7 @@ def test_plugin_hooks_are_documented() -> None:
         for name, hook in inspect.getmembers(hookspecs, inspect.isfunction)
         if hasattr(hook, "outrider_spec")
     }
-    assert len(hooks) == 14
+    assert len(hooks) == 13
     for name, hook in hooks.items():
         arguments = ", ".join(inspect.signature(hook).parameters)
         assert f"| `{name}({arguments})` |" in text
