@@ -5,6 +5,7 @@
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ def __getattr__(name: str) -> Any:
     """Returns a public name, whose module is imported on first use (PEP 562).
 
     So `import outrider` costs nothing, nor does `outrider --help`: PyTorch alone takes a second.
-    What a plugin registers with is at hand without it.
+    What a plugin registers with is at hand without it, and so is each module.
     """
+    if find_spec(f"outrider.{name}") is not None:
+        return import_module(f"outrider.{name}")
     if name in ("Command", "hookimpl"):
         return getattr(import_module("outrider.plugins.hookspecs"), name)
     public = import_module("outrider.public")
