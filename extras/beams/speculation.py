@@ -66,7 +66,7 @@ def beam_search(  # noqa: PLR0913  the parameters of transformers' beam search, 
 ) -> Beams:
     """Returns the beams that transformers' beam search finds, in fewer target calls.
 
-    >>> beam_search("smollm2", "Name three rivers.", width=4, draft_width=6, gamma=3).texts
+    >>> beam_search("smollm2", "List the numbers to 30.", width=4, draft_width=6, gamma=3).texts
 
     The drafter runs its own beams for gamma steps. The target scores all of them in one pass, and
     the search advances as long as its running beams are among those scored (2211.17192, A.4). The

@@ -62,7 +62,7 @@ TEMPLATES = {
     "constraint": Template(
         "A constraint",
         "{class_name}",
-        'outrider generate prompt="Name three rivers." constraint={name}',
+        'outrider generate prompt="List the numbers to 30." constraint={name}',
     ),
     "data": Template(
         "A data source",
