@@ -66,14 +66,18 @@ def write_if_possible(path: Path, content: str) -> None:
 def replacing(path: Path) -> Iterator[Path]:
     """Yields the path of a new file, which replaces `path` at the end if nothing was raised.
 
-    A power cut after that loses nothing. The block may only write. torch and safetensors raise
-    errors of their own for a full disk.
+    A power cut after that loses nothing, and what a killed process leaves is overwritten by the
+    next. The block may only write. torch and safetensors raise errors of their own for a full disk.
 
     Raises `OSError` as `write_whole` does.
     """
-    # Process numbers are not enough: those of two containers may be equal.
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    scratch = path.with_name(f".{path.name}.new")
+    guard, lock = scratch.with_name(f"{scratch.name}.lock"), None
     try:
+        try:
+            lock = hold(guard)
+        except Timeout:  # another process writes it at this moment, maybe in another container
+            scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         yield scratch
         _sync(scratch)
         scratch.replace(path)
@@ -87,6 +91,10 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
+            if lock is not None:
+                guard.unlink(missing_ok=True)
+        if lock is not None:
+            lock.release()
 
 
 def append_line(path: Path, line: str) -> None:
@@ -147,8 +155,13 @@ def made_once(name: str, make: Callable[[Path], Path]) -> Path:
     folder = _writable(folder.parent) / folder.name
     with claimed(folder, wait=lambda line: remarks().print(plain(line))):
         if not folder.is_dir():
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix="making-") as scratch:
-                os.replace(make(Path(scratch)), folder)  # in one step: no process sees half of it
+            scratch = folder.with_name(f".{folder.name}.new")
+            shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
+            scratch.mkdir()
+            try:
+                os.replace(make(scratch), folder)  # in one step: no process sees half of it
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
             remarks().print(plain(f"kept in {folder}"), soft_wrap=True)
     return folder
 

@@ -4,6 +4,8 @@ import errno
 import os
 import resource
 import threading
+from collections.abc import Callable
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +46,13 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
     synced = list[tuple[str, str]]()
 
     def note(descriptor: int) -> None:
-        names = sorted(path.name.strip(".").partition(".j")[0] for path in tmp_path.iterdir())
+        names = sorted(path.name for path in tmp_path.glob("[!.]*"))
         path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
         synced.append((path.name, ", ".join(names)))
 
     monkeypatch.setattr(os, "fsync", note)
     write_whole(tmp_path / "x.json", "content")
-    (scratch, before), (folder, _) = synced
-    assert scratch.startswith(".x.json.") and before == "x" and folder == tmp_path.name
+    assert synced == [(".x.json.new", ""), (tmp_path.name, "x.json")]
     append_line(tmp_path / "x.json", "line")
     assert synced[-1][0] == "x.json"
 
@@ -84,6 +85,37 @@ def test_torch_does_not_say_that_the_disk_is_full_but_the_error_does(tmp_path: P
     assert caught.value.filename == str(path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["x.pt"]
+
+
+def write(path: Path, cut: int) -> None:
+    """Writes a file; with a status in `cut`, the process ends in the middle, as if killed."""
+    with replacing(path) as scratch:
+        scratch.write_text("new")
+        _ = cut and os._exit(cut)
+
+
+def make(path: Path, cut: int) -> None:
+    def made(scratch: Path) -> Path:
+        (scratch / "model").mkdir()
+        _ = cut and os._exit(cut)
+        return scratch / "model"
+
+    made_once(path.name, made)
+
+
+@pytest.mark.parametrize("work", [write, make])
+def test_what_a_killed_process_leaves_is_removed_by_the_next(
+    work: Callable[[Path, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)
+    child = get_context("fork").Process(target=work, args=(tmp_path / "x.json", 9))
+    child.start()
+    child.join()
+    assert child.exitcode == 9 and not (tmp_path / "x.json").exists()
+    assert any(tmp_path.iterdir())
+    work(tmp_path / "x.json", 0)
+    left = {path.name for path in tmp_path.iterdir()} - {".x.json.lock"}
+    assert left == {"x.json"}
 
 
 def test_a_folder_has_one_writer_and_a_line_says_who(tmp_path: Path) -> None:
