@@ -142,7 +142,7 @@ class Auditor:
                 eos: Collection[int] = ()
                 if self.expected is not None:
                     self.expected.check(asked.request, choice)
-                    self.expected.see(asked.request, choice)
+                    self.expected.see(asked.request, choice, asked.alone)
                     eos = self.expected.eos
                 self._add_fault(ENDS, promises.end_fault(asked.request, choice, eos))
                 self._texts[asked.name] += 1

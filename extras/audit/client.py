@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 from outrider.contract.sampling import Sampling
 
@@ -20,6 +20,7 @@ class Request:
     sampling: its seed is not sent; `seed` is, unless it is None.
     penalties: `frequency_penalty`, `presence_penalty` or `repetition_penalty`, by name.
     n: how many texts to write.
+    more: what else is sent, such as tools or a grammar, by name.
     """
 
     prompt: str | tuple[int, ...] | tuple[tuple[str, str], ...]
@@ -29,6 +30,7 @@ class Request:
     n: int = 1
     stop: tuple[str, ...] = ()
     penalties: Mapping[str, float] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @final

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,14 @@ from outrider.base.folders import write_whole
 from outrider.base.http import without_secrets
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
+from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.result import NEVER, Result
 from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.audit.settings import Audit
+from outrider.extras.audit.tasks import audit_task, facts_of, items_of
 from outrider.extras.audit.texts import compared, written_in
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings
@@ -47,6 +48,9 @@ def audit(settings: Audit) -> None:
         _audit_texts(settings)
         return
     require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
+    if settings.task is not None:
+        _audit_task(settings, settings.task)
+        return
     reports = chosen_reports(settings.reports)
     auditor = _auditor(settings)
     folder = Path(HydraConfig.get().runtime.output_dir)
@@ -66,6 +70,45 @@ def audit(settings: Audit) -> None:
     if result.verdict == "broken":
         raise OutriderError(f"{sources['url']}: {result.line}")
     results().print(plain(result.line), soft_wrap=True)
+
+
+def _audit_task(settings: Audit, task: str) -> None:
+    baseline = settings.baseline
+    require(baseline is not None, "baseline", baseline, "the engine without drafts, for a task")
+    sampling = Sampling(temperature=settings.temperature)
+    items = items_of(task, settings.max_new_tokens, sampling)
+    clients = _client(settings, str(settings.url)), _client(settings, str(baseline))
+    reports, folder = chosen_reports(settings.reports), Path(HydraConfig.get().runtime.output_dir)
+    with (
+        following(reports, folder, plain_settings(settings)),
+        Progress(console=remarks()) as progress,
+    ):
+        bar = progress.add_task("pairs", total=settings.requests)
+        result = audit_task(
+            *clients,
+            items,
+            settings.requests,
+            level=settings.level,
+            tie=settings.tie,
+            report=lambda done: progress.update(bar, completed=done),
+        )
+        reports.log(facts_of(result), result.pairs)
+    content = json.dumps({"task": task, "line": result.line} | asdict(result), indent=1) + "\n"
+    write_whole(folder / "audit.json", content)
+    print_json(content)
+    if result.verdict == "changed":
+        raise OutriderError(f"{task}: {result.line}")
+    results().print(plain(f"{task}: {result.line}"), soft_wrap=True)
+
+
+def _client(settings: Audit, url: str) -> OpenAIClient:
+    return OpenAIClient(
+        url,
+        model=settings.model,
+        logprobs=settings.logprobs,
+        key=settings.key,
+        patience=settings.patience,
+    )
 
 
 def _audit_texts(settings: Audit) -> None:
@@ -94,14 +137,7 @@ def _audit_texts(settings: Audit) -> None:
 
 
 def _auditor(settings: Audit) -> Auditor:
-    client = partial(
-        OpenAIClient,
-        model=settings.model,
-        logprobs=settings.logprobs,
-        key=settings.key,
-        patience=settings.patience,
-    )
-    baseline = None if settings.baseline is None else client(settings.baseline)
+    baseline = None if settings.baseline is None else _client(settings, settings.baseline)
     expected: Expected | None = None
     target = None
     if settings.target is not None:
@@ -122,7 +158,7 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        client(str(settings.url)),
+        _client(settings, str(settings.url)),
         requests,
         expected,
         baseline,

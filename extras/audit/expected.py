@@ -55,8 +55,11 @@ class Expected(ABC):
     eos: Collection[int] = ()
     sd: float = 0.0
 
-    def see(self, request: Request, choice: Choice) -> None:
-        """Measures rounding by a text, as far as it can be."""
+    def see(self, request: Request, choice: Choice, alone: bool) -> None:
+        """Measures rounding by a text, as far as it can be; `sd` is then that of such texts.
+
+        alone: whether no other request was in the engine, since batches round in other ways.
+        """
 
     @abstractmethod
     def check(self, request: Request, choice: Choice) -> None:
@@ -87,7 +90,7 @@ class FromTarget(Expected):
 
     def __init__(self, target: Target) -> None:
         self._target, self.eos = target, target.eos
-        self._rounding = Rounding()
+        self._rounding = {alone: Rounding() for alone in (True, False)}
         self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
@@ -102,7 +105,7 @@ class FromTarget(Expected):
             )
         _check_end(request, choice, ids[-1] in self._target.eos)
 
-    def see(self, request: Request, choice: Choice) -> None:
+    def see(self, request: Request, choice: Choice, alone: bool) -> None:
         """Compares the logits that are listed at temperature 1 and without penalties.
 
         Without any, rounding is taken to be that of bfloat16.
@@ -114,8 +117,8 @@ class FromTarget(Expected):
             own: list[dict[Token, float]] = [
                 {name: float(row[name]) for name in names} for names, row in pairs
             ]
-            self._rounding.see(gaps(choice.likeliest, own))
-        sd = self._rounding.sd
+            self._rounding[alone].see(gaps(choice.likeliest, own))
+        sd = self._rounding[alone].sd or self._rounding[not alone].sd
         self.sd = BFLOAT16 * float(logits.abs().max()) if sd is None else sd
         if sd is not None and sd > LARGEST:
             cause = f"its logits are {sd:.2f} (standard deviation) from the target's"

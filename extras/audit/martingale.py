@@ -31,6 +31,9 @@ WEIGHTS = (8.0, 64.0)
 DEPTH = 3
 """The most tokens that a text is expected to share with others of its prompt."""
 
+LOOSER = 4.0
+"""How many times the variance of rounding a bet expects at least."""
+
 MOVED = 2.0
 """By how many standard deviations rounding is taken to move the log-odds of a kind of tokens."""
 
@@ -92,11 +95,11 @@ class Learned(Bet):
         self._length, self._weight = length, weight
         self._counts: defaultdict[Hashable, Counter[int]] = defaultdict(Counter)
         self._totals: Counter[Hashable] = Counter()
-        self._growth = 0.0
+        self._exact = self._rounded = 0.0
 
     @property
     def growth(self) -> float:
-        return self._growth
+        return min(self._exact, self._rounded)
 
     def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
         for observed in text:
@@ -105,12 +108,14 @@ class Learned(Bet):
                 continue
             index = observed.index
             counts, total, base = self._counts[context], self._totals[context], observed.prob
-            # Where p differs between two visits of a context, its newest value is the prior's mean.
-            bet = (counts[index] + self._weight * base) / (total + self._weight)
-            # Rounding is the same at each visit: what may be expected of it is learned as well.
             firm = observed.noise**-2 if observed.noise else math.inf
+            weight = min(self._weight, firm / LOOSER)
+            # Where p differs between two visits of a context, its newest value is the prior's mean.
+            bet = (counts[index] + weight * base) / (total + weight)
+            self._exact += math.log(bet) - math.log(base)
+            # Rounding may be the same at each visit: what is to be expected of it is learned, too.
             fair = base if math.isinf(firm) else (counts[index] + firm * base) / (total + firm)
-            self._growth += math.log(bet) - math.log(fair)
+            self._rounded += math.log(bet) - math.log(fair)
             counts[index] += 1
             self._totals[context] += 1
 

@@ -94,6 +94,7 @@ class OpenAIClient(Client):
             "min_p": sampling.min_p,
             "n": request.n,
             **request.penalties,
+            **request.more,
         }
         if request.seed is not None:
             body["seed"] = request.seed

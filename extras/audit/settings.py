@@ -28,6 +28,8 @@ Skipped = Literal[
 class Audit:
     url: str | None
     texts: list[ExistingFile]
+    task: str | None
+    temperature: NonNegative
     baseline: str | None
     model: str | None
     data: Part

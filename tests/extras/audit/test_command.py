@@ -13,6 +13,7 @@ from tiny.faulty_engine import LETTERS, FaultyEngine
 
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.client import Choice, Request
+from outrider.extras.audit.tasks import FOLDER
 from outrider.targets.tabular import TabularTarget
 
 
@@ -162,3 +163,32 @@ def test_a_file_of_texts_without_texts_is_refused(run: Any, tmp_path: Path) -> N
     file.write_text('{"prompt": "a"}')
     status, _, err = run("audit", "texts", str(file), str(file), f"hydra.run.dir={tmp_path}/out")
     assert status == 1 and "a.jsonl, line 1: expected a text or the ids of its tokens" in err
+
+
+def pupil(right: bool) -> Callable[[Asked], Answer]:
+    """Returns what a server answers to the questions of the task "math", right or wrong."""
+    lines = (FOLDER / "math.jsonl").read_text().splitlines()
+    answers = {it["question"]: it["answer"] for it in map(json.loads, lines)}
+
+    def answer_to(asked: Asked) -> Answer:
+        if asked.body is None:
+            return Answer({"data": [{"id": "pupil"}]})
+        text = str(answers[asked.body["messages"][0]["content"]] if right else -1)
+        return Answer({"choices": [{"message": {"content": text}}]})
+
+    return answer_to
+
+
+@pytest.mark.parametrize(
+    ("right", "line"),
+    [(True, "math: kept: 100.0% with drafts"), (False, "math: changed: 0.0% with drafts, 100.0%")],
+)
+def test_a_task_is_audited_over_http(run: Any, tmp_path: Path, right: bool, line: str) -> None:
+    with served(pupil(right)) as mine, served(pupil(True)) as theirs:
+        arguments = ["task=math", "requests=24", f"hydra.run.dir={tmp_path}/out"]
+        status, out, err = run("audit", mine, f"baseline={theirs}", *arguments)
+        assert status == (not right) and line in out + err, out + err
+        status, _, err = run("audit", mine, *arguments)
+        assert status == 1 and "baseline=None: expected the engine without drafts" in err
+    facts = json.loads((tmp_path / "out" / "audit.json").read_text())
+    assert facts["verdict"] == ("kept" if right else "changed")

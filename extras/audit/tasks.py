@@ -1,0 +1,189 @@
+"""Whether drafts change the score of a task: prompts to both engines, and a sequential test."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from scipy.special import betaln
+
+from outrider.base.errors import ConfigError, nearest, require
+from outrider.contract.sampling import Sampling
+from outrider.data.jsonl import json_lines
+from outrider.data.records import form_of, turns_of
+from outrider.extras.audit.client import Client, Request
+from outrider.extras.audit.greedy import Greedy
+from outrider.extras.audit.plan import GREEDY, Asked
+from outrider.extras.audit.scores import SCORES
+
+FOLDER = Path(__file__).parent / "tasks"
+TOGETHER = 8
+"""How many prompts are in the engine at a time."""
+
+SEEN = 0.9
+"""The share of audits that see the smallest change that is told."""
+
+TRIALS = 400
+"""How many audits are simulated to find it."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A prompt of a task, and its score.
+
+    request: what is asked. score: the name of a score in `SCORES`. right: what it takes for right.
+    """
+
+    request: Request
+    score: str
+    right: Any
+
+    def is_right(self, text: str) -> bool:
+        return SCORES[self.score](text, self.right)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What drafts have done to a task's score.
+
+    verdict: "changed", or "kept" if no change was found.
+    pairs: prompts that both engines have answered. right: how many of them each had right, the one
+        with drafts first. better, worse: where one alone had it right.
+    growth: the logarithm of the evidence for a change.
+    least: the smallest change of the score that nine audits of ten would have found; None if none.
+    ties: greedy texts that differ at a tie, which count as the same.
+    texts: greedy texts that differ by more.
+    """
+
+    verdict: str
+    pairs: int
+    right: tuple[int, int]
+    better: int
+    worse: int
+    growth: float
+    least: float | None
+    ties: int
+    texts: int
+
+    @property
+    def line(self) -> str:
+        """Returns the verdict in one line."""
+        mine, theirs = (100 * right / max(self.pairs, 1) for right in self.right)
+        score = f"{mine:.1f}% with drafts, {theirs:.1f}% without, {self.pairs} pairs"
+        pairs = f"{self.better} better, {self.worse} worse"
+        if self.verdict == "changed":
+            return f"changed: {score} ({pairs}): evidence e^{self.growth:.1f}"
+        size = "none of any size" if self.least is None else f"one of {self.least:.0%}"
+        return f"kept: {score} ({pairs}); of changes, {size} would have been found"
+
+
+def items_of(task: str, max_tokens: int, sampling: Sampling) -> list[Item]:
+    """Returns the prompts of a task: one that comes with the package, or a file of JSON lines.
+
+    A record has a prompt in any form of data sets, and one of the keys of `SCORES`. `body` is sent
+    with the request as it is, such as `tools`; `max_tokens` is the length of its answer.
+
+    Raises `ConfigError` if there is no such task, or a record does not say what is right.
+    """
+    names = sorted(file.stem for file in FOLDER.glob("*.jsonl"))
+    path = FOLDER / f"{task}.jsonl" if task in names else Path(task).expanduser()
+    if not path.is_file():
+        raise ConfigError(f"task={task!r}: {nearest(task, names)}, or a file of JSON lines")
+    items = []
+    for where, record in json_lines(str(path)):
+        if isinstance(record, ConfigError):
+            raise record
+        text = turns_of(record, form_of(record, where, None), where)[0]
+        score = next((name for name in SCORES if name in record), None)
+        if score is None:
+            raise ConfigError(f"{where}: expected one of {', '.join(SCORES)}")
+        body, length = record.get("body", {}), record.get("max_tokens", max_tokens)
+        request = Request((("user", text),), length, sampling, more=body)
+        items.append(Item(request, score, record[score]))
+    require(bool(items), "task", task, "at least one prompt")
+    return items
+
+
+def audit_task(
+    client: Client,
+    baseline: Client,
+    items: Sequence[Item],
+    limit: int,
+    *,
+    level: float = 0.01,
+    tie: float = 0.05,
+    report: Callable[[int], None] = lambda done: None,
+) -> TaskResult:
+    """Asks both engines in turn, until the scores are known to differ or `limit` pairs are asked.
+
+    At temperature 0 each prompt is asked once, since it has one answer.
+
+    level: the chance, at most, of finding a change where there is none, however often one looks.
+    tie: as that of an `Auditor`.
+    """
+    greedy, pairs, texts = Greedy(tie, None), 0, 0
+    rights, better, worse = [0, 0], 0, 0
+    is_greedy = items[0].request.sampling.greedy
+    limit = min(limit, len(items)) if is_greedy else limit
+    while pairs < limit and evidence(better, worse) < -math.log(level):
+        asked = [items[at % len(items)] for at in range(pairs, min(pairs + TOGETHER, limit))]
+        requests = [item.request for item in asked]
+        for item, request, mine, theirs in zip(
+            asked, requests, client.ask(requests), baseline.ask(requests), strict=True
+        ):
+            pairs += 1
+            ties = greedy.ties
+            if is_greedy:
+                fault = greedy.compare(Asked(GREEDY, False, request), mine[0], theirs[0])
+                texts += fault is not None
+            one, two = (item.is_right(each[0].text) for each in (mine, theirs))
+            one = two if greedy.ties > ties else one
+            rights = [rights[0] + one, rights[1] + two]
+            better, worse = better + (one > two), worse + (one < two)
+        report(pairs)
+    growth = float(evidence(better, worse))
+    verdict = "changed" if growth >= -math.log(level) else "kept"
+    least = smallest(pairs, better + worse, level)
+    right = (rights[0], rights[1])
+    return TaskResult(verdict, pairs, right, better, worse, growth, least, greedy.ties, texts)
+
+
+def evidence(better: Any, worse: Any) -> Any:
+    """Returns the logarithm of the evidence that one of two outcomes is likelier than the other.
+
+    A bet that each is drawn with a chance of which nothing is known (Beta(1/2, 1/2)) against even
+    chances: a fortune that is fair where drafts change nothing, and may be looked at at any time.
+    """
+    count = better + worse
+    return betaln(better + 0.5, worse + 0.5) - betaln(0.5, 0.5) + count * math.log(2)
+
+
+def smallest(pairs: int, differing: int, level: float) -> float | None:
+    """Returns the smallest change of a score that would have been found in nine audits of ten.
+
+    differing: pairs of which one alone was right; a change adds to them, all on one side.
+    """
+    side = differing / max(pairs, 1) / 2
+
+    def is_seen(percent: int) -> bool:
+        change = min(percent / 100, 1 - 2 * side)
+        shares = [side + change, side, max(1 - 2 * side - change, 0)]
+        counts = np.random.default_rng(0).multinomial(pairs, shares, size=TRIALS)
+        found = evidence(counts[:, 0], counts[:, 1]) >= -math.log(level)
+        return bool(np.mean(found) >= SEEN)
+
+    least = bisect_left(range(101), True, key=is_seen)
+    return None if least > 100 * (1 - 2 * side) else least / 100
+
+
+def facts_of(result: TaskResult) -> Mapping[str, float]:
+    """Returns the figures that follow a run."""
+    changed = float(result.verdict == "changed")
+    return {"evidence": result.growth, "better": result.better, "worse": result.worse} | {
+        "broken": changed
+    }
