@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import outrider
+from outrider.plugins.registry import builtin
 
 HEAVY = ("torch", "transformers", "hydra", "omegaconf", "numpy", "scipy")
 
@@ -41,6 +42,31 @@ def test_nothing_heavy_is_imported_by(statement: str) -> None:
     program = f"import sys; {statement}; sys.exit(' '.join({set(HEAVY)} & set(sys.modules)) or 0)"
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+SLOW = ("torch", "transformers", "scipy", "pandas", "matplotlib")
+"""What no command imports before it runs: PyTorch alone takes two seconds of CPU."""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *([name, "--help"] for name in builtin().commands),
+        *([name, "--cfg", "job"] for name, it in builtin().commands.items() if not it.plain),
+        ["new-plugin", "my-part"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_imports_nothing_slow_before_it_runs(words: list[str], tmp_path: Path) -> None:
+    program = (
+        f"import sys; from outrider.cli.main import main; sys.argv = {['outrider', *words]}\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print(*{set(SLOW)} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "\n")
 
 
 def test_public_names_are_found_and_listed() -> None:

@@ -1,16 +1,13 @@
 """How a command line can go on, found without importing what it names."""
 
-import ast
-import inspect
 from collections.abc import Iterator
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 from outrider.cli.usage import config_packages, read_settings
-from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
+from outrider.plugins.source import parameters_of
 
 
 def completions(line: str) -> list[str]:
@@ -65,33 +62,4 @@ def _parameters(group: str, name: str | None) -> list[str]:
     try:
         return list(read_settings(f"{group}/{name}").values)
     except FileNotFoundError:
-        return _signature(entry) if entry is not None and group in ROLES else []
-
-
-def _signature(entry: Entry) -> list[str]:
-    """Returns the parameters of a part, read from its source if it is registered by its place."""
-    if not isinstance(entry.source, str):
-        return list(inspect.signature(entry.source).parameters)
-    module, _, name = entry.source.partition(":")
-    spec = find_spec(module)  # imports the packages above it, which import nothing
-    if spec is None or spec.origin is None:
-        return []
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return _arguments(node)
-    return []
-
-
-def _arguments(node: ast.ClassDef | ast.FunctionDef) -> list[str]:
-    """Returns the names of a function's arguments, or of a class's own or a dataclass's fields."""
-    if isinstance(node, ast.FunctionDef):
-        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        return [argument.arg for argument in arguments if argument.arg != "self"]
-    for part in node.body:
-        if isinstance(part, ast.FunctionDef) and part.name == "__init__":
-            return _arguments(part)
-    fields = (part.target for part in node.body if isinstance(part, ast.AnnAssign))
-    return (
-        [field.id for field in fields if isinstance(field, ast.Name)] if node.decorator_list else []
-    )
+        return list(parameters_of(entry)) if entry is not None and group in ROLES else []

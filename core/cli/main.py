@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from importlib.metadata import version
@@ -134,12 +134,11 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
         with _explaining(command):
             entry.factory(arguments)
     else:
-        _run_hydra_command(command, entry.factory, list(arguments))
+        _run_hydra_command(entry, list(arguments))
 
 
-def _run_hydra_command(
-    command: Command, function: Callable[[Any], None], arguments: list[str]
-) -> None:
+def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
+    command: Command = entry.source
     # Imported here to keep `outrider --help` quick.
     import hydra
 
@@ -161,7 +160,7 @@ def _run_hydra_command(
     app = hydra.main(
         version_base="1.3", config_path=f"pkg://{CONF_MODULE}", config_name=command.name
     )
-    run = partial(_run_guarded, function, command)
+    run = partial(_run_guarded, entry)
     try:
         check_own_presets(sys.argv[1:])
         with ExitStack() as stack:
@@ -188,13 +187,12 @@ def _complete(arguments: list[str]) -> None:
     if any(argument.startswith("query=") for argument in arguments):
         print(" ".join(completions(os.environ.get("COMP_LINE", ""))))
         return
-    commands = installed().commands.values()
-    first = next(command for command in commands if not command.plain)
-    # There is no command to run.
-    _run_hydra_command(first, lambda _: None, [COMPLETION[0], *arguments])
+    commands = installed().of("command").values()
+    first = next(entry for entry in commands if not entry.source.plain)  # which is not run
+    _run_hydra_command(first, [COMPLETION[0], *arguments])
 
 
-def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) -> Any:
+def _run_guarded(entry: Entry, config: Any) -> Any:
     """Runs a command on its settings; an error ends the process with one line.
 
     Returns what the command returns: the number that a sweeper optimises.
@@ -207,12 +205,13 @@ def _run_guarded(function: Callable[[Any], Any], command: Command, config: Any) 
     from outrider.plugins.explaining import explain_error
     from outrider.plugins.reading import read_settings
 
+    command: Command = entry.source
     try:
         kind, hydra = command.settings_class, HydraConfig.get()
         say_what_only_sweeps_use(hydra)
         os.chdir(hydra.runtime.cwd)  # paths are the user's, wherever hydra.job.chdir has led
         with _explaining(command):
-            return function(config if kind is None else read_settings(kind, config))
+            return entry.factory(config if kind is None else read_settings(kind, config))
     except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:

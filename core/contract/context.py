@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, final, overload
+from typing import TYPE_CHECKING, ClassVar, final, overload
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
-Features = Mapping[str, Tensor]
+Features = Mapping[str, "Tensor"]
 """Features of the target by their names, as in `Drafter.needs`, each with a row for a token."""
 
 
@@ -88,5 +89,5 @@ class Context:
 
     tokens: Tokens
     source: Tokens | None = None
-    features: dict[str, Tensor] = field(default_factory=dict)
+    features: dict[str, "Tensor"] = field(default_factory=dict)
     prompt_length: int = 0

@@ -9,12 +9,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.devices import wide
+from outrider.contract.round import ROOT as ROOT  # noqa: PLC0414  its place for all who draft
 
 Logits = Float[Tensor, "nodes+1 vocab"]
 """A target's logits after the context, and after each node of a draft."""
-
-ROOT = -1
-"""The node before the first token of a draft: the context itself."""
 
 KINDS = {
     "chain": "no token has a sibling",
@@ -125,3 +123,12 @@ class Verdict:
 
     accepted: tuple[int, ...]
     next_token: int
+
+
+def origins_of(draft: Draft, path: Sequence[int]) -> tuple[str, ...]:
+    """Returns the origins of the accepted tokens of a draft, and of the target's token after them.
+
+    path: the accepted nodes.
+    """
+    after = "recovered" if draft.children(path[-1] if path else ROOT) else "bonus"
+    return *("accepted",) * len(path), after if len(draft) else "plain"

@@ -1,10 +1,11 @@
 """What a call of the target has brought, and the sums of many calls."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from outrider.contract.draft import ROOT, Draft
+ROOT = -1
+"""The node before the first token of a draft: the context itself."""
 
 
 @final
@@ -44,15 +45,6 @@ class Round:
     def text(self) -> str:
         """Returns the characters that the tokens complete."""
         return "".join(self.pieces)
-
-
-def origins_of(draft: Draft, path: Sequence[int]) -> tuple[str, ...]:
-    """Returns the origins of the accepted tokens of a draft, and of the target's token after them.
-
-    path: the accepted nodes.
-    """
-    after = "recovered" if draft.children(path[-1] if path else ROOT) else "bonus"
-    return *("accepted",) * len(path), after if len(draft) else "plain"
 
 
 @final

@@ -9,10 +9,10 @@ from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context, Features
-from outrider.contract.draft import ROOT, Draft, Logits, Verdict
+from outrider.contract.draft import ROOT, Draft, Logits, Verdict, origins_of
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
-from outrider.contract.round import Round, TokenLogprob, origins_of
+from outrider.contract.round import Round, TokenLogprob
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores
 from outrider.decoding.calls import (

@@ -131,6 +131,7 @@ def _judged(node: Any, key: str) -> Mapping[str, Any]:
         return {}
     if entry := _entry_at(node[TARGET]):
         entry.check_extra()
+        _ = entry.factory  # says what is wrong with its module
     if not isinstance(node, DictConfig):
         return {}
     try:

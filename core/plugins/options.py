@@ -1,8 +1,7 @@
 """What Hydra finds of registered parts: their signatures are their configs."""
 
-import inspect
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
@@ -26,6 +25,7 @@ from outrider.plugins.entry import Entry
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
+from outrider.plugins.source import REQUIRED, parameters_of
 
 CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
@@ -143,23 +143,19 @@ def option_schema(entry: Entry) -> DictConfig:
 
     Raises `PluginError` if a default is of a type that no config can hold, or a name is Hydra's.
     """
-    factory = entry.factory
-    return schema_of(factory, f"{factory.__module__}.{factory.__qualname__}", entry.claim)
+    return schema_of(parameters_of(entry), entry.path, entry.claim)
 
 
-def schema_of(factory: Any, target: str, claim: str) -> DictConfig:
+def schema_of(parameters: Mapping[str, Any], target: str, claim: str) -> DictConfig:
     """Returns the config of what a class or function makes; see `option_schema`.
 
     target: the name that a config calls it by. claim: what it claims to be, for messages.
     """
-    values = {TARGET: target}
-    if taken := HYDRAS & inspect.signature(factory).parameters.keys():
+    if taken := HYDRAS & parameters.keys():
         raise PluginError(f"{claim} has a setting {min(taken)!r}, which is a key of Hydra's")
-    for name, parameter in inspect.signature(factory).parameters.items():
-        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            values[name] = "???" if parameter.default is parameter.empty else parameter.default
+    values = {name: "???" if it is REQUIRED else it for name, it in parameters.items()}
     try:
-        return OmegaConf.create(values)
+        return OmegaConf.create({TARGET: target} | values)
     except OmegaConfBaseException as error:
         raise PluginError(
             f"{claim} has a default that no config can hold: {message_of(error)}"

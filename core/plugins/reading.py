@@ -22,6 +22,7 @@ from outrider.plugins.explaining import ADDED, explain_error, one_line
 from outrider.plugins.options import TARGET, hydra_ready, offer_options, schema_of
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES, Listed, kind_of, plural
+from outrider.plugins.source import in_signature
 
 GLOBAL = "# @package _global_"
 """The first line of a file whose settings are those of the command."""
@@ -163,7 +164,7 @@ def option_configs(
         prefix = field or f"{plural(role)}: {name}"
         config = composed[f"_{i}"] if i in named else option
         if isinstance(option, tuple):
-            config = schema_of(option[0], option[1], prefix)
+            config = schema_of(in_signature(option[0]), option[1], prefix)
         if OmegaConf.is_config(config):
             check_is_part(prefix, config, role)
             _complete(config, arguments, prefix, f"{role}: {name}", own or ())

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import ROOT, Draft
+from outrider.contract.draft import ROOT, Draft, origins_of
 from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy, PolicyExample
-from outrider.contract.round import Round, origins_of
+from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier, VerifierExample

@@ -15,7 +15,6 @@ from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import is_quiet
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.page.listing import run_folders
-from outrider.plugins.config import make
 
 FOLDERS = ("outputs", "multirun")
 """Where Hydra puts runs: the folders to show by default."""
@@ -81,6 +80,7 @@ def serve(
     from outrider.extras.view.play import Player
     from outrider.extras.view.play_settings import parts_of
     from outrider.extras.view.server import app
+    from outrider.plugins.config import make
 
     token = secrets.token_urlsafe(24)
     with socket.socket() as listener:

@@ -5,8 +5,10 @@ import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 BUSY = 1.25
 """The load of each core from which on a machine counts as busy; a run takes up to 1 itself."""
@@ -58,12 +60,16 @@ def memory_bandwidth(repeats: int = 8) -> float:
 
     Plain decoding reads all weights for each token, so this bounds its speed.
     """
+    import torch  # here, since whoever asks for the load needs none
+
     block = torch.ones(READ // 4)
     return READ / shortest(block.sum, repeats)
 
 
-def product_seconds(dtype: torch.dtype, repeats: int = 5) -> float:
+def product_seconds(dtype: "torch.dtype", repeats: int = 5) -> float:
     """Returns the seconds of a product of ROWS rows with a matrix of WIDTH, the shortest."""
+    import torch
+
     rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
     return shortest(lambda: torch.mm(rows, matrix), repeats)
 

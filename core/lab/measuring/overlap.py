@@ -1,81 +1,23 @@
 """Overlap: alpha by Leviathan's protocol, from p and q at each prefix of the target's text."""
 
 import copy
-from dataclasses import dataclass
-from typing import final
 
 import numpy as np
 
-from outrider.base.bounds import Finite, Whole
 from outrider.contract.chance import SampledChance
-from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
+from outrider.contract.round import ROOT
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.calls import call_drafter, depth_of, opened
 from outrider.lab.measuring.draft_tables import draft_tables, kept, probability
+from outrider.lab.measuring.measurement import Overlap
 from outrider.lab.measuring.reference import Drafting, Reference
 from outrider.lab.measuring.replay import Replay, replay
 from outrider.verifiers.ceiling import acceptance_ceiling
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Overlap:
-    """Sums over a text that the target wrote.
-
-    These are by the depth of the draft, entry d - 1 for depth d, with a draft starting at every
-    prefix:
-
-    prefixes: the number of prefixes at which a draft of this depth fits into the text.
-    reached: the sum of the probabilities that a draft gets this far: all of its earlier tokens are
-        accepted, and it has another one. At depth 1, the number of prefixes that have a draft.
-    beta: the sum of those probabilities times sum_x min(p(x), q(x)): the expected number of drafts
-        that are accepted to this depth.
-
-    These are by the gamma of decoding, entry g - 1 for gamma g. They are what decoding this very
-    text with the run's rule and policy is expected to count:
-
-    rounds, tested, accepted: see `outrider.Counts`.
-
-    All are 0 where that is unknown: if the rule is lossy, since its texts are not the target's; if
-    it has neither `Verifier.accepts` nor `accepts_along`; and if the policy learns from earlier
-    rounds.
-
-    survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
-        gamma, and of those that end there; see `lab.statistics.profile.ends_by_depth`. First come
-        the depths at gamma 1, then those at gamma 2, and so on; see `measuring.replay.at_gamma`.
-        Empty in runs of earlier versions.
-    by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
-        if the rule decides over several tokens together.
-    overshoot: the sum over prefixes of sum_x max(0, q(x) P(accept x) - p(x)), by how much the rule
-        accepts tokens beyond what the target would write (2607.26627). None for a lossless rule,
-        where `by_rule` is None, and in runs of earlier versions.
-    ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
-        first node of a draft, and the number of these prefixes: all but those whose ceiling has no
-        short formula. See `outrider.verifiers.ceiling`.
-    text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
-        drafter before the run's sampling (1 or 0 for a token that was written, None where there was
-        no draft). Empty in runs of earlier versions, and for trees.
-    """
-
-    prefixes: tuple[Finite, ...]
-    reached: tuple[Finite, ...]
-    beta: tuple[Finite, ...]
-    rounds: tuple[Finite, ...]
-    tested: tuple[Finite, ...]
-    accepted: tuple[Finite, ...]
-    by_rule: Finite | None
-    ceiling: tuple[Finite, Finite] = (0.0, 0.0)
-    survived: tuple[Finite, ...] = ()
-    ended: tuple[Finite, ...] = ()
-    text: tuple[Whole, ...] = ()
-    text_p: tuple[Finite, ...] = ()
-    text_q: tuple[Finite | None, ...] = ()
-    overshoot: Finite | None = None
 
 
 def overlap(  # noqa: PLR0913  the options of a run, by name

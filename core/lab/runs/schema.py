@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from outrider.base.bounds import Budget, Count, DraftLength, Finite, Name, Whole
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.json_values import json_of
-from outrider.contract.draft import ROOT
+from outrider.contract.round import ROOT
 from outrider.lab.measuring.measurement import Measurement, Step
 from outrider.lab.runs.files import FACTS, read_in
 

@@ -12,7 +12,6 @@ from typing import Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
 Floats = NDArray[np.float64]
 Scale = Literal["linear", "log", "logit"]
@@ -120,6 +119,8 @@ def median(values: Sequence[float]) -> Interval | None:
     value, ordered = float(np.median(values)), sorted(map(float, values))
     if len(ordered) < FEWEST:
         return Interval(value, None, None)
+    from scipy import special  # here, since it is slow to import
+
     # The median lies below the k-th smallest value with the probability of k heads or fewer.
     heads = special.bdtr(np.arange(len(ordered)), len(ordered), 0.5)
     k = max(1, int(np.searchsorted(heads, TAIL)))
@@ -215,6 +216,8 @@ def _skewness(left_out: Floats) -> Floats:
 
 def _t(freedom: Floats) -> Floats:
     """Returns the quantile of Student's t; NaN without any degree of freedom."""
+    from scipy import special
+
     with np.errstate(over="ignore"):
         quantile: Floats = special.stdtrit(np.where(freedom > 0, freedom, np.nan), 1 - TAIL)
     return quantile

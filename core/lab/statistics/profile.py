@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from outrider.lab.measuring.measurement import Decoding, Measurement, Step
-from outrider.lab.measuring.overlap import Overlap
+from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap, Step
 from outrider.lab.measuring.replay import at_gamma
 from outrider.lab.statistics.intervals import Floats, interval, ratio
 

@@ -10,8 +10,7 @@ from typing import final
 import numpy as np
 
 from outrider.contract.round import Counts
-from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.measuring.overlap import Overlap
+from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap
 from outrider.lab.statistics.intervals import Floats, Scale, Statistic, ratio
 from outrider.lab.statistics.profile import ends_by_depth, expected_ends, tokens_of_a_round
 

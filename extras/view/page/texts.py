@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import final
 
 from outrider.contract.context import Tokens
-from outrider.contract.draft import ROOT
-from outrider.lab.measuring.measurement import Decoding, Measurement, Step
-from outrider.lab.measuring.overlap import Overlap
+from outrider.contract.round import ROOT
+from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap, Step
 from outrider.lab.runs.summary import Summary
 
 SOME = 6

@@ -20,8 +20,8 @@ from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.lab.measuring.measurement import Step
-from outrider.lab.measuring.overlap import Overlap, overlap
+from outrider.lab.measuring.measurement import Overlap, Step
+from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.replay import at_gamma
 from outrider.lab.statistics.profile import ends_by_depth

@@ -12,7 +12,8 @@ import pytest
 
 from outrider.base.errors import OutriderError
 from outrider.extras.cpu.processor import cpu_flags
-from outrider.extras.doctor import command as doctor
+from outrider.extras.doctor import examination as doctor
+from outrider.extras.doctor.command import doctor as doctor_command
 from outrider.plugins import registry
 
 
@@ -58,7 +59,7 @@ def test_every_fault_has_a_line(plugged: Any, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(doctor, "requires", lambda _: needs)
     monkeypatch.setattr(doctor, "self_test", lambda faults: {})
     with pytest.raises(OutriderError) as raised:
-        doctor.doctor([])
+        doctor_command([])
     lines = str(raised.value).splitlines()
     assert len(lines) == 3
     assert lines[0].endswith("expected >=99")
