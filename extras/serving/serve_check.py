@@ -92,8 +92,8 @@ def serve_check(config: ServeCheck) -> None:
     """
     _check(config)
     python, settings = Path(config.vllm).expanduser(), plain_settings(config)
-    version = version_in(python)
-    check_version(version)
+    version, vllm_folder = version_in(python)
+    check_version(version, vllm_folder)
     folder = Path(HydraConfig.get().runtime.output_dir)
     drafters = {name: build(node) for name, node in config.drafters.items()}
     runs = {

@@ -1,9 +1,11 @@
 """OutriderProposer: runs a drafter that needs only tokens inside vLLM, from its Hydra config."""
 
+import ast
 import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -25,7 +27,11 @@ VARIABLE = "OUTRIDER_DRAFTER"
 """The environment variable that holds the drafter's config, a JSON object."""
 
 SUPPORTED = ("0.32.",)
-"""The versions of vLLM whose interface is known; upstream calls that interface experimental."""
+"""The versions of vLLM that were tried; upstream calls the interface experimental."""
+
+HOOK = Path("v1", "spec_decode", "custom_class_proposer.py")
+"""Where other versions have the interface, below vLLM's folder, and what it has to hand over."""
+HANDED_OVER = {"sampled_token_ids", "num_tokens_no_spec", "token_ids_cpu", "slot_mappings"}
 
 GREEDY = Sampling()
 """Makes a drafter that draws write its likeliest tokens."""
@@ -175,17 +181,30 @@ def from_environment() -> Drafter:
     return drafter
 
 
-def check_version(version: str | None = None) -> None:
-    """Raises `ConfigError` unless the version of vLLM is one of `SUPPORTED`."""
+def check_version(version: str | None = None, folder: Path | None = None) -> None:
+    """Raises `ConfigError` for a vLLM that was not tried and lacks what a custom drafter needs.
+
+    version, folder: of vLLM. Default to those of the installed one.
+    """
     if version is None:
         import vllm  # type: ignore[import-not-found]
 
-        version = str(vllm.__version__)
-    if not version.startswith(SUPPORTED):
-        known = ", ".join(f"{prefix}x" for prefix in SUPPORTED)
-        raise ConfigError(
-            f"vllm {version}: expected {known}, whose interface for custom drafters is known"
-        )
+        version, folder = str(vllm.__version__), Path(vllm.__file__).parent
+    if version.startswith(SUPPORTED):
+        return
+    if missing := sorted(HANDED_OVER - _handed_over(folder)):
+        line = f"expected one whose {HOOK} hands over {', '.join(missing)}, as 0.32 has"
+        raise ConfigError(f"vllm {version}: {line}")
+
+
+def _handed_over(folder: Path | None) -> set[str]:
+    """Returns the names of what a version's interface hands over to `propose`; it isn't run."""
+    file = None if folder is None else folder / HOOK
+    tree = ast.parse(file.read_text() if file is not None and file.is_file() else "")
+    found = (
+        it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef) and it.name == "propose"
+    )
+    return {argument.arg for each in found for argument in each.args.args}
 
 
 def _tokenizer(model: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Patches of vLLM 0.32: its sampling on CPUs, and its second model runner."""
+"""Patches of vLLM: its sampling on CPUs, where that is wrong, and its second model runner."""
 
 import logging
 import os
@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from outrider.extras.serving.vllm import SUPPORTED
 from outrider.extras.serving.vllm_second_runner import OutriderSpeculator
 
 SECOND_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
@@ -19,21 +18,32 @@ log: logging.Logger = logging.getLogger("vllm.outrider")
 
 
 def patch_sampling() -> None:
-    """Gives vLLM 0.32 on CPUs another `expand_batch_to_tokens`; leaves other engines alone.
+    """Gives vLLM on CPUs another `expand_batch_to_tokens`, if its own is wrong.
 
-    Its own function fills a copy on CPUs, so that temperature, top-k and top-p of drafted positions
-    are whatever was in memory (https://github.com/vllm-project/vllm/issues/55005): drafts make
-    sampled requests and their neighbours wrong.
+    That of 0.32 fills a copy on CPUs, so that temperature, top-k and top-p of drafted positions are
+    whatever was in memory (https://github.com/vllm-project/vllm/issues/55005): drafts make sampled
+    requests and their neighbours wrong.
     """
-    import vllm  # type: ignore[import-not-found]
     from vllm.platforms import current_platform  # type: ignore[import-not-found]
 
-    if not (current_platform.is_cpu() and vllm.__version__.startswith(SUPPORTED)):
+    if not current_platform.is_cpu():
         return
     from vllm.v1.sample import rejection_sampler  # type: ignore[import-not-found]
 
+    if _is_right(rejection_sampler.expand_batch_to_tokens):
+        return
     rejection_sampler.expand_batch_to_tokens = expand_batch_to_tokens
     log.info("vLLM issue 55005 is patched: drafts leave sampled texts as they are")
+
+
+def _is_right(function: Any) -> bool:
+    """Returns whether an engine's function gives each token the setting of its request."""
+    arguments = torch.tensor([0.5, 0.0]), torch.tensor([2, 3], dtype=torch.int32), 3
+    try:
+        found = function(*arguments, replace_from=0, replace_to=1)
+    except Exception:  # noqa: BLE001  whatever an engine's own function raises
+        return False
+    return isinstance(found, Tensor) and found.tolist() == [0.5, 0.5, 1.0]
 
 
 def expand_batch_to_tokens(

@@ -213,15 +213,17 @@ class Server:
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
 
 
-def version_in(python: Path) -> str:
-    """Returns the version of vLLM in an interpreter's environment, whichever package installs it.
+def version_in(python: Path) -> tuple[str, Path]:
+    """Returns the version and the folder of vLLM in an interpreter's environment.
 
     Raises:
         ServerError: there is no such interpreter, or its environment has no vLLM.
     """
     script = (
         "from importlib.metadata import packages_distributions, version;"
-        "print(version(packages_distributions()['vllm'][0]))"
+        "from importlib.util import find_spec;"
+        "print(version(packages_distributions()['vllm'][0]));"
+        "print(find_spec('vllm').submodule_search_locations[0])"
     )
     try:
         finished = subprocess.run(
@@ -232,7 +234,8 @@ def version_in(python: Path) -> str:
             f"vllm={str(python)!r}: expected the python of an environment with vLLM, which"
             " `make vllm` sets up"
         ) from error
-    return finished.stdout.strip()
+    found, _, folder = finished.stdout.strip().partition("\n")
+    return found, Path(folder)
 
 
 def cause(log: Path) -> str:

@@ -3,6 +3,7 @@
 import json
 import logging
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.ngram import bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.extras.serving.vllm import VARIABLE, OutriderProposer, check_version
+from outrider.extras.serving.vllm import (
+    HANDED_OVER,
+    HOOK,
+    VARIABLE,
+    OutriderProposer,
+    check_version,
+)
 from outrider.extras.serving.vllm_requests import PATIENCE
 
 LONGEST = 32
@@ -155,7 +162,16 @@ def test_the_drafter_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
         OutriderProposer(config(), version="0.32.0")
 
 
-def test_another_version_is_refused() -> None:
+@pytest.mark.parametrize("without", ["", "slot_mappings", "propose"])
+def test_another_version_is_taken_by_the_hooks_that_it_has(tmp_path: Path, without: str) -> None:
     check_version("0.32.5")
-    with pytest.raises(ConfigError, match=r"vllm 0\.33\.0: expected 0\.32\.x"):
-        check_version("0.33.0")
+    names = [name for name in sorted(HANDED_OVER) if name != without]
+    hook = tmp_path / HOOK
+    hook.parent.mkdir(parents=True)
+    name = "propose" if without != "propose" else "draft"
+    hook.write_text(f"class Proposer:\n    def {name}(self, {', '.join(names)}=None): ...\n")
+    if not without:
+        check_version("0.33.0", tmp_path)
+        return
+    with pytest.raises(ConfigError, match=r"vllm 0\.33\.0: expected .* hands over .*slot_mappings"):
+        check_version("0.33.0", tmp_path)

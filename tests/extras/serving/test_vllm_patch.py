@@ -1,4 +1,4 @@
-"""vLLM 0.32 on CPUs gets a right function in the place of a wrong one, and no other vLLM does."""
+"""vLLM on CPUs gets a right function in the place of a wrong one, and no other vLLM does."""
 
 import sys
 from types import ModuleType
@@ -15,30 +15,34 @@ def wrong(*arguments: Any, **settings: Any) -> None:
     """Fills nothing, like vLLM's own."""
 
 
+def right(*arguments: Any, **settings: Any) -> torch.Tensor:
+    """Another function that is right, such as that of a later version."""
+    return expand_batch_to_tokens(*arguments, **settings)
+
+
 @pytest.fixture
 def sampler(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Any:
-    """The module of an engine of this version, on a CPU or not."""
-    version, on_cpu = request.param
+    """The module of an engine with this function, on a CPU or not."""
+    function, on_cpu = request.param
     names = ("vllm", "vllm.platforms", "vllm.v1", "vllm.v1.sample")
     sample = [ModuleType(name) for name in (*names, "vllm.v1.sample.rejection_sampler")]
     for module in sample:
         monkeypatch.setitem(sys.modules, module.__name__, module)
-    engine, platforms, _, package, found = sample
-    engine.__version__ = version  # type: ignore[attr-defined]
+    _, platforms, _, package, found = sample
     platforms.current_platform = ModuleType("cpu")  # type: ignore[attr-defined]
     platforms.current_platform.is_cpu = lambda: on_cpu
     package.rejection_sampler = found  # type: ignore[attr-defined]
-    found.expand_batch_to_tokens = wrong  # type: ignore[attr-defined]
+    found.expand_batch_to_tokens = function  # type: ignore[attr-defined]
     return found
 
 
 @pytest.mark.parametrize(
     ("sampler", "asked", "is_patched"),
     [
-        (("0.32.0", True), "1", True),
-        (("0.32.0", True), "0", False),
-        (("0.33.0", True), "1", False),
-        (("0.32.0", False), "1", False),
+        ((wrong, True), "1", True),
+        ((wrong, True), "0", False),
+        ((wrong, False), "1", False),
+        ((right, True), "1", False),
     ],
     indirect=["sampler"],
 )
