@@ -4,7 +4,7 @@ import itertools
 from typing import Any
 
 from outrider.base.errors import ConfigError
-from outrider.decoding.decode import check_takes
+from outrider.decoding.kinds import check_takes
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.statistics.pairs import check_reference, drafter_in
 from outrider.plugins.config import build

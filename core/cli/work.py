@@ -17,7 +17,7 @@ from outrider.cli.variants import variants_of
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import Score
-from outrider.decoding.run import refuse_lossy
+from outrider.decoding.kinds import refuse_lossy
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder

@@ -1,6 +1,7 @@
 """Finds the user's turns in a record of a data set, in any of the common forms."""
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -108,19 +109,29 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
     A string is one turn, and a list of strings several. In a list of messages, the turns are the
     user's, and the system's message is put before the turn that follows it. So is a system prompt
     of its own, or an instruction; a context or an input, as Dolly's and Alpaca's, follows the first
-    turn, unless it is that.
+    turn, unless it is that: a list of texts as paragraphs, other lists and objects as JSON.
 
     Raises:
         ConfigError: there is no text where the form has it, or tools are beside it.
     """
     refuse_tools(record, f"{where}: ")
     turns = _turns_of_column(record, form, where)
+    follows = {key: _context(record.get(key)) for key in AFTER}
     beside = (
-        [text_beside(record.get(key), f"{where}: {key}") for key in keys if key != form.column]
-        for keys in (BEFORE, AFTER)
+        [text_beside(each.get(key), f"{where}: {key}") for key in keys if key != form.column]
+        for keys, each in ((BEFORE, record), (AFTER, follows))
     )
     before, after = ([text for text in texts if text not in ("", turns[0])] for texts in beside)
     return ("\n\n".join([*before, turns[0], *after]), *turns[1:])
+
+
+def _context(value: Any) -> Any:
+    """Returns a context as a text if it is a list or an object, such as HotpotQA's paragraphs."""
+    if not isinstance(value, list | Mapping) or not value:
+        return value
+    if all(isinstance(part, str) for part in value) and isinstance(value, list):
+        return "\n\n".join(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def text_beside(value: Any, where: str) -> str:

@@ -8,7 +8,6 @@ from outrider.base.calling import calling, returned
 from outrider.base.errors import ConfigError, require
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
-from outrider.contract.draft import KINDS
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round
@@ -18,10 +17,10 @@ from outrider.contract.verifier import Verifier
 from outrider.decoding.batches.continuous_batch import Batch, rounds_together
 from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
+from outrider.decoding.kinds import check_takes, require_kind
 from outrider.decoding.rounds import finish, propose, remember
-from outrider.decoding.run import ActiveText, Lossy, Run, begin_text, require_kind
+from outrider.decoding.run import ActiveText, Lossy, Run, begin_text
 from outrider.plugins.config import make
-from outrider.plugins.registry import installed
 from outrider.plugins.roles import Named
 
 
@@ -224,21 +223,3 @@ def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:
     for role, part in (("drafter", drafter), ("verifier", verifier)):
         with calling(role, part):
             part.bind(target)
-
-
-def check_takes(verifier: Verifier, drafter: Drafter) -> None:
-    """Raises `ConfigError` if the rule takes no drafts of the drafter's kind."""
-    with calling("drafter", drafter):
-        kind = drafter.kind
-    with calling("verifier", verifier):
-        takes = frozenset(verifier.takes)
-    if kind in takes:
-        return
-    meaning = f" ({KINDS[kind]})" if kind in KINDS else f", expected one of {', '.join(KINDS)}"
-    rules = installed().of("verifier").items()
-    fit = [name for name, rule in rules if rule.product and kind in rule.product.takes]
-    raise ConfigError(
-        f"drafter {type(drafter).__name__} writes {kind!r} drafts{meaning}: the rule"
-        f" {type(verifier).__name__} takes {', '.join(sorted(takes))}; rules that fit:"
-        f" {', '.join(fit) or 'none'}"
-    )

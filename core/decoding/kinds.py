@@ -1,11 +1,51 @@
-"""Kinds: checks by the pen's record that a draft is of the kind its drafter declares."""
+"""Kinds: whether parts fit each other, and whether a draft is of the kind its drafter declares."""
+
+from typing import Any
 
 import torch
 
-from outrider.contract.draft import ROOT, Draft
+from outrider.base.calling import calling
+from outrider.base.errors import ConfigError, require
+from outrider.contract.draft import KINDS, ROOT, Draft
+from outrider.contract.drafter import Drafter
+from outrider.contract.verifier import Verifier
+from outrider.plugins.registry import installed
 
 ROUNDING = 0.1
 """The most that rounding may separate two distributions after the same text, in total variation."""
+
+
+def require_kind(name: str, part: object, kind: type[Any]) -> None:
+    """Raises `ConfigError` unless a part is an instance of a class."""
+    require(isinstance(part, kind), name, part, f"an instance of {kind.__name__}")
+
+
+def refuse_lossy(**parts: Any) -> None:
+    """Raises `ConfigError` for the first part, named by its role, that is not exact."""
+    for role, part in parts.items():
+        with calling(role, part):
+            is_exact = part.lossless
+        if not is_exact:
+            name = type(part).__name__
+            raise ConfigError(f"lossy=refuse: {role} {name} is lossy: expected one that is exact")
+
+
+def check_takes(verifier: Verifier, drafter: Drafter) -> None:
+    """Raises `ConfigError` if the rule takes no drafts of the drafter's kind."""
+    with calling("drafter", drafter):
+        kind = drafter.kind
+    with calling("verifier", verifier):
+        takes = frozenset(verifier.takes)
+    if kind in takes:
+        return
+    meaning = f" ({KINDS[kind]})" if kind in KINDS else f", expected one of {', '.join(KINDS)}"
+    rules = installed().of("verifier").items()
+    fit = [name for name, rule in rules if rule.product and kind in rule.product.takes]
+    raise ConfigError(
+        f"drafter {type(drafter).__name__} writes {kind!r} drafts{meaning}: the rule"
+        f" {type(verifier).__name__} takes {', '.join(sorted(takes))}; rules that fit:"
+        f" {', '.join(fit) or 'none'}"
+    )
 
 
 def violation(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | None:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, final
+from typing import Annotated, Literal, final
 
 from outrider.base.bounds import AtLeast, Count, Seconds, checked
 from outrider.base.calling import calling
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import require
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens
@@ -17,21 +17,12 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.calls import begun, opened, opened_rule
+from outrider.decoding.kinds import refuse_lossy, require_kind
 from outrider.decoding.text_stream import TextStream
 from outrider.decoding.time_limit import check_limit
 
 Lossy = Literal["allow", "refuse"]
 """Whether parts may change the distribution of the text."""
-
-
-def refuse_lossy(**parts: Any) -> None:
-    """Raises `ConfigError` for the first part, named by its role, that is not exact."""
-    for role, part in parts.items():
-        with calling(role, part):
-            is_exact = part.lossless
-        if not is_exact:
-            name = type(part).__name__
-            raise ConfigError(f"lossy=refuse: {role} {name} is lossy: expected one that is exact")
 
 
 @final
@@ -206,8 +197,3 @@ def _independent(chance: Chance, remembered: int, policy: Policy) -> Chance:
     before = policy.texts.get(chance.label, 0)
     policy.texts[chance.label] = before + 1
     return chance.named(f"again/{before}") if before else chance
-
-
-def require_kind(name: str, part: object, kind: type[Any]) -> None:
-    """Raises `ConfigError` unless a part is an instance of a class."""
-    require(isinstance(part, kind), name, part, f"an instance of {kind.__name__}")

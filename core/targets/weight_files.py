@@ -3,8 +3,9 @@
 import os
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any, final
@@ -28,7 +29,7 @@ INDEX = "model.safetensors.index.json"
 READ = (
     "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "special_tokens_map.json", "added_tokens.json", "chat_template.json", "chat_template.jinja",
-    ADAPTER, INDEX,
+    ADAPTER,
 )  # fmt: skip
 """The files beside the weights that transformers reads as text."""
 
@@ -64,13 +65,25 @@ def check_files(folder: Path) -> None:
 
     Transformers passes over some, such as a damaged `generation_config.json`.
     """
-    weights = [*folder.glob("*model*.safetensors")] or folder.glob("*.bin")
-    for path in filter(Path.is_file, [folder, *map(folder.joinpath, READ), *weights]):
+    files = chain([folder], map(folder.joinpath, READ), _weights(folder))
+    for path in filter(Path.is_file, files):
         try:
             _check_file(path)
         except (ValueError, SafetensorError) as error:
             line = f"{path.name}: {message_of(error)}"
             raise TargetError(f"model={str(folder)!r}: {line}") from error
+
+
+def _weights(folder: Path) -> Iterator[Path]:
+    """Yields the files with weights that transformers reads: one, or the parts in an index."""
+    parts, index = [*folder.glob("*model*.safetensors")], folder / INDEX
+    whole = [path for path in parts if path.stem.endswith("model")]
+    if whole or not index.is_file():
+        yield from whole or parts or folder.glob("*.bin")
+        return
+    yield index  # first, so that it has been checked before it is read
+    named = text_in(index)
+    yield from (path for path in parts if path.name in named)
 
 
 def _check_file(path: Path) -> None:
@@ -79,7 +92,7 @@ def _check_file(path: Path) -> None:
         raise ValueError(fault)
     if path.suffix == SUFFIXES[0]:
         safe_open(path, "pt")
-    if path.name not in READ:
+    if path.name not in (*READ, INDEX):
         return
     entries = json_in(path) if path.suffix == ".json" else text_in(path)
     if path.read_bytes().startswith(BOM_UTF8):

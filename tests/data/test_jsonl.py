@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -65,10 +66,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
         (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
         ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
-        (
-            ({"instruction": "x", "input": ["a", 1]},),
-            "line 1: input=['a', 1]: expected a text",
-        ),
+        (({"instruction": "x", "input": True},), "line 1: input=True: expected a text"),
         (({"messages": []},), "line 1: messages=[]: expected a list of messages"),
         (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
         (({"messages": [{"text": "x"}]},), "expected role and content, or from and value"),
@@ -208,8 +206,13 @@ def test_the_texts_beside_a_named_column_are_kept() -> None:
     number = {"instruction": "Double it, as in 2021.", "input": 21}
     assert parse(number, "x").turns == ("Double it, as in 2021.\n\n21",)
     assert parse({"prompt": "Who?", "instruction": "Who?"}, "x").turns == ("Who?",)
-    with pytest.raises(ConfigError, match=r"x: context=\{'a': 1\}: expected a text"):
-        parse({"question": "q", "context": {"a": 1}}, "x", "question")
+    for context, said in (
+        (["It is Ada.", "Or Eve."], "It is Ada.\n\nOr Eve."),
+        ([["Ada", ["A \u00e9.", "B."]]], '[["Ada", ["A \u00e9.", "B."]]]'),  # HotpotQA's own files
+        ({"title": ["Ada"], "day": date(1815, 12, 10)}, '{"title": ["Ada"], "day": "1815-12-10"}'),
+    ):
+        hotpot = {"question": "Who is it?", "context": context}
+        assert parse(hotpot, "x", "question").turns == (f"Who is it?\n\n{said}",)
 
 
 @pytest.mark.parametrize("keys", [("role", "content"), ("from", "value"), ("role", "value")])

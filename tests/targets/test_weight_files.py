@@ -80,14 +80,17 @@ def test_an_index_and_a_gguf_file_are_looked_at_and_files_that_nobody_reads_are_
     copied: Path,
 ) -> None:
     (copied / "pytorch_model.bin").write_bytes(POINTER)
+    part, index = copied / "model-00001-of-00001.safetensors", copied / f"{WEIGHTS}.index.json"
+    part.write_bytes(POINTER)
+    index.write_text('{"metadata": {}}')
     assert TransformersTarget(str(copied)).vocab_size == 31
-    (copied / f"{WEIGHTS}.index.json").write_text('{"metadata": {}}')
+    (copied / WEIGHTS).rename(part)
     with pytest.raises(TargetError, match=r"index\.json: expected the file of each tensor in"):
         check_files(copied)
-    (copied / f"{WEIGHTS}.index.json").unlink()
-    (copied / WEIGHTS).rename(copied / "model-00001-of-00001.safetensors")
+    index.write_text(f'{{"weight_map": {{"x": "{part.name}"}}}}')
+    (copied / "model-00001-of-00002.safetensors").write_bytes(POINTER)
     check_files(copied)
-    (copied / "model-00001-of-00001.safetensors").write_bytes(POINTER)
+    part.write_bytes(POINTER)
     with pytest.raises(TargetError, match=r": model-00001-of-00001\.safetensors: a pointer"):
         check_files(copied)
     (copied / "x.gguf").write_bytes(POINTER)

@@ -23,7 +23,7 @@ from outrider.data.prompts import prompt_text
 from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation, with_seed
-from outrider.decoding.run import refuse_lossy
+from outrider.decoding.kinds import refuse_lossy
 from outrider.lab.runs.files import stamp
 from outrider.plugins.config import build
 from outrider.plugins.registry import installed
