@@ -104,7 +104,7 @@ def make(path: Path, cut: int) -> None:
 
 
 @pytest.mark.parametrize("work", [write, make])
-def test_what_a_killed_process_leaves_is_removed_by_the_next(
+def test_a_killed_process_has_its_scratch_removed_by_the_next(
     work: Callable[[Path, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path)

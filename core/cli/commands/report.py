@@ -20,8 +20,8 @@ from outrider.cli.usage import argument_parser
 from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
 from outrider.lab.runs.conclusion import finding_of, history
 from outrider.lab.runs.files import run_folders
-from outrider.lab.runs.gathering import gather, pooled
-from outrider.lab.runs.labels import config_differences, labels
+from outrider.lab.runs.gathering import gather, pooled, summarised
+from outrider.lab.runs.labels import config_differences
 from outrider.lab.runs.report import Reports
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -51,7 +51,8 @@ def report(arguments: Sequence[str]) -> None:
         _print(results(), harness, options.format)
         return
     runs, damaged = _gathered(folders, options.reference)
-    summaries = {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+    summaries, failed = summarised(runs)
+    damaged += failed
     folder.mkdir(parents=True, exist_ok=True)
     written = reports.end(summaries, folder)
     pairs = pairs_across(summaries) if options.pairs else []
@@ -214,5 +215,6 @@ class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
-        summaries = [Summary(run) for run in gather([folder])[0]]
-        _print(results(), layout(self.layout, summaries, folder, chosen_reports()), None)
+        summaries, _ = summarised(gather([folder])[0])
+        tables = layout(self.layout, [*summaries.values()], folder, chosen_reports())
+        _print(results(), tables, None)

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ANY_FAULT, ConfigError, described, require
 from outrider.lab.runs.files import run_folders
+from outrider.lab.runs.labels import labels
 from outrider.lab.runs.run import Run, load
+from outrider.lab.runs.summary import Summary
 
 OF_A_SHARD = ("schema", "starts", "ends", "apart", "questions", "questions_sha256")
 """The facts in which shards of one run differ, besides the setting `shard`."""
@@ -35,6 +37,25 @@ def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
     if not loaded:
         raise ConfigError("\n".join(damaged))
     return loaded, damaged
+
+
+def summarised(runs: Sequence[Run]) -> tuple[dict[str, Summary], list[str]]:
+    """Returns the summaries of runs by label, and what fails in the figures of the others.
+
+    Raises `ConfigError` if all fail.
+    """
+    summaries, failed = list[Summary](), list[str]()
+    for run in runs:
+        try:
+            summary = Summary(run)
+            _ = summary.rows, summary.pairs, summary.over_plain  # which it keeps
+            summaries.append(summary)
+        except ANY_FAULT as error:
+            failed.append(f"{run.folder}: damaged, {described(error)}")
+    if not summaries:
+        raise ConfigError("\n".join(failed))
+    names = labels([summary.run for summary in summaries])
+    return dict(zip(names, summaries, strict=True)), failed
 
 
 def pooled(runs: Sequence[Run]) -> list[Run]:

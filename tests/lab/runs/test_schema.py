@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,25 @@ def test_a_run_that_fails_to_load_is_left_out(
     runs, (line,) = gather([tmp_path])
     assert len(runs) == 1 and "bad: damaged, ZeroDivisionError" in line
     assert unfinished(tmp_path) is None
+
+
+@pytest.mark.parametrize("part", ["rows", "pairs", "over_plain"])
+def test_a_run_whose_figures_fail_is_left_out_of_the_report(
+    whole_run: Run, tmp_path: Path, part: str, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bad", "good"):
+        shutil.copytree(whole_run.folder, tmp_path / name)
+
+    def odd(summary: Summary) -> Any:
+        return own.func(summary) if summary.run.folder.name == "good" else 1 // 0
+
+    own, odd_part = vars(Summary)[part], cached_property(odd)
+    odd_part.__set_name__(Summary, part)
+    monkeypatch.setattr(Summary, part, odd_part)
+    out = run.done("report", tmp_path)
+    assert "left out: " in out and "bad: damaged, ZeroDivisionError" in " ".join(out.split())
+    assert (tmp_path / "report.html").is_file()
+    assert run("report", tmp_path / "bad")[0] == 1
 
 
 def nested(folder: Path) -> None:
