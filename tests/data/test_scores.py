@@ -1,8 +1,7 @@
 """Answers are scored against references, and lossy rules against plain decoding."""
 
 import json
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +32,8 @@ def test_rouge_2_counts_common_pairs_of_words() -> None:
     assert judges_of(several, 1, SCORES)["rouge2"]("the dog ran") == 1  # the best one counts
 
 
-def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
+def test_a_missing_library_is_one_line(absent: Callable[..., None]) -> None:
+    absent("rouge-score")
     with pytest.raises(ConfigError, match=r"^score=rouge2 needs .*install 'outrider\[quality\]'"):
         make("score", "rouge2")
 
