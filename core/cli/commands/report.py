@@ -215,6 +215,5 @@ class PrintLayout(Callback):  # type: ignore[misc, unused-ignore]
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
-        summaries, _ = summarised(gather([folder])[0])
-        tables = layout(self.layout, [*summaries.values()], folder, chosen_reports())
-        _print(results(), tables, None)
+        summaries = [*summarised(gather([folder])[0])[0].values()]
+        _print(results(), layout(self.layout, summaries, folder, chosen_reports()), None)
