@@ -26,11 +26,8 @@ DRAFTERS = {
     "peagle": "peagle.drafter:PEagle",
     "dflash": "dflash.drafter:DFlash",
     "mtp": "mtp.drafter:Mtp",
-    "falcon": "falcon.drafter:Falcon",
-    "self_sparse": "self_sparse:SelfSparse",
     "swift": "swift:Swift",
     "early_exit": "early_exit:EarlyExit",
-    "shallow_aggressive": "shallow_aggressive:ShallowAggressive",
 }
 """By name, the module in `outrider.drafters`, and the class or function in it."""
 

@@ -23,7 +23,7 @@ EXIT = "{drafter: early_exit, layers: 8, name: early_exit of 8 layers}"
 DRAFTERS: Mapping[str, Sequence[str]] = {
     "token": (
         *("prompt_lookup", "suffix", "bigram", "unigram", "random", "small_lm", "hierarchy"),
-        *("quantized", "swift", "self_sparse", "medusa", "mlp_speculator", "eagle", "eagle3"),
+        *("quantized", "swift", "medusa", "mlp_speculator", "eagle", "eagle3"),
         *("hybrid", EXIT),
     ),
     "candidates": ("token_recycling", "lookahead_decoding", DYNAMIC),
@@ -31,7 +31,7 @@ DRAFTERS: Mapping[str, Sequence[str]] = {
 """By acceptance rule, the drafters whose drafts it takes."""
 
 TRAINED: Mapping[str, str] = {
-    **dict.fromkeys(("hydra", "redrafter", "falcon", "mtp", "peagle", "dflash"), "path"),
+    **dict.fromkeys(("hydra", "redrafter", "mtp", "peagle", "dflash"), "path"),
     "early_exit": "path",
     "rest": "path",
     "pard": "model",

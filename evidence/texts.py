@@ -46,7 +46,7 @@ BUDGET = 16
 GENERATE, PLAIN = "generate", "plain"
 DTYPES = ("float32", "bfloat16")
 UNTRAINED = {"pard": "model"} | dict.fromkeys(
-    ("dflash", "falcon", "hydra", "mtp", "peagle", "redrafter"), "path"
+    ("dflash", "hydra", "mtp", "peagle", "redrafter"), "path"
 )
 """Drafters of which no trained weights come with the package, and their setting for weights."""
 

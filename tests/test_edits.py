@@ -48,7 +48,7 @@ def test_a_drafter_of_each_kind_writes_the_targets_text(
 ) -> None:
     for prompt in questions:
         text = subject.written(target.model, target.encode(prompt), max_new_tokens=40)
-        for drafter in ("shallow_aggressive", "prompt_lookup", SmallLM(str(edits / "draft"))):
+        for drafter in ("prompt_lookup", SmallLM(str(edits / "draft"))):
             assert generate(target, prompt, drafter, max_new_tokens=40).tokens == text
 
 
@@ -59,7 +59,7 @@ def test_drafts_are_accepted(
     sampling = Sampling(temperature=temperature)
     for drafter, lowest in (
         (SmallLM(str(edits / "draft")), 0.3),
-        (make("drafter", "shallow_aggressive"), 0.2),
+        (make("drafter", "prompt_lookup"), 0.2),
     ):
         counts = [
             generate(target, question, drafter, sampling=sampling).counts for question in questions
@@ -86,11 +86,10 @@ def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_pat
     printed = run.done(
         "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",
         f"data.path={edits / 'questions.jsonl'}", "data.limit=4", "max_new_tokens=32",
-        "drafters=[prompt_lookup,shallow_aggressive,"
-        f"{{drafter: small_lm, model: {edits / 'draft'}}}]",
+        f"drafters=[prompt_lookup,{{drafter: small_lm, model: {edits / 'draft'}}}]",
         "cache=false", f"hydra.run.dir={tmp_path / 'out'}",
     )  # fmt: skip
-    assert "shallow_aggressive" in printed
+    assert "prompt_lookup" in printed
     rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
     by_drafter = {row["drafter"]: row for row in rows}
     assert 0.3 < by_drafter["small_lm"]["alpha"] < 0.99

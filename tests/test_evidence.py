@@ -18,7 +18,7 @@ from outrider.plugins.config import make
 
 EVIDENCE = Path(__file__).parents[1] / "evidence"
 UNTRAINED = (
-    "hybrid", "self_sparse", "quantized", "lookahead_decoding", "falcon", "rest", "pard", "swift",
+    "hybrid", "quantized", "lookahead_decoding", "rest", "pard", "swift",
     "dflash", "early_exit", "hydra", "peagle", "redrafter",
 )  # fmt: skip
 """What tests/drafters/test_built_in.py does not run on SmolLM2."""

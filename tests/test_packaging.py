@@ -19,6 +19,7 @@ from outrider.cli.commands.new_plugin import write_plugin
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "outrider-my-bigram"
+MORE = ROOT / "examples" / "outrider-more-drafters"
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 pytestmark = pytest.mark.first
 
@@ -95,7 +96,7 @@ def write_package_of_all(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A throw-away environment with the wheel and two packages of plugins, installed plainly.
+    """A throw-away environment with the wheel and three packages of plugins, installed plainly.
 
     Their dependencies come from the environment that the tests run in, through a path file.
     """
@@ -105,11 +106,10 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = Path(
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
     )
-    copy = folder / "outrider-my-bigram"
-    shutil.copytree(EXAMPLE, copy)
+    copies = [shutil.copytree(example, folder / example.name) for example in (EXAMPLE, MORE)]
     doors = write_package_of_all(folder / "outrider-doors")
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
-        "--target", site, wheel, copy, doors, cwd=folder)  # fmt: skip
+        "--target", site, wheel, *copies, doors, cwd=folder)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
     # As plain paths: their .pth files, and with them this checkout, stay out.
     (site / "dependencies.pth").write_text("\n".join(own))
@@ -122,7 +122,7 @@ import outrider, pytest
 from outrider.cli import main as cli
 from outrider.plugins.registry import installed
 print(outrider.__file__, end="\\f")
-commands, tests = sys.argv[1:]
+commands, *tests = sys.argv[1:]
 for words in json.loads(commands):
     sys.argv = ["outrider", *words]
     cli.main()
@@ -135,9 +135,9 @@ print(end="\\f")
 del os.environ["OUTRIDER_BLOCK_PLUGINS"]
 installed.cache_clear()
 imported = "ignore::pytest.PytestAssertRewriteWarning"
-pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, tests])
+pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, *tests])
 """
-"""Runs commands in one process, then `plugins` without the example, and then its tests.
+"""Runs commands in one process, then `plugins` without the example, and then some tests.
 
 Form feeds are between what they print.
 """
@@ -168,6 +168,18 @@ def printed(
             "out=trained",
             "hydra.run.dir=training",
         ],
+        [
+            "train",
+            *model,
+            *data,
+            "drafter=falcon",
+            "recipe.texts=3",
+            "recipe.held_out=2",
+            "recipe.vocabulary=25",
+            "recipe.schedule.epochs=1",
+            "out=falcon",
+            "hydra.run.dir=network",
+        ],
         ["check", "recipe=doors_recipe", "recipe.texts=2", "score=doors_score"],
         [
             "generate",
@@ -182,7 +194,7 @@ def printed(
         [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
         ["plugins"],
     ]
-    words = json.dumps(commands), EXAMPLE / "test_my_bigram.py"
+    words = json.dumps(commands), EXAMPLE / "test_my_bigram.py", *sorted(MORE.glob("test_*.py"))
     out = run(stranger, "-c", COMMANDS, *words, cwd=folder, COLUMNS="120")
     return folder, out.split("\f")
 
@@ -208,7 +220,7 @@ def test_a_strangers_plugin_decodes_with_its_preset_and_is_checked(
 
 def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
     """A command, data, a constraint, a logger, a recipe, a score and an engine of one package."""
-    folder, (_, counted, _, _, _, checked, *_) = printed
+    folder, (_, counted, _, _, _, _, checked, *_) = printed
     assert counted == "100 prompts\n"
     tokens = json.loads((folder / "guided" / "generation.json").read_text())["tokens"]
     assert len(tokens) == 7 and all(a != b for a, b in pairwise(tokens))
@@ -216,13 +228,14 @@ def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
     assert lines == [f"overlap,0+{b},{name}" for b in (0, 1) for name in ("none", "bigram")]
     assert not (folder / "run" / "report.html").exists()
     assert (folder / "trained" / "model.safetensors").is_file()
+    assert json.loads((folder / "falcon" / "config.json").read_text())["block"] == 2
     assert "NO" not in checked
     written = json.loads((folder / "engine" / "generation.json").read_text())
     assert written["counts"]["emitted"] == 4
 
 
-def test_the_example_passes_its_own_tests(printed: tuple[Path, list[str]]) -> None:
-    assert re.search(r"\b[1-9]\d* passed in", printed[1][-1])
+def test_the_examples_pass_their_own_tests(printed: tuple[Path, list[str]]) -> None:
+    assert re.search(r"^[1-9]\d{2} passed in", printed[1][-1], re.MULTILINE)
 
 
 def test_a_blocked_plugin_is_not_registered(printed: tuple[Path, list[str]]) -> None:

@@ -15,7 +15,6 @@ NETWORKS = (
     "peagle",
     "dflash",
     "mtp",
-    "falcon",
     "early_exit",
     "small_lm",
     "pard",

@@ -54,7 +54,7 @@ def test_a_drafter_has_the_abilities_that_it_overrides() -> None:
 
 @pytest.mark.parametrize(
     "name", ["prompt_lookup", "bigram", "suffix", "lookahead_decoding", "token_recycling", "eagle",
-             "small_lm", "early_exit", "swift", "self_sparse", "peagle", "hybrid", "hierarchy"]
+             "small_lm", "early_exit", "swift", "peagle", "hybrid", "hierarchy"]
 )  # fmt: skip
 def test_an_opened_drafter_shares_networks_and_nothing_of_a_text(name: str, llama: Any) -> None:
     """Two texts in turn: each is drafted as if it were alone."""

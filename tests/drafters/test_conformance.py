@@ -12,7 +12,6 @@ from outrider.testing import parametrize_with_checks
 SMALL = {
     "small_lm": "layers: 1",
     "swift": "window: 8",
-    "self_sparse": "sink: 1, window: 2",
     "dflash": "path: untrained, block: 4",
     "hybrid": "drafters: [prompt_lookup, random]",
 }
@@ -32,7 +31,6 @@ MORE = (
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained, tree: 3x2}]",
     "hybrid, chain: [random, suffix], steps: 1",
     "hybrid, merge: [suffix, token_recycling]",
-    "self_sparse, sink: 0, window: 2, picked: 1, observed: 2",
     "dflash, path: untrained, block: 4, confidence: 0.3",
 )
 FORMS = {
@@ -44,7 +42,6 @@ FORMS = {
     "eagle3": ("2x1", "top:2x2"),
     "medusa": ("top:2x2", "'top:[[0],[1],[0,0]]'"),
     "mlp_speculator": ("iid:2x1", "top:2x2", "dynamic:3"),
-    "falcon": ("dynamic:4", "top:2x2x1"),
 }
 """Further shapes, which the checks of shapes see."""
 
@@ -71,8 +68,7 @@ def whole() -> Iterator[str]:
 
 SHAPES = (
     *(f"{settings(name)}, tree: {form}" for name, forms in FORMS.items() for form in forms),
-    *("self_sparse, sink: 1, window: 2, layers: 1", "falcon, path: untrained, block: 1"),
-    *("falcon, path: untrained, block: 3", "online", "online, order: 3, tree: 2x2"),
+    *("online", "online, order: 3, tree: 2x2"),
 )
 
 

@@ -22,7 +22,6 @@ from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(12)
-EDITED = TabularTarget(12, encoder=True)
 TEXTS: dict[str, Callable[[int], list[int]]] = {
     "one token": lambda size: [1] * size,
     "a period": lambda size: [1, 2, 3, 4, 5] * (size // 5),
@@ -31,7 +30,7 @@ TEXTS: dict[str, Callable[[int], list[int]]] = {
 DRAFTERS = (
     *("bigram, order: 3", "unigram", "hybrid, drafters: [suffix, prompt_lookup]"),
     *("lookahead_decoding", "online", "online, capacity: 3", "prompt_lookup"),
-    *("prompt_lookup, max_n: 300", "rest, path: untrained", "shallow_aggressive", "suffix"),
+    *("prompt_lookup, max_n: 300", "rest, path: untrained", "suffix"),
     *("suffix, capacity: 300", "token_recycling", "token_recycling, capacity: 3"),
 )
 MAKERS = dict(zip(DRAFTERS, makers(DRAFTERS), strict=True))
@@ -44,15 +43,14 @@ def test_every_drafter_with_a_search_or_a_memory_is_here() -> None:
     searching, on_tables = set[str](), drafters_for(table=True, encoder=False)
     for name, entry in installed().of("drafter").items():
         source = Path(inspect.getfile(entry.product)).read_text()
-        if name in on_tables or "drafters.parts.texts" in source or "SOURCE" in source:
+        if name in on_tables or "drafters.parts.texts" in source:
             searching.add(name)
     assert searching == {text.split(",")[0] for text in DRAFTERS} | NO_SEARCH | NETWORKS
 
 
 def written(drafter: Drafter, text: Sequence[int], tokens: int) -> Iterable[Round]:
-    target = EDITED if drafter.needs else TARGET
     rule: Verifier = Candidates() if drafter.trees else Token()
-    return decode(target, drafter, rule, text, gamma=4, max_new_tokens=tokens)
+    return decode(TARGET, drafter, rule, text, gamma=4, max_new_tokens=tokens)
 
 
 def first_round(drafter: Drafter, text: Sequence[int]) -> Callable[[], Round]:
@@ -60,11 +58,10 @@ def first_round(drafter: Drafter, text: Sequence[int]) -> Callable[[], Round]:
 
 
 def first_draft(drafter: Drafter, text: Sequence[int]) -> Callable[[], Draft]:
-    """Returns what drafts after a text; an encoder has read a part of it."""
-    target, source = (EDITED, Tokens(list(text[1:]))) if drafter.needs else (TARGET, None)
-    context = Context(Tokens([0, *text]), source)
-    drafter.bind(target)
-    return lambda: write_draft(drafter, target, context, gamma=4, sampling=Sampling())
+    """Returns what drafts after a text."""
+    context = Context(Tokens([0, *text]))
+    drafter.bind(TARGET)
+    return lambda: write_draft(drafter, TARGET, context, gamma=4, sampling=Sampling())
 
 
 @pytest.mark.parametrize("text", TEXTS)

@@ -21,11 +21,10 @@ DRAFTERS = (
     *("small_lm, layers: 2", "small_lm, layers: 2, tree: top:2x2", "eagle, path: untrained"),
     *("eagle, path: untrained, tree: top:2x2", "eagle3, path: untrained"),
     *("peagle, path: untrained", "dflash, path: untrained, block: 4", "mtp, path: untrained"),
-    "falcon, path: untrained, block: 1",  # a draft of two blocks
     *("medusa, path: untrained", "mlp_speculator, path: untrained", "bigram, order: 3"),
     *("prompt_lookup", "hierarchy, layers: 2", "early_exit, path: untrained", "swift"),
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained}]",
-    *("self_sparse, sink: 1, window: 2, picked: 2, observed: 2", "suffix", "lookahead_decoding"),
+    *("suffix", "lookahead_decoding"),
 )
 MAKERS = dict(zip(DRAFTERS, makers(DRAFTERS), strict=True))
 TWICE = 2

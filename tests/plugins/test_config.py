@@ -165,7 +165,7 @@ BUILT = ("target", "drafter", "verifier", "policy")
 """The roles whose parts can be made with what every test has."""
 
 NEEDED = {
-    "dflash": "drafter.path=untrained", "falcon": "drafter.path=untrained",
+    "dflash": "drafter.path=untrained",
     "peagle": "drafter.path=untrained", "rest": "drafter.path=store",
     "pard": "drafter.model=untrained", "hydra": "drafter.path=untrained",
     "redrafter": "drafter.path=untrained",

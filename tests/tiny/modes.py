@@ -23,7 +23,6 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
@@ -75,18 +74,16 @@ def alone(
     number: int = 0,
     target: Any = None,
     most: int | None = None,
-    undrafted: int = 0,
 ) -> Result:
     """Returns a text written by `decode`.
 
-    most: how many tokens per call writes when it drafts as the target writes.
-    undrafted: the calls before the first draft.
+    most: how many tokens a call writes when it drafts as the target writes.
     """
     rule = Candidates() if drafter.trees or drafter.asks else Token()
     target = target or TransformersTarget(subject.model)
     rounds = list(decode(target, drafter, rule, subject.prompts[number], **SIZES))
     text = [token for round in rounds for token in round.tokens]
-    best = None if most is None else undrafted - (undrafted - len(text)) // most
+    best = None if most is None else -(-len(text) // most)
     return Result({number: text}, len(rounds), best)
 
 
@@ -140,13 +137,6 @@ def shorter(subject: Subject, drafter: Drafter, layers: int) -> Result:
     sessions = [TransformersTarget(model).open(subject.prompts[0]) for model in models]
     logits = [session.score(Draft()) for session in sessions]
     return replace(result, is_shorter=not torch.equal(*logits))
-
-
-def self_sparse(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield "short", lambda: alone(subject, SelfSparse(sink=1, window=6))
-    sizes = {"most": GAMMA + 1, "undrafted": 1}  # the first round has nothing to draft on
-    yield "everything", lambda: alone(subject, SelfSparse(sink=4, window=64), **sizes)
-    yield "layers=1", lambda: shorter(subject, SelfSparse(window=64, layers=1), 1)
 
 
 def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -285,7 +275,7 @@ def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
 MODES: dict[str, Mode] = {
     "logits": logits, "plain": plain, "chain": chain, "tree": tree, "small_lm": small_lm,
     "small_lm tree": partial(small_lm, tree="top:2x2", most=3), "early exit": early_exit,
-    "self_sparse": self_sparse, "lookahead_decoding": lookahead,
+    "lookahead_decoding": lookahead,
     "medusa": partial(untrained, kind=Medusa), "eagle": partial(untrained, kind=Eagle),
     "batch": batch, "batch tree": batch_tree, "write": write, "beams": beams,
     "custom_generate": custom_generate, "packed": packed, "two ranks": two_ranks,

@@ -35,7 +35,6 @@ HEADS = {  # other than the modes
     "small_lm": "draft model",
     "small_lm tree": "draft model tree",
     "lookahead_decoding": "lookahead",
-    "self_sparse": "self-sparse",
 }
 COLUMNS = ("model", "kind", *(HEADS.get(mode, mode) for mode in MODES), "generate", "reason")
 NOT_BUILT, DIFFERS = "not built", "differs from full passes"

@@ -143,11 +143,6 @@ class SuffixAutomaton:
         state = self._link[self._last]
         return state, self._length[state]
 
-    def only_end(self, state: int) -> int | None:
-        """Returns the position after the phrases of a state in the one text, None if not once."""
-        # The longest phrase that occurs where the text's beginning of this length ends is that one.
-        return self._length[state] if state != ROOT and self.count(state) == 1 else None
-
     def likeliest(self, state: int) -> tuple[int, int, float] | None:
         """Returns what follows the phrases of a state: the state after it, the token, its share.
 

@@ -21,11 +21,8 @@ def t5_folder(t5: Any, words: Any, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder
 
 
-@pytest.mark.parametrize("drafter", ["shallow_aggressive", "prompt_lookup"])
-def test_generate_writes_one_text_or_several(
-    run: Any, t5_folder: Path, tmp_path: Path, drafter: str
-) -> None:
-    given = ("target=transformers", f"target.model={t5_folder}", f"drafter={drafter}")
+def test_generate_writes_one_text_or_several(run: Any, t5_folder: Path, tmp_path: Path) -> None:
+    given = ("target=transformers", f"target.model={t5_folder}", "drafter=prompt_lookup")
     texts = []
     for prompt in ("prompt=the cat sat", 'prompt=["the cat sat","red blue red"]'):
         run.done(

@@ -25,7 +25,6 @@ def test_the_list_of_plugins_names_the_needs_of_each_part(run: Any) -> None:
         "weights (train recipe=hydra)", "the target's states", "path="
     ]  # fmt: skip
     assert parts["drafter", "token_recycling"]["needs"] == ["trees"]
-    assert parts["drafter", "shallow_aggressive"]["needs"] == ["an encoder's input"]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
-from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.swift import Swift
 from outrider.drafters.token_recycling import TokenRecycling
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.tabular import TabularTarget
@@ -36,7 +36,7 @@ DRAFTERS: dict[str, tuple[Callable[[], Any], Any]] = {
     "eagle": (lambda: Eagle(path="untrained"), Token()),
     "eagle tree": (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
     "policy": (LookaheadDecoding, Candidates()), "token_recycling": (TokenRecycling, Candidates()),
-    "self_sparse": (lambda: SelfSparse(sink=1, window=3), Token()),
+    "swift": (Swift, Token()),
 }  # fmt: skip
 
 

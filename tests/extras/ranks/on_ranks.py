@@ -21,8 +21,8 @@ from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
+from outrider.drafters.swift import Swift
 from outrider.lab.measuring.compare import fit, measure
 from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.policies.goodput import Goodput
@@ -91,7 +91,7 @@ Path(result).write_text(
                 list(whole.model.model.layers[0].self_attn.k_proj.weight.shape),
             ],
             "refusals": {
-                "cache": refusal(lambda: decode(spread, SelfSparse(), Token(), PROMPT)),
+                "cache": refusal(lambda: decode(spread, Swift(), Token(), PROMPT)),
                 "alone": refusal(lambda: spread.model(torch.tensor([[1]]))),
                 "second": refusal(lambda: TransformersTarget(folder, tensor_parallel=True)),
             },

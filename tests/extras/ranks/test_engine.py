@@ -67,7 +67,7 @@ def test_spread_and_whole_decode_alike(divisible: Path, folder: Path, tmp_path: 
         "none, 1.0",
     }
     refusals = report["refusals"]
-    assert "drafter SelfSparse needs cache: the target offers" in refusals["cache"]
+    assert "drafter Swift needs cache: the target offers" in refusals["cache"]
     assert "was run by the first alone" in refusals["alone"]
     assert "expected one model, another is spread over the ranks" in refusals["second"]
 

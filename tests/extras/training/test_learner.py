@@ -26,7 +26,7 @@ from outrider.verifiers.token import Token
 OPTIONS: dict[str, dict[str, Any]] = {
     "medusa": {"heads": 3}, "mlp_speculator": {"stages": 3}, "hydra": {"heads": 3},
     "redrafter": {"steps": 3}, "eagle": {"steps": 2, "distribution": 1.0}, "eagle3": {"steps": 2},
-    "mtp": {"steps": 2}, "falcon": {"block": 2, "distribution": 1.0}, "early_exit": {"layers": 2},
+    "mtp": {"steps": 2}, "early_exit": {"layers": 2},
 }  # fmt: skip
 
 SHORT = {"small_lm": {"layers": 2}, "pard": {"layers": 2}}
@@ -34,7 +34,7 @@ SHORT = {"small_lm": {"layers": 2}, "pard": {"layers": 2}}
 
 GAINS = {
     "medusa": 0.04, "mlp_speculator": 0.3, "hydra": 0.2, "redrafter": 0.3, "eagle": 0.5,
-    "eagle3": 0.5, "mtp": 0.5, "falcon": 0.3, "early_exit": 0.5,
+    "eagle3": 0.5, "mtp": 0.5, "early_exit": 0.5,
 }  # fmt: skip
 """In tokens a round. Medusa's heads start out repeating the target's, which is often right here."""
 

@@ -154,7 +154,7 @@ def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
     offered = runnable("smollm2")
     assert offered["prompt_lookup"].startswith("Prompt lookup: copies")
     assert {"none", "eagle", "bigram", "quantized"} <= offered.keys()
-    assert not {"dflash", "token_recycling", "shallow_aggressive", "hydra"} & offered.keys()
+    assert not {"dflash", "token_recycling", "hydra"} & offered.keys()
     assert not {"eagle", "medusa"} & runnable("another").keys()
     assert "mtp" not in offered  # its weights are in no folder of SmolLM2
 

@@ -94,7 +94,7 @@ def with_intervals(rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
-@pytest.mark.parametrize("before", ["", "shallow_aggressive_"])
+@pytest.mark.parametrize("before", ["", "a_name_of_18_chars_"])
 def test_the_table_fits_eighty_columns(
     run_in: Callable[..., Any], tmp_path: Path, protocol: str, before: str
 ) -> None:

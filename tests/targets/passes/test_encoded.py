@@ -45,7 +45,7 @@ def test_trees_are_refused_with_the_reason_if_no_mask_can_tell_positions(model: 
         decode(target, tree, make("verifier", "traversal"), SOURCE)
 
 
-@pytest.mark.parametrize("drafter", ["bigram", "shallow_aggressive", "prompt_lookup"])
+@pytest.mark.parametrize("drafter", ["bigram", "prompt_lookup"])
 def test_the_distribution_of_the_text_is_the_targets(t5: Any, drafter: str) -> None:
     """Every branch of three tokens at temperature 1; what is left is T5's rounding to float32."""
     target = TransformersTarget(
@@ -85,7 +85,7 @@ def test_an_encoder_decoders_offers_and_fingerprint(t5: Any, words: Any) -> None
     target = TransformersTarget(t5(), words)
     assert target.offers == {"source", "tokenizer"}
     assert (target.eos, target.vocab_size, target.max_length) == ({1}, 31, None)
-    for name in ("medusa", "self_sparse", "small_lm"):
+    for name in ("medusa", "swift", "small_lm"):
         with pytest.raises(ConfigError, match="the target offers source, tokenizer"):
             decode(target, make("drafter", name), Token(), SOURCE)
     other = t5(decoder_start_token_id=3)

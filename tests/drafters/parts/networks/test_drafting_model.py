@@ -16,7 +16,6 @@ from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.drafting_model import BUILT_IN
 from outrider.drafters.parts.networks.student import MASK_ID, save_student
-from outrider.drafters.self_sparse import SelfSparse
 from outrider.drafters.small_lm import SmallLM
 from outrider.drafters.swift import Swift
 from outrider.extras.cpu.engine import PackedWeights
@@ -161,7 +160,7 @@ def test_a_loaded_model_runs_by_the_engine_that_is_asked_for(llama: Any, target:
     assert isinstance(engine_of(drafter.models[0]), PackedWeights)
 
 
-@pytest.mark.parametrize("make", [EarlyExit, SelfSparse, Swift, partial(SmallLM, layers=2)])
+@pytest.mark.parametrize("make", [EarlyExit, Swift, partial(SmallLM, layers=2)])
 def test_the_targets_own_layers_run_by_its_engine(
     make: Callable[[], Drafter], deep_llama: Any
 ) -> None:

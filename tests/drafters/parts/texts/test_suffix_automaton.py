@@ -103,7 +103,7 @@ def test_a_text_that_comes_again_takes_no_room() -> None:
     assert len(held(automaton, list)) <= 2 * 11
 
 
-def test_a_phrase_that_occurs_once_ends_at_one_position() -> None:
+def test_a_phrase_first_ends_where_it_first_occurs() -> None:
     for text in texts():
         automaton = SuffixAutomaton()
         automaton.extend(text)
@@ -113,8 +113,7 @@ def test_a_phrase_that_occurs_once_ends_at_one_position() -> None:
                 state, length = automaton.step(state, length, token)
             places = ends(text, text[start:end])
             assert length == end - start
-            assert automaton.only_end(state) == (places[0] if len(places) == 1 else None)
-        assert automaton.only_end(ROOT) is None
+            assert automaton.first_end(state) == (places[0] if places and length else 0)
 
 
 def test_a_repetition_continues_past_the_end() -> None:

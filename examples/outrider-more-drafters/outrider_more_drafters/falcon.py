@@ -11,7 +11,7 @@ from torch import Tensor
 from outrider.base.bounds import Count, checked
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
-from outrider.drafters.falcon.network import FalconNetwork, LSTMState
+from outrider_more_drafters.falcon_network import FalconNetwork, LSTMState
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.trained import TrainedDrafter
 from outrider.targets.passes.cached_model import HIDDEN

@@ -2,22 +2,23 @@
 
 import itertools
 
-from tiny.pens import new_pen
-
 from outrider import Context, Sampling, Tokens, decode
-from outrider.drafters.shallow_aggressive import ShallowAggressive
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token
 
+from outrider_more_drafters.shallow_aggressive import ShallowAggressive
+
 START = 0
+TARGET = TabularTarget(99, order=0, encoder=True)
 
 
 def draft(
     source: list[int], text: list[int], gamma: int = 4, drafter: ShallowAggressive | None = None
 ) -> list[int]:
-    pen = new_pen(sampling=Sampling(), vocab_size=99, gamma=gamma)
-    (drafter or ShallowAggressive()).propose(Context(Tokens([START, *text]), Tokens(source)), pen)
-    written = pen.sheet.finish()
+    context = Context(Tokens([START, *text]), Tokens(source))
+    drafter = drafter or ShallowAggressive()
+    written = write_draft(drafter, TARGET, context, gamma=gamma, sampling=Sampling())
     assert all(probs is None for probs in written.probs)
     return list(written.tokens)
 

@@ -16,7 +16,6 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_kv import require_readable_cache
-from outrider.drafters.parts.trees.shapes import Chain
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.passes.forward import cache_argument
@@ -100,11 +99,10 @@ class SelfSparse(Drafter):
         known = len(context.tokens) - 1
         cache = self._cache(context, known, self._picks(context, known))
 
-        def logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            token = paths[0][-1] if paths[0] else context.tokens[-1]
-            return self._logits(cache, token, known + len(paths[0]))
-
-        Chain().grow(pen, logits)
+        token, position = context.tokens[-1], known
+        while pen.open:
+            token = pen.draw(self._logits(cache, token, position)[0])
+            position += 1
 
     def _logits(self, cache: GrowingCache, token: int, position: int) -> Float[Tensor, "1 vocab"]:
         """Appends a token to a cache, and returns the logits after it."""

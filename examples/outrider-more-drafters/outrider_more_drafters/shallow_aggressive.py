@@ -42,13 +42,19 @@ class ShallowAggressive(Drafter):
         try:
             self._follow(context.tokens, context.source)
             # The text begins with the decoder's start token, which is not part of the copy.
-            position = self._phrases.only_end(self._match[0]) if self._left else len(self._text) - 1
+            position = self._only_end() if self._left else len(self._text) - 1
         except BaseException:
             self._start_over(Tokens([]))  # an interruption leaves a wrong automaton
             raise
         while position is not None and position < len(self._source) and pen.open:
             pen.write(self._source[position])
             position += 1
+
+    def _only_end(self) -> int | None:
+        """Returns the position after the match in the source, None if it is not there once."""
+        state, _ = self._match
+        once = state != ROOT and self._phrases.count(state) == 1
+        return self._phrases.first_end(state) if once else None
 
     def _follow(self, text: Tokens, source: Tokens) -> None:
         """Reads what is new since the last call, or everything if this is another text.

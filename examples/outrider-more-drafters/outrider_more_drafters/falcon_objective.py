@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.drafters.falcon.network import FalconNetwork
+from outrider_more_drafters.falcon_network import FalconNetwork
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, States
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import cross_entropy, forward_kl, nearness

@@ -1,28 +1,40 @@
 """SelfSparse drafts like the target with the middle masked, and keeps what is attended to most."""
 
+from itertools import chain
 from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import tokens_of
-from transformers import DynamicCache, GPT2Config, GPT2LMHeadModel
-
 from outrider import ConfigError, Context, Sampling, decode
-from outrider.drafters import self_sparse
 from outrider.drafters.none import NoDraft
-from outrider.drafters.self_sparse import POOL, SelfSparse
 from outrider.targets.passes.forward import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token
+from transformers import (
+    DynamicCache,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+)
+
+from outrider_more_drafters import self_sparse
+from outrider_more_drafters.self_sparse import POOL, SelfSparse
 
 WARM = Sampling(temperature=1.0)
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6, 8, 12, 3, 2, 10, 4, 13, 5, 9, 20]
 
 
 @pytest.fixture
-def target(deep_llama: Any) -> Any:
-    return TransformersTarget(deep_llama(num_attention_heads=4, num_key_value_heads=2))
+def target() -> TransformersTarget:
+    sizes = {"num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = LlamaConfig(
+        vocab_size=31, hidden_size=16, intermediate_size=32, initializer_range=0.3, **sizes
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return TransformersTarget(LlamaForCausalLM(config).eval())
 
 
 def first_distribution(drafter: SelfSparse, target: Any, context: Context) -> Any:
@@ -103,10 +115,10 @@ def test_picking_everything_is_the_whole_text(target: Any) -> None:
 def test_a_text_shorter_than_the_sink_is_kept_whole(target: Any) -> None:
     drafter = SelfSparse(sink=2, window=1, picked=2, observed=1)
     texts = [
-        tokens_of(decode(target, part, Token(), [5], max_new_tokens=6))
+        [round.tokens for round in decode(target, part, Token(), [5], max_new_tokens=6)]
         for part in (drafter, NoDraft())
     ]
-    assert texts[0] == texts[1]
+    assert [*chain(*texts[0])] == [*chain(*texts[1])]
 
 
 def test_a_target_that_hides_its_attention_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

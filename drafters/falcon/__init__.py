@@ -1,1 +1,0 @@
-"""Falcon: one small layer drafts a whole block of tokens in each pass."""

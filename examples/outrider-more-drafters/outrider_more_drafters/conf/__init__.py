@@ -1,0 +1,1 @@
+"""Hydra presets of the bigram drafter."""
