@@ -18,9 +18,8 @@ from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import refuse_encoder, refuse_other_kind
 from outrider.targets.passes.encoded import decoder_start
-from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.first_layers import first_layers, replace_modules
 from outrider.targets.passes.masks import context_window
-from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.self_test import self_test
 
 

@@ -14,7 +14,7 @@ from outrider.drafters.medusa import Residual
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
-from outrider.drafters.parts.networks.staged import StagedDrafter, StagedNetwork
+from outrider.drafters.parts.networks.trained import StagedDrafter, StagedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 TABLE: Table = {

@@ -1,6 +1,7 @@
 """Speculative cascades, which keep the drafter's tokens where the target gains little."""
 
-from typing import Annotated, ClassVar, final
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, final
 
 import torch
 
@@ -15,6 +16,13 @@ DEFERRALS = {
     "token": "for the tokens with p(x) < (1 - margin) max p",
 }
 """When to defer to the target, that is, to take its distribution rather than the drafter's."""
+
+P = (0.5, 0.3, 0.2)
+
+
+def _example(q: Sequence[float], text: Sequence[float], **settings: Any) -> VerifierExample:
+    """Returns what a cascade of P and q makes of the text."""
+    return VerifierExample(p=P, q=q, text=text, settings=settings)
 
 
 @final
@@ -42,55 +50,17 @@ class Cascade(Towards):
 
     examples: ClassVar[tuple[VerifierExample, ...]] = (
         # Diff and OPT ask how much surer the target is, Chow's rule only how sure the drafter is.
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.48, 0.32, 0.2),
-            text=(0.48, 0.32, 0.2),
-            settings={"deferral": "chow", "margin": 0.6},
-        ),
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.48, 0.32, 0.2),
-            text=(0.5, 0.3, 0.2),
-            settings={"deferral": "chow", "margin": 0.1},
-        ),
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.35, 0.33, 0.32),
-            text=(0.35, 0.33, 0.32),
-            settings={"deferral": "diff", "margin": 0.2, "budget": 1},
-        ),
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.35, 0.33, 0.32),
-            settings={"deferral": "diff", "margin": 0.1, "budget": 1},
-        ),
+        _example((0.48, 0.32, 0.2), (0.48, 0.32, 0.2), deferral="chow", margin=0.6),
+        _example((0.48, 0.32, 0.2), (0.5, 0.3, 0.2), deferral="chow", margin=0.1),
+        _example((0.35, 0.33, 0.32), (0.35, 0.33, 0.32), deferral="diff", margin=0.2, budget=1),
+        _example((0.35, 0.33, 0.32), P, deferral="diff", margin=0.1, budget=1),
         # Here the two are .14 apart.
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.36, 0.4, 0.24),
-            text=(0.36, 0.4, 0.24),
-            settings={"deferral": "opt", "margin": 1, "budget": 1},
-        ),
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.36, 0.4, 0.24),
-            settings={"deferral": "opt", "margin": 0.5, "budget": 1},
-        ),
+        _example((0.36, 0.4, 0.24), (0.36, 0.4, 0.24), deferral="opt", margin=1, budget=1),
+        _example((0.36, 0.4, 0.24), P, deferral="opt", margin=0.5, budget=1),
         # The third token is not good enough: what q gives it is drawn from p.
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.2, 0.3, 0.5),
-            text=(0.45, 0.45, 0.1),
-            settings={"deferral": "token", "margin": 0.5, "budget": 1},
-        ),
+        _example((0.2, 0.3, 0.5), (0.45, 0.45, 0.1), deferral="token", margin=0.5, budget=1),
         # The budget takes the text two thirds of the way from p to q.
-        VerifierExample(
-            p=(0.5, 0.3, 0.2),
-            q=(0.2, 0.3, 0.5),
-            text=(0.3, 0.3, 0.4),
-            settings={"deferral": "chow", "margin": 1, "budget": 0.2},
-        ),
+        _example((0.2, 0.3, 0.5), (0.3, 0.3, 0.4), deferral="chow", margin=1, budget=0.2),
     )
 
     @checked("verifier")

@@ -19,8 +19,8 @@ from outrider.drafters.parts.networks.features import FeatureNetwork
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Sees, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
-from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.masks import additive_mask, causal
+from outrider.targets.passes.pass_input import cache_argument
 
 LAYER: dict[str, Any] = {
     "num_hidden_layers": 1,

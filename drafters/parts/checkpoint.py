@@ -1,5 +1,6 @@
-"""A folder with a network's tensors and a small config, and checks that they fit."""
+"""A folder with a network's tensors and a small config, and checks that they fit the target."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
 from outrider.base.json_values import json_in
+from outrider.contract.target import Target
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -170,3 +172,35 @@ def replace_prefixes(
                 break
         renamed[name] = tensor
     return renamed
+
+
+def tokens_of(target: Target) -> dict[str, Any]:
+    """Returns the entries of a file's config that say whose tokens it holds."""
+    return {"vocab_size": target.vocab_size, "tokenizer": _fingerprint(target)}
+
+
+def require_same_tokens(setting: str, config: Mapping[str, Any], target: Target) -> None:
+    """Raises `ConfigError` unless the tokens of a file are the target's.
+
+    setting: the setting that names the file, with its value.
+    config: has the entries of `tokens_of` for the target that the file was made with.
+    """
+    own, size = _fingerprint(target), target.vocab_size
+    saved = config.get("tokenizer")
+    if config.get("vocab_size") != size:
+        raise ConfigError(
+            f"{setting}: its vocabulary has {config.get('vocab_size')} tokens, the target's {size}"
+        )
+    if own is not None and saved is not None and own != saved:
+        raise ConfigError(
+            f"{setting}: its texts were cut by another tokenizer than the target's"
+            f" (fingerprints {saved} and {own})"
+        )
+
+
+def _fingerprint(target: Target) -> str | None:
+    """Returns a hash of the tokens of the target's tokenizer and their ids; None without one."""
+    if target.tokenizer is None:
+        return None
+    entries = json.dumps(sorted(target.tokenizer.get_vocab().items()))
+    return hashlib.sha256(entries.encode()).hexdigest()[:16]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from outrider import ConfigError, Context, Sampling, decode
 from outrider.drafters.none import NoDraft
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token

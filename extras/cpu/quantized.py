@@ -22,8 +22,7 @@ from outrider.extras.cpu.packed_matrix import Panels
 from outrider.extras.cpu.panel_layout import DEPTH
 from outrider.targets.passes.cached_model import CACHE
 from outrider.targets.passes.engine import note_engine
-from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.module_copies import replace_modules
+from outrider.targets.passes.first_layers import first_layers, replace_modules
 
 
 def quantized(model: Model, setting: str, bits: int | None = 8) -> Model:

@@ -13,10 +13,17 @@ from torch.nn.functional import pad
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from outrider.base.pretrained import Model
-from outrider.targets.passes.forward import cache_argument, takes
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import additive_mask, layer_masks
-from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, in_parts
+from outrider.targets.passes.pass_input import (
+    PART,
+    Pass,
+    PassCache,
+    PassInput,
+    cache_argument,
+    in_parts,
+    takes,
+)
 from outrider.targets.passes.placement import home
 
 CAPACITY = 1024

@@ -21,9 +21,8 @@ from outrider.extras.ranks.launch import reaching
 from outrider.extras.ranks.torchrun import FIELD, rank
 from outrider.targets.passes.engine import Engine, Table, note_engine
 from outrider.targets.passes.first_layers import depth, first_layers
-from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, run_modules
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states
 

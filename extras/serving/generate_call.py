@@ -10,8 +10,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from outrider.base.errors import ConfigError
-from outrider.targets.passes.forward import CACHE_ARGUMENTS
 from outrider.targets.passes.masks import longrope_window
+from outrider.targets.passes.pass_input import CACHE_ARGUMENTS
 
 HANDLED = frozenset({"attention_mask", "position_ids", "logits_to_keep", "use_cache"})
 HANDLED |= {"output_attentions", "output_hidden_states", *CACHE_ARGUMENTS}

@@ -13,7 +13,7 @@ from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.mlp_speculator import MLPSpeculatorNetwork
 from outrider.drafters.parts.networks.adapter import Adapter
 from outrider.drafters.parts.networks.layer import KeysAndValues
-from outrider.drafters.parts.networks.staged import StagedNetwork
+from outrider.drafters.parts.networks.trained import StagedNetwork
 from outrider.drafters.redrafter import ReDrafterNetwork
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import HeadLoss, learnable

@@ -11,7 +11,7 @@ from transformers import DynamicCache
 from outrider import ConfigError, Context, Sampling, Tokens, decode
 from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import context_after, draft_after, write_draft
 from outrider.verifiers.token import Token

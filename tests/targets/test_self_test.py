@@ -19,7 +19,7 @@ from outrider.decoding.batches.batched import batched
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.self_test import SelfTest, self_test
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.recursive import Candidates

@@ -11,9 +11,8 @@ from transformers.cache_utils import EncoderDecoderCache
 
 from outrider.base.errors import TargetError
 from outrider.base.pretrained import Model
-from outrider.targets.passes.forward import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, cache_argument
 from outrider.targets.passes.placement import home
 
 

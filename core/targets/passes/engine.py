@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from outrider.base.errors import ConfigError, require
 from outrider.base.pretrained import Cache, Model
 from outrider.plugins.registry import installed
-from outrider.targets.passes.forward import run_modules
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, run_modules
 from outrider.targets.passes.placement import weight_at_home
 
 AUTO, NONE = "auto", "none"

@@ -1,7 +1,7 @@
 """Early exit and skipped layers: a model of some of another's layers, sharing all its tensors."""
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from threading import get_ident
 from typing import Any
@@ -14,7 +14,6 @@ from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.pretrained import Model
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.module_copies import replace_modules
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
 
@@ -208,3 +207,24 @@ class _Note:
     def __call__(self, *_: Any) -> None:
         if get_ident() == self._thread:
             self._ran.add(self._index)
+
+
+def replace_modules(module: Any, replace: Callable[[nn.Module], nn.Module | None]) -> Any:
+    """Returns a module with some of its parts replaced, or the module itself if none is.
+
+    Modules that lead to such a part are copied, without their tensors. All others are shared.
+
+    replace: returns the replacement of a module, or None to look at its parts.
+    """
+    replacement = replace(module)
+    if replacement is not None:
+        return replacement
+    children = {
+        name: None if child is None else replace_modules(child, replace)
+        for name, child in module._modules.items()
+    }
+    if all(child is module._modules[name] for name, child in children.items()):
+        return module
+    duplicate = copy.copy(module)
+    duplicate._modules = children
+    return duplicate

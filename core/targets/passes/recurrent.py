@@ -20,10 +20,9 @@ from transformers.cache_utils import DynamicLayer as AttentionLayer
 from outrider.base.errors import TargetError
 from outrider.base.pretrained import Model
 from outrider.targets.passes.engine import engine_of
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.first_layers import replace_modules
 from outrider.targets.passes.growing_cache import GrowingCache, GrowingLayer
-from outrider.targets.passes.module_copies import replace_modules
-from outrider.targets.passes.pass_input import Pass, PassCache, PassInput
+from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, cache_argument
 
 STATEFUL = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding"})
 """Types of layers with a recurrent state, a convolution's last inputs, or both."""

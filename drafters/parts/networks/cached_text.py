@@ -11,10 +11,9 @@ from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
-from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
-from outrider.targets.passes.masks import TreeMask
+from outrider.targets.passes.masks import CachedTree, TreeMask
 from outrider.targets.passes.text_tree import TextTree
 
 

@@ -16,9 +16,9 @@ from outrider.drafters.parts.networks.feature_rows import FeatureRows
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Known, Sees, State, States
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafters.parts.trees.cached_tree import CachedTree
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import HIDDEN
+from outrider.targets.passes.masks import CachedTree
 
 LOWEST: tuple[int, ...] = (0, 1, 2)
 """The states that random weights read; every target has them."""

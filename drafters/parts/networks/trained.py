@@ -2,23 +2,27 @@
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
+from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
+from outrider.drafters.parts.networks.layer import Known, State
 from outrider.drafters.parts.networks.logits import PLAIN, LogitRule, require_readable
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.networks.weights import BorrowedHead
 from outrider.drafters.parts.trees.tree_forms import parse_tree
+from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.engine import engine_of
 
 
@@ -158,3 +162,59 @@ class TrainedDrafter(Drafter, Generic[Network]):
 
     def _start(self) -> None:
         """Begins a text with empty caches; called when a network has been loaded, and by `open`."""
+
+
+class StagedNetwork(TrainedNetwork):
+    """Predicts the first token of a draft from the target's state and the newest token.
+
+    Each stage makes its state from the previous stage's state and the token that was drafted from
+    it.
+
+    stages: how many there are, and so how many tokens a draft can have; None for no limit.
+    """
+
+    stages: int | None
+
+    def start(self, state: State) -> State:
+        """Returns what the first stage reads, from the target's state."""
+        return state
+
+    @abstractmethod
+    def forward(self, stage: int, state: State, tokens: Int[Tensor, "*batch"]) -> State:
+        """Returns the state of a stage, from that of the stage before and the newest token."""
+
+    @abstractmethod
+    def logits(self, stage: int, state: State) -> Known:
+        """Returns the logits of the token that a stage predicts, from its state."""
+
+
+Stages = TypeVar("Stages", bound=StagedNetwork)
+
+
+class StagedDrafter(TrainedDrafter[Stages]):
+    """Drafts from the state that gave the last token, stage by stage."""
+
+    needs: frozenset[str] = frozenset({"model", HIDDEN})
+
+    @torch.no_grad()
+    def propose(self, context: Context, pen: Pen) -> None:
+        features = context.features.get(HIDDEN)
+        if not pen.open or features is None:
+            return
+        network = self._network
+        if network.stages is not None:
+            pen.limit(network.stages)
+        start = network.start(features[len(context.tokens) - 2])
+        newest = context.tokens[-1]
+        states: dict[tuple[int, ...], Tensor] = {}
+
+        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+            stage = len(paths[0])
+            before = [states[tuple(path[:-1])] if path else start for path in paths]
+            tokens = [path[-1] if path else newest for path in paths]
+            ids = torch.tensor(tokens, device=start.device)
+            after = network(stage, torch.stack(before), ids)
+            states.update((tuple(path), state) for path, state in zip(paths, after, strict=True))
+            return self._spread(network.logits(stage, after))
+
+        self._shape.grow(pen, next_logits)

@@ -13,7 +13,7 @@ from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
+from outrider.drafters.parts.checkpoint import require_same_tokens, tokens_of
 
 FORMAT = "outrider-datastore-1"
 TOKENS, SUFFIXES = "tokens.npy", "suffixes.npy"

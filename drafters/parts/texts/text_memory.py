@@ -12,7 +12,7 @@ from outrider.base.folders import append_line, write_whole
 from outrider.base.json_values import json_of
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
-from outrider.drafters.parts.texts.same_tokenizer import require_same_tokens, tokens_of
+from outrider.drafters.parts.checkpoint import require_same_tokens, tokens_of
 
 FORMAT = "outrider-memory-1"
 SLACK = 16

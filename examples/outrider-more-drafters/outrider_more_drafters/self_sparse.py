@@ -18,7 +18,7 @@ from outrider.contract.target import Target
 from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home

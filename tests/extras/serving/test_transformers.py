@@ -28,7 +28,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.transformers import Speculation, attach
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.transformers import TransformersTarget
 
 CACHE = cache_argument(LlamaForCausalLM.forward)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from outrider.targets.passes.module_copies import replace_modules
+from outrider.targets.passes.first_layers import replace_modules
 
 
 def test_only_the_parents_of_a_replaced_module_are_copied() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers.masking_utils import create_causal_mask
 
-from outrider.targets.passes.forward import cache_argument
+from outrider.targets.passes.pass_input import cache_argument
 
 
 def forward_with(*parameters: Parameter) -> Any:
