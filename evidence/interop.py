@@ -25,10 +25,10 @@ from transformers.utils.logging import disable_progress_bar
 
 from outrider import ConfigError
 from outrider.drafters.dflash.network import DFlashNetwork
-from outrider.drafters.eagle3.network import Eagle3Network
+from outrider.drafters.eagle3.drafter import Eagle3Network
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.layer import KeysAndValues
-from outrider.drafters.peagle.network import PEagleNetwork
+from outrider.drafters.peagle.drafter import PEagleNetwork
 from outrider.targets.passes.masks import causal
 from outrider.targets.transformers import TransformersTarget
 

@@ -17,11 +17,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from outrider.drafters.dflash.network import DFlashNetwork
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.student import read_student, save_student
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, frequent
-from outrider.drafters.peagle.network import PEagleNetwork
+from outrider.drafters.peagle.drafter import PEagleNetwork
 from outrider.extras.serving.checkpoints import write_parallel_model, write_stitched
 from outrider.extras.training.rows import read_rows
 from outrider.extras.training.speculators_data import (

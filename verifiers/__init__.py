@@ -5,10 +5,9 @@ scores to an accepted path and the next token. It says `lossless = True`, or sta
 `ceiling`, and may state a `budget`. `token` is the default, and `block` accepts the most on chains.
 
 `recursive` holds three rules with one descent: `multi_step`, `without_replacement`, `candidates`.
-Four modules are not rules: `towards` the token rule with another distribution in place of
-p (`cactus`, `cascade`), `selection` the linear program of `optimal_transport`, `distinct` the
-probabilities of siblings without replacement, and `ceiling` the best acceptance that any lossless
-rule can reach.
+Three modules are not rules: `towards` the token rule with another distribution in place of
+p (`cactus`, `cascade`), `selection` the linear program of `optimal_transport`, and `ceiling` the
+best acceptance that any lossless rule can reach.
 
 May import the contract, the registry's hooks, `errors` and each other, but no drafter and no
 target. Start with `token`; docs/rules.md compares them all.

@@ -10,8 +10,7 @@ from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
-from outrider.verifiers.ceiling import MOST_OF_THREE
-from outrider.verifiers.distinct import joint_classes, membership
+from outrider.verifiers.ceiling import MOST_OF_THREE, joint_classes, membership
 from outrider.verifiers.recursive import residual
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
 from outrider.verifiers.token import token_rates

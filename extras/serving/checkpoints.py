@@ -14,7 +14,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
 from outrider.drafters.mtp import tensors as mtp_tensors
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import student, weights
 

@@ -14,8 +14,7 @@ from outrider.contract.target import Target
 from outrider.drafters import medusa
 from outrider.drafters.eagle3.drafter import Eagle3
 from outrider.drafters.medusa import Medusa, MedusaNetwork
-from outrider.drafters.mtp.drafter import Mtp
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import student, weights

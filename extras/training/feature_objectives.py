@@ -13,8 +13,8 @@ from torch.nn.functional import embedding, linear
 from outrider.contract.target import Target
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3.config import Eagle3Config
-from outrider.drafters.eagle3.network import Eagle3Network
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.eagle3.drafter import Eagle3Network
+from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import FeatureNetwork, default_layers
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig

@@ -16,7 +16,7 @@ from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.student import save_student
 from outrider.drafters.peagle.config import PEagleConfig
-from outrider.drafters.peagle.network import PEagleNetwork
+from outrider.drafters.peagle.drafter import PEagleNetwork
 from outrider.extras.training.distill import starting_student
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import DIVERGENCES, HeadLoss, learnable

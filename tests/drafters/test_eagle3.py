@@ -30,8 +30,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from outrider import ConfigError, decode
 from outrider.drafters.eagle3.config import NORMS
-from outrider.drafters.eagle3.drafter import Eagle3
-from outrider.drafters.eagle3.network import Eagle3Network
+from outrider.drafters.eagle3.drafter import Eagle3, Eagle3Network
 from outrider.drafters.parts.checkpoint import find_tensors
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.vocabulary import Vocabulary

@@ -12,8 +12,7 @@ from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hid
 from torch import Tensor, nn
 
 from outrider import ConfigError, decode
-from outrider.drafters.mtp.drafter import Mtp
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.parts.checkpoint import replace_prefixes
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token

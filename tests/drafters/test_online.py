@@ -9,9 +9,8 @@ from tiny.exact import assert_exact
 
 from outrider import ConfigError, Context, Draft, Sampling, Tokens, Verdict, decode
 from outrider.contract.round import Counts
-from outrider.drafters.online import Online, Past
+from outrider.drafters.online import Online, Past, SoftCounts
 from outrider.drafters.parts.texts.ngrams import NGramTable
-from outrider.drafters.parts.texts.soft_counts import SoftCounts
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup
 from outrider.testing.tiny_targets import draft_after

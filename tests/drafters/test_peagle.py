@@ -14,8 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMSNorm
 
 from outrider.drafters.parts import checkpoint
-from outrider.drafters.peagle.drafter import PEagle
-from outrider.drafters.peagle.network import PEagleNetwork
+from outrider.drafters.peagle.drafter import PEagle, PEagleNetwork
 from outrider.testing.tiny_targets import draft_after
 
 MASK = 12

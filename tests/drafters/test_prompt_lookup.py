@@ -9,8 +9,7 @@ from tiny.pens import new_pen
 
 from outrider import ConfigError, Constraint, Context, Sampling, Tokens
 from outrider.contract.constraint import Guide
-from outrider.drafters.parts.texts.matches import SHORT
-from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.drafters.prompt_lookup import SHORT, PromptLookup
 
 
 def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:

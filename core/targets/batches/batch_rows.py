@@ -1,14 +1,23 @@
-"""The rows of a batch's cache: which sequence each holds, and how many tokens of it."""
+"""A batch that transformers' own modules read, padded to one length, and its rows in a cache."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, final
 
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from transformers.cache_utils import Cache
 
+from outrider.base.pretrained import Model
+from outrider.contract.devices import placed
 from outrider.contract.draft import Draft
-from outrider.targets.batches.batch_cache import NewTokens
+from outrider.targets.batches.batch_cache import BatchCache, NewTokens, part_of
 from outrider.targets.batches.ragged_layer import RaggedLayer, RowLayer, Slots
+from outrider.targets.passes.engine import run_pass
+from outrider.targets.passes.masks import additive_mask, tree_mask
+from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.passes.placement import home
 
 
 @final
@@ -106,3 +115,89 @@ class BatchRows:
             for layer in self.layers:
                 layer.retain_rows(row, start, [start + node for node in rows])
         self.lengths[row] = start + len(rows)
+
+
+UNEVEN = 0.75
+"""Attention runs sequence by sequence once they fill less than this share of the cache's width."""
+
+
+@final
+class PaddedBatch(BatchCache):
+    """A batch whose passes are about the first rows, so sequences move there as others end.
+
+    capacity: how many tokens to make room for at first, such as those of the longest prompt.
+    """
+
+    def __init__(self, model: Model, sequences: int, capacity: int = 0) -> None:
+        self.model = model
+        self._rows = BatchRows(sequences, capacity)
+
+    def join(self, active: Collection[int]) -> int:
+        row = self._rows.free(active)
+        return self._rows.begin(self._rows.add() if row is None else row)
+
+    def read(
+        self, number: int, tokens: Sequence[int], states: Collection[int]
+    ) -> dict[int, Float[Tensor, "tokens width"]]:
+        row = self._rows.row(number)
+        ids = placed(tokens, home(self.model))[None]
+        result = run_pass(self.model, self._rows.alone(row), PassInput(ids, 1, states=states))
+        self._rows.lengths[row] += len(tokens)
+        return {state: result.states[state][0] for state in states}
+
+    def feed(
+        self,
+        numbers: Sequence[int],
+        pending: Sequence[Sequence[int]],
+        drafts: Sequence[Draft],
+        states: Collection[int],
+        last: Int[Tensor, "texts"] | None = None,
+    ) -> list[Pass]:
+        self._move_to_front(numbers)
+        new = self._rows.append(numbers, pending, drafts)
+        order = sorted(range(len(new)), key=lambda index: new[index].row)
+        inputs = self._padded([new[index] for index in order], states)
+        if last is not None:
+            inputs.ids[:, -1] = last[placed(order, last.device)]
+        result = run_pass(self.model, self._rows.cache, inputs)
+        end = inputs.ids.shape[1]
+        return [part_of(result, part.row, part, end, end - inputs.rows) for part in new]
+
+    def retain_rows(self, number: int, count: int, rows: Sequence[int]) -> None:
+        self._rows.retain(number, count, rows)
+
+    def _move_to_front(self, numbers: Collection[int]) -> None:
+        """Moves sequences to the first rows, in exchange for those there."""
+        count, known = len(numbers), self._rows.numbers
+        late = [row for row in range(count, len(known)) if known[row] in numbers]
+        free = [row for row in range(count) if known[row] not in numbers]
+        for here, there in zip(free, late, strict=True):
+            self._rows.exchange(here, there)
+
+    def _padded(self, new: Sequence[NewTokens], states: Collection[int]) -> PassInput:
+        """Returns the input of a pass, and has the layers make room for it.
+
+        new: the tokens of the first rows, in their order.
+        """
+        count, ends = max(map(len, new)), [part.cached + len(part) for part in new]
+        width = max(part.cached for part in new) + count
+        ids = torch.zeros(len(new), count, dtype=torch.long)
+        slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
+        # Padding sees everything, so that no token sees nothing.
+        sees = torch.ones(len(new), count, width, dtype=torch.bool)
+        for row, part in enumerate(new):
+            start = count - len(part)
+            tree = tree_mask(part.draft.parents, pending=len(part.pending), cached=part.cached)
+            ids[row, start:] = torch.tensor(part.tokens)
+            positions[row, start:] = tree.positions
+            sees[row, start:] = False
+            sees[row, start:, : ends[row]] = tree.sees
+            # Padding goes after the sequence's end, where it is never seen and soon overwritten.
+            slots[row] = (torch.arange(count) - start) % count + part.cached
+        device = home(self.model)
+        rows = torch.arange(len(new), device=device)[:, None]
+        self._rows.slots.write_to(rows, placed(slots, device), len(new), width)
+        mask = additive_mask(sees, self.model.dtype)[:, None]
+        widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
+        with_logits = max(len(part.draft) for part in new) + 1
+        return PassInput(ids, with_logits, mask, positions, states, widths).to(device)

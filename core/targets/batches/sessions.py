@@ -11,7 +11,7 @@ from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.target import Session
 from outrider.targets.batches.batch_cache import BatchCache, BatchEngine
-from outrider.targets.batches.padded_batch import PaddedBatch
+from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.passes.cached_model import HIDDEN, state_number
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor

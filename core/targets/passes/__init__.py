@@ -2,7 +2,6 @@
 
 Start with `cached_model`: a model with the cache of one sequence. `run_pass` runs a pass on the
 cache it is given: one that grows (`growing_cache`), one spread over processes (`ranks`, `launch`),
-or an encoder-decoder's (`encoded`). The `engine` of a model runs it: transformers' own modules
-(`forward`), or what a plugin registers. `pass_input` holds what goes into a pass and what comes
-out.
+or an encoder-decoder's (`encoded`). The `engine` of a model runs it: transformers' own modules, or
+what a plugin registers. `pass_input` holds what goes into a pass and what comes out.
 """

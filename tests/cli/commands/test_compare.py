@@ -141,7 +141,7 @@ def test_only_the_same_config_resumes(compared: Any, tmp_path: Path) -> None:
 def test_adding_a_drafter_writes_no_text_again(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outrider.targets.side_by_side import SideBySide
+    from outrider.targets.transformers import SideBySide
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     _, first = compared("cache=true", "protocol=overlap", "drafters=[bigram]")

@@ -13,10 +13,8 @@ from transformers import LlamaForCausalLM
 from outrider import Context, Draft, Drafter, Sampling, decode, decode_together
 from outrider.contract.chance import SampledChance
 from outrider.drafters.eagle import Eagle, EagleNetwork
-from outrider.drafters.eagle3.drafter import Eagle3
-from outrider.drafters.eagle3.network import Eagle3Network
-from outrider.drafters.mtp.drafter import Mtp
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.eagle3.drafter import Eagle3, Eagle3Network
+from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget

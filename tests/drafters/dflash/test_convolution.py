@@ -2,7 +2,7 @@
 
 import torch
 
-from outrider.drafters.dflash.convolution import GROUP, LocalConvolution
+from outrider.drafters.dflash.network import GROUP, LocalConvolution
 
 WIDTH, BLOCK = 2 * GROUP, 3
 

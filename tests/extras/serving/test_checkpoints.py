@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM
 from transformers.modeling_layers import MtpModel
 
 from outrider import ConfigError, Sampling
-from outrider.drafters.mtp.network import MtpNetwork
+from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student
 from outrider.drafters.parts.networks.layer import KeysAndValues

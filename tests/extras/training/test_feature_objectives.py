@@ -11,7 +11,7 @@ from torch.nn.functional import embedding
 from outrider import Context, SampledChance, Sampling, Tokens
 from outrider.drafters.eagle import EagleNetwork
 from outrider.drafters.eagle3.config import Eagle3Config
-from outrider.drafters.eagle3.network import Eagle3Network
+from outrider.drafters.eagle3.drafter import Eagle3Network
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import FeatureDrafting
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig

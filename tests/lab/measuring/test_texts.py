@@ -10,9 +10,8 @@ from outrider import Sampling
 from outrider.extras.cpu.packed_linear import can_pack
 from outrider.lab.measuring import texts
 from outrider.lab.measuring.texts import seeded, written
-from outrider.targets.side_by_side import SideBySide
 from outrider.targets.tabular import TabularTarget
-from outrider.targets.transformers import TransformersTarget
+from outrider.targets.transformers import SideBySide, TransformersTarget
 
 PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
 LIBRARIES = ("outrider", "torch", "transformers")

@@ -14,7 +14,7 @@ from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.turns import Turn
 from outrider.targets.batches import writing
-from outrider.targets.batches.padded_batch import PaddedBatch
+from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 

@@ -7,11 +7,12 @@ import pytest
 import torch
 from tiny.models import build, entries
 from tiny.subject import written
+from torch import nn
 
 from outrider import ConfigError
 from outrider.extras.cpu.packed_linear import can_pack
 from outrider.targets.passes.engine import use_engine
-from outrider.targets.passes.first_layers import first_layers
+from outrider.targets.passes.first_layers import first_layers, replace_modules
 from outrider.targets.transformers import TransformersTarget
 
 ENTRIES = {entry.name: entry for entry in entries()}
@@ -92,3 +93,19 @@ def test_a_cut_is_checked_while_another_thread_runs_the_same_model(llama: Any) -
     first_layers(model, 1)
     hook.remove()
     assert threads
+
+
+def test_only_the_parents_of_a_replaced_module_are_copied() -> None:
+    model = nn.ModuleDict(
+        {"kept": nn.Sequential(nn.Linear(2, 2)), "path": nn.Sequential(nn.ReLU())}
+    )
+    copied = replace_modules(model, lambda part: nn.Tanh() if isinstance(part, nn.ReLU) else None)
+    assert copied is not model and copied["path"] is not model["path"]
+    assert copied["kept"] is model["kept"]
+    x = torch.tensor([-1.0])
+    assert torch.equal(copied["path"](x), x.tanh()) and torch.equal(model["path"](x), x.relu())
+
+
+def test_a_module_without_replacements_is_returned_itself() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    assert replace_modules(model, lambda _: None) is model

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from outrider.verifiers.distinct import followers, pairs_before_a_third
+from outrider.verifiers.ceiling import followers, pairs_before_a_third
 
 REST = [1e-17, 2e-17, 3e-17]
 """So little that one minus the other probabilities is rounded to nothing."""
