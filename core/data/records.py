@@ -116,22 +116,21 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
     """
     refuse_tools(record, f"{where}: ")
     turns = _turns_of_column(record, form, where)
-    follows = {key: _context(record.get(key)) for key in AFTER}
+    texts = {**record} | {key: _context(record.get(key)) for key in AFTER}
     beside = (
-        [text_beside(each.get(key), f"{where}: {key}") for key in keys if key != form.column]
-        for keys, each in ((BEFORE, record), (AFTER, follows))
+        [text_beside(texts.get(key), f"{where}: {key}") for key in keys if key != form.column]
+        for keys in (BEFORE, AFTER)
     )
-    before, after = ([text for text in texts if text not in ("", turns[0])] for texts in beside)
+    before, after = ([text for text in each if text not in ("", turns[0])] for each in beside)
     return ("\n\n".join([*before, turns[0], *after]), *turns[1:])
 
 
 def _context(value: Any) -> Any:
     """Returns a context as a text if it is a list or an object, such as HotpotQA's paragraphs."""
-    if not isinstance(value, list | Mapping) or not value:
-        return value
-    if all(isinstance(part, str) for part in value) and isinstance(value, list):
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
         return "\n\n".join(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    is_nested = isinstance(value, list | Mapping) and value
+    return json.dumps(value, ensure_ascii=False, default=str) if is_nested else value
 
 
 def text_beside(value: Any, where: str) -> str:

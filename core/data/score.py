@@ -1,7 +1,11 @@
-"""The role of a score: it judges answers by what a data set says is right."""
+"""Scores, which judge answers by what a data set says is right: the role, and ROUGE-2."""
 
+import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
+from typing import final
 
 from outrider.data.prompts import Prompt
 
@@ -26,6 +30,29 @@ class Score(ABC):
     def note(self) -> str:
         """Returns what users have to know before it judges; empty if there is nothing."""
         return ""
+
+
+@final
+class Rouge2(Score):
+    """ROUGE-2 (Lin 2004), the F measure of common pairs of words, after stemming.
+
+    If there are several references, the best match counts.
+    """
+
+    needs = "a reference"
+
+    def __init__(self) -> None:
+        # absl keeps the present stderr, a notebook's for example, and would close it later.
+        with redirect_stderr(sys.__stderr__):
+            from rouge_score.rouge_scorer import RougeScorer
+        logging.getLogger("absl").setLevel(logging.WARNING)  # it logs which tokenizer it uses
+        self._scorer = RougeScorer(["rouge2"], use_stemmer=True)
+
+    def judge(self, prompt: Prompt, turn: int) -> Judge | None:
+        references = prompt.references[turn - 1] if len(prompt.references) >= turn else ()
+        if not references:
+            return None
+        return lambda answer: float(self._scorer.score_multi(references, answer)["rouge2"].fmeasure)
 
 
 def judges_of(prompt: Prompt, turn: int, scores: Mapping[str, Score]) -> dict[str, Judge]:

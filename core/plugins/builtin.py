@@ -53,7 +53,7 @@ def register_data_sources(register: Register) -> None:
 
 @hookimpl
 def register_scores(register: Register) -> None:
-    register("rouge2", "outrider.data.rouge:Rouge2", extra="quality")
+    register("rouge2", "outrider.data.score:Rouge2", extra="quality")
 
 
 @hookimpl

@@ -10,8 +10,7 @@ import pytest
 from outrider.base.errors import ConfigError
 from outrider.data.jsonl import jsonl
 from outrider.data.prompts import Prompt
-from outrider.data.rouge import Rouge2
-from outrider.data.score import judges_of
+from outrider.data.score import Rouge2, judges_of
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.rates import rates_with, scores_in
 from outrider.plugins.config import make
