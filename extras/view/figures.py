@@ -84,7 +84,7 @@ def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
     axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
     if rate in ("speedup", "block_efficiency"):
         axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, axes.dataLim.xmax * 1.05)
     else:
         axes.set_xlim(-0.02, 1.02)
     axes.grid(axis="x", alpha=0.3)

@@ -60,7 +60,7 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
     axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
     axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
-    axes.set_xlim(left=0)
+    axes.set_xlim(0, axes.dataLim.xmax * 1.05)
     axes.set_xlabel("speedup over plain decoding, 95%")
     finish(axes)
     for number in range(1, len(tasks)):

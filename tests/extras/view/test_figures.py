@@ -28,6 +28,7 @@ from outrider.extras.view.plotting import (
 )
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.intervals import Interval
 from outrider.verifiers.lenient import Lenient
 
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
@@ -113,6 +114,23 @@ def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
     for note in notes:
         x, y = float(note.get("cx", "")), float(note.get("cy", ""))
         assert any(abs(x - left) < 0.1 and abs(y - top) < 0.1 for left, top in marks)
+
+
+@pytest.mark.parametrize("name", ["speedup", "block_efficiency", "speedup_by_task"])
+def test_no_mark_is_cut_at_the_edge(whole_run: Run, name: str) -> None:
+    def close(rates: Any) -> Any:  # to 1, as those of weak drafters
+        return dict.fromkeys(rates, Interval(1.07, None, None))
+
+    rows = [
+        replace(
+            row,
+            rates=close(row.rates),
+            tasks={task: close(each) for task, each in row.tasks.items()},
+        )
+        for row in Summary(whole_run).rows
+    ]
+    (axes,) = figures({"": rows}, {})[name].axes
+    assert axes.get_xlim()[1] > 1.03 * 1.07
 
 
 def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
