@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from outrider.base.bounds import Like, checked
+from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError, TargetError, shown
-from outrider.base.json_values import json_of
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target

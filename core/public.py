@@ -10,8 +10,9 @@ __all__ = [
     "hookimpl", "json_schema", "regex",
 ]  # fmt: skip
 
+from typing import TYPE_CHECKING
+
 from outrider.base.errors import ConfigError, DrafterError, OutriderError, PluginError, TargetError
-from outrider.cli.compared import Comparison, compare
 from outrider.constraints.guidance import grammar, json_schema, regex
 from outrider.constraints.penalties import Penalties
 from outrider.contract.chance import Chance, SampledChance
@@ -29,6 +30,8 @@ from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.composite import CompositeDrafter
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation, generate, generate_together
-from outrider.plugins.command import Command
-from outrider.plugins.config import build, compose
-from outrider.plugins.hookspecs import hookimpl
+from outrider.plugins.hookspecs import Command, hookimpl
+
+if TYPE_CHECKING:  # `outrider` imports them on first use, with Hydra and scipy
+    from outrider.cli.compared import Comparison, compare  # noqa: TC004
+    from outrider.plugins.config import build, compose  # noqa: TC004

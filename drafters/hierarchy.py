@@ -12,7 +12,7 @@ from outrider.contract.pen import Pen
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.composite import CompositeDrafter
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.loading import Dtype
 
 

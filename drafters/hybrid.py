@@ -13,7 +13,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.composite import CompositeDrafter
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
 """A match of two tokens is right more often than a small network; a match of one token is not."""

@@ -20,7 +20,7 @@ from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.texts.ngrams import NGramTable, RunningCounts, log_distribution
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 
 @final

@@ -19,7 +19,7 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.texts.translation import OwnText, Translation, whole_characters
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind

@@ -34,7 +34,7 @@ from outrider import (
 from outrider.contract.sheet import Sheet
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 
 VOCAB = 49152

@@ -26,7 +26,7 @@ from outrider.contract.chance import Chance
 from outrider.decoding.decode import decode_together
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import learner
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 
 

@@ -22,7 +22,7 @@ from outrider import Sampling, Target
 from outrider.contract.chance import SampledChance
 from outrider.data import jsonl as data
 from outrider.decoding.batches.batched import batched
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput

@@ -35,7 +35,7 @@ from outrider import SampledChance, Sampling, Target, Tokens, decode_together
 from outrider.data import jsonl as data
 from outrider.decoding.batches.batched import batched
 from outrider.drafters.parts.texts.datastore import write_store
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 
 Texts = list[list[int]]

@@ -17,7 +17,7 @@ from outrider.extras.audit.audit import Auditor
 from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.served import OpenAIClient
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 TOP = 5
 

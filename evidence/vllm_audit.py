@@ -15,7 +15,7 @@ from outrider.extras.audit.command import write
 from outrider.extras.audit.expected import FromTarget
 from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.serving.vllm_server import Server
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 NGRAMS = {"method": "ngram", "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 CUSTOM = {"method": "custom_class", "model": "outrider.extras.serving.vllm.OutriderProposer"}

@@ -12,7 +12,7 @@ from outrider import generate
 from outrider.data import jsonl as data
 from outrider.extras.serving.served_texts import ask, differences
 from outrider.extras.serving.vllm_server import Server, ServerError
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 PLUGIN = """\
 from outrider import Drafter, hookimpl

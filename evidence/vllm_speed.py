@@ -17,7 +17,7 @@ from pathlib import Path
 from outrider.data import jsonl as data
 from outrider.extras.serving.served_texts import ask
 from outrider.extras.serving.vllm_server import Server
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 FLOOR = 0.95
 """The least acceptable ratio of the two speeds."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
-from outrider.base.json_values import json_in
 from outrider.contract.policy import Policy
 
 

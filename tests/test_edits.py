@@ -13,7 +13,7 @@ from outrider import Sampling, generate
 from outrider.data.jsonl import jsonl
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.measuring.texts import written
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 
 ROOT = Path(__file__).parent.parent

@@ -14,7 +14,7 @@ from tiny.learners import make_learner
 import outrider
 from outrider import decode_together
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 EVIDENCE = Path(__file__).parents[1] / "evidence"
 UNTRAINED = (

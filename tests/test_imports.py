@@ -69,6 +69,17 @@ def test_a_command_imports_nothing_slow_before_it_runs(words: list[str], tmp_pat
     assert (done.returncode, done.stderr) == (0, "\n")
 
 
+def test_decoding_imports_no_library_of_commands_and_figures() -> None:
+    program = """
+import sys, outrider
+options = {"sampling": {"temperature": 0.7}, "policy": "fixed", "max_new_tokens": 3}
+outrider.generate({"target": "smollm2"}, "Name a river.", drafter="prompt_lookup", **options)
+sys.exit(" ".join({"hydra", "omegaconf", "pandas", "matplotlib", "scipy"} & set(sys.modules)) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_public_names_are_found_and_listed() -> None:
     for name in outrider.__all__:
         assert getattr(outrider, name) is not None

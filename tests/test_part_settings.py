@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from outrider import ConfigError
-from outrider.base.annotations import hints_of
 from outrider.base.bounds import check
-from outrider.plugins.config import make
+from outrider.base.calling import hints_of
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 
 ROLES = ("drafter", "verifier", "policy")

@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 
 import outrider
 import outrider.testing
-from outrider import public
 from outrider.cli.usage import read_settings
 from outrider.plugins.config import compose
 from outrider.plugins.options import option_schema
@@ -52,7 +51,7 @@ def test_every_name_of_the_reference_is_found_without_running_code(site: ModuleT
     places = re.findall(r"^::: (\S+)\.(\w+)$", "\n".join(site.api().values()), re.MULTILINE)
     assert len(places) > 50
     for module, name in places:
-        own = public if module == "outrider" else import_module(module)
+        own = import_module(module)
         assert name in vars(own), f"{module}.{name}"
 
 

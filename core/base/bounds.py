@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast, final, get_args, get_
 from annotated_types import Ge, Gt, Interval, MinLen, Predicate
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 
-from outrider.base.annotations import hints_of
+from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, is_int, is_number, nearest, shown, similar
 from outrider.base.folders import can_be_written
 

@@ -1,6 +1,8 @@
-"""The one way to call a part: whatever goes wrong in it is one line that names the part."""
+"""The one way to call a part: what it takes, and one line that names it for what goes wrong."""
 
 import inspect
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Self, TypeVar, final
 
 from outrider.base.errors import (
@@ -91,3 +93,25 @@ def returned(answer: Answer, kind: type[Any]) -> Answer:
     if not isinstance(answer, kind):
         raise Unusable(f"returned {type(answer).__name__}, expected {kind.__name__}")
     return answer
+
+
+def hints_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Returns the annotations of a function's or class's parameters, and of what is returned.
+
+    One that can't be resolved counts as none, such as a string with the name of a type that is
+    imported for type checkers alone.
+    """
+    annotated: Any = function.__init__ if inspect.isclass(function) else function
+    return _hints(inspect.unwrap(annotated))
+
+
+@cache
+def _hints(function: Any) -> Mapping[str, Any]:
+    found = {}
+    known = getattr(function, "__globals__", {})
+    for name, hint in getattr(function, "__annotations__", {}).items():
+        try:
+            found[name] = eval(hint, known) if isinstance(hint, str) else hint
+        except Exception:  # noqa: BLE001  whatever an expression of a plugin can raise
+            found[name] = Any
+    return found

@@ -1,8 +1,10 @@
-"""What a file holds: its text, or what is wrong with the file whatever it should hold."""
+"""What a file holds: its text or its JSON, or what is wrong with the file."""
 
 import gzip
 import zlib
+from json import JSONDecodeError, loads
 from pathlib import Path
+from typing import Any
 
 POINTER = b"version https://git-lfs"
 """How a file begins that stands for one that has not been downloaded."""
@@ -42,3 +44,26 @@ def decoded(content: bytes) -> str:
     if "\0" in text:
         raise ValueError("expected text in UTF-8, it has bytes of zero, as UTF-16 does")
     return text
+
+
+def json_of(content: str | bytes, **options: Any) -> Any:
+    """Returns the value of some JSON.
+
+    options: those of `json.loads`.
+
+    Raises:
+        JSONDecodeError: it is no JSON, no UTF-8, nested too deeply, or has too long a number.
+    """
+    try:
+        return loads(content, **options)
+    except JSONDecodeError:
+        raise
+    except RecursionError as error:
+        raise JSONDecodeError("Nested too deeply", "", 0) from error
+    except ValueError as error:
+        raise JSONDecodeError(str(error), "", 0) from error
+
+
+def json_in(path: Path) -> Any:
+    """Returns the value of the JSON in a file; raises as `json_of` and `text_in`."""
+    return json_of(text_in(path))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from outrider.base.errors import ConfigError, PluginError
-from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.registry import installed
 
 WEIGHTS = ("path", "model")

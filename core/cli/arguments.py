@@ -9,7 +9,8 @@ from pkgutil import resolve_name
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, nearest
-from outrider.plugins.command import CONFIG_DIR, Command
+from outrider.plugins.hookspecs import Command
+from outrider.plugins.presets import CONFIG_DIR
 
 SWEEP = ("--multirun", "-m")
 

@@ -23,7 +23,8 @@ from outrider.lab.runs.run import load as load_run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.tables.formats import as_html
 from outrider.lab.tables.rates import rates_table
-from outrider.plugins.config import make, run_single
+from outrider.plugins.config import run_single
+from outrider.plugins.parts import make
 from outrider.plugins.reading import part_config, read_settings
 from outrider.plugins.roles import Named
 
@@ -127,4 +128,4 @@ def _part(name: str, value: Any) -> Any:
         )
     if isinstance(value, str | Mapping):
         return part_config(name, value)
-    return make(name, value) if name == "target" else value
+    return value if name == "cluster" else make(name, value)

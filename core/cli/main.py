@@ -31,8 +31,8 @@ from outrider.cli.arguments import arranged
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import input_kept, is_encodable
-from outrider.plugins.command import Command
 from outrider.plugins.entry import Entry
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.registry import command_entry, installed
 
 HELP = ("-h", "--help")

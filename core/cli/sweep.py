@@ -15,10 +15,10 @@ from omegaconf import open_dict
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
-from outrider.plugins.command import CONFIG_DIR, Command
 from outrider.plugins.config import build
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import hydra_ready
-from outrider.plugins.presets import SEARCH_PATH, own_folders
+from outrider.plugins.presets import CONFIG_DIR, SEARCH_PATH, own_folders
 from outrider.plugins.reading import read_settings
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"

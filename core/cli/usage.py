@@ -13,7 +13,7 @@ from typing import Any, NoReturn, final
 import yaml  # that of OmegaConf, which is slow to import
 
 from outrider.base.errors import ConfigError
-from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import command_entry, installed
 from outrider.plugins.roles import ROLES

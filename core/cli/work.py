@@ -11,7 +11,6 @@ from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
-from outrider.cli.run_facts import certify, run_facts
 from outrider.cli.settings import Compare
 from outrider.cli.variants import variants_of
 from outrider.contract.target import Target
@@ -22,9 +21,22 @@ from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
-from outrider.lab.measuring.variants import Question, Settings
+from outrider.lab.measuring.variants import Question, Settings, Variant
+from outrider.lab.runs.identity import certify, identity, provenance
+from outrider.lab.runs.training_prompts import trained_on
 from outrider.lab.tables.columns import RATES
 from outrider.plugins.config import build
+from outrider.plugins.reading import plain_settings, plain_values
+from outrider.targets.passes.engine import engine_of
+
+LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
+"""The settings that `run.json` does not repeat among its settings."""
+
+SHOWN = (
+    "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "workers", "cluster",
+    "lossy",
+)  # fmt: skip
+"""The settings that decide what is printed or reported, or who measures, and nothing else."""
 
 
 class Work(AbstractContextManager["Work"], ABC):
@@ -93,7 +105,7 @@ class OneProcess(Work):
             refuse_lossy(target=self.target, verifier=it.verifier, policy=it.policy)
         self.facts = run_facts(settings, configs, self.variants, self.target, self.prompts)
         if settings.lossy == "refuse":
-            certify(Path(HydraConfig.get().runtime.output_dir), self.target, configs)
+            certify(Path(HydraConfig.get().runtime.output_dir), self.target, plain_values(configs))
         self.settings = settings
         self.answers: bool = "overlap" in PROTOCOLS[settings.protocol]
         self.folder: Path | None = cache_folder() if settings.cache else None
@@ -150,3 +162,52 @@ def work_of(settings: Compare) -> Work:
     require(settings.cluster is not None, "workers", settings.workers, expected)
     work: Work = build(settings.cluster).work(settings)
     return work
+
+
+def run_facts(
+    settings: Compare,
+    configs: Mapping[str, Mapping[str, Any]],
+    variants: Mapping[str, Variant],
+    target: Target,
+    prompts: Sequence[Prompt],
+) -> dict[str, Any]:
+    """Returns the content of `run.json`, which has to be the same when the run is resumed.
+
+    configs: by variant, the configs of its `drafter`, `verifier` and `policy`, and its lengths.
+    """
+    start = {"runs_by": _engines(target, variants)}
+    given, parts = plain_settings(settings), plain_values(configs)
+    kept = {name: value for name, value in given.items() if name not in (*LISTS, *SHOWN)}
+    arguments = HydraConfig.get().overrides.task
+    remember = [name for name, variant in variants.items() if variant.drafter.remembers]
+    themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
+    trained = trained_on(parts, target, prompts)
+    return {
+        "settings": kept,
+        "drafters": parts,
+        "protocols": list(PROTOCOLS[settings.protocol]),
+        "reference": settings.reference,
+        "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
+        **({"remember": remember} if remember else {}),
+        **({"target_itself": themselves} if themselves else {}),
+        **({"trained_on": trained} if trained else {}),
+        "questions": [
+            [prompt.id, turn, text[:300]]
+            for prompt in prompts
+            for turn, text in enumerate(prompt.turns, start=1)
+        ],
+        "identity": identity(target, parts, given["quality"]),
+        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
+    }
+
+
+def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:
+    """Returns what computes the passes of the target, and of each drafter's models, in words."""
+    models = {"target": [target.model]} | {
+        name: [*variant.drafter.models] for name, variant in variants.items()
+    }
+    return {
+        name: "; ".join(dict.fromkeys(engine_of(model).runs_by(model) for model in some))
+        for name, some in models.items()
+        if some and None not in some
+    }

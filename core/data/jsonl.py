@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.bounds import ExistingFile, checked
+from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError
-from outrider.base.json_values import json_of
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced, text_of
 from outrider.data.records import speaking

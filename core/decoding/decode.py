@@ -20,7 +20,7 @@ from outrider.decoding.clock import Lap
 from outrider.decoding.kinds import check_takes, require_kind
 from outrider.decoding.rounds import finish, propose, remember
 from outrider.decoding.run import ActiveText, Lossy, Run, begin_text
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.roles import Named
 
 

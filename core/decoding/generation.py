@@ -17,7 +17,7 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.calls import encoded
 from outrider.decoding.decode import decode, decode_together
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.roles import Named
 
 INTERNAL = ("chance", "chances", "number", "options", "tokens")

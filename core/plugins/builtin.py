@@ -5,8 +5,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, Register, RegisterCommand, hookimpl
 
 FOLDERS = ("drafters", "verifiers", "policies", "constraints")
 """The roles whose parts have a folder of their own."""
@@ -45,10 +44,10 @@ def register_data_sources(register: Register) -> None:
         register(name, f"{data}.jsonl:{name}")
     for name in ("csv", "lines", "text"):
         register(name, f"{data}.files:{name}")
-    register("parquet", f"{data}.sources:parquet", extra="view")
-    register("hub", f"{data}.sources:hub", extra="hub")
-    register("speed_bench", f"{data}.speed_bench:speed_bench")
-    register("deepspec", f"{data}.deepspec:deepspec")
+    register("parquet", f"{data}.files:parquet", extra="view")
+    register("hub", f"{data}.files:hub", extra="hub")
+    register("speed_bench", f"{data}.benchmarks:speed_bench")
+    register("deepspec", f"{data}.benchmarks:deepspec")
 
 
 @hookimpl
@@ -72,16 +71,8 @@ def register_commands(register: RegisterCommand) -> None:
     register(Command("generate", "write a text", run, json=True, distributed=True, settings=kind))
     register(compare)
     register(replace(compare, name="demo", help="eight drafters, ready to run", distributed=False))
-    run = f"{commands}.check:check"
-    register(
-        Command(
-            "check",
-            "prove a part lossless",
-            run,
-            json=True,
-            settings=f"{settings}:Check",
-        )
-    )
+    run, kind = f"{commands}.check:check", f"{settings}:Check"
+    register(Command("check", "prove a part lossless", run, json=True, settings=kind))
     run = f"{commands}.report:report"
     register(Command("report", "one table of several runs", run, plain=True, json=True))
     run = f"{commands}.plugins:plugins"

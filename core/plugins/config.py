@@ -6,20 +6,20 @@ from typing import Any
 
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import arguments_of, check, is_checked
-from outrider.base.calling import calling, error_of
+from outrider.base.calling import error_of
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, ProcessEnded, require
 from outrider.plugins.entry import Entry
 from outrider.plugins.explaining import explain_error, one_line
-from outrider.plugins.options import HYDRAS, TARGET, composed, hydra_ready
+from outrider.plugins.options import HYDRAS, composed, hydra_ready
+from outrider.plugins.parts import TARGET, factory_of
 from outrider.plugins.presets import check_own_presets
-from outrider.plugins.reading import part_config
 from outrider.plugins.registry import command_entry, installed
-from outrider.plugins.roles import ROLES, kind_of
+from outrider.plugins.roles import ROLES
 
 MAY_SWEEP = ("-", "+", "~", "hydra=", "hydra.mode", "hydra.searchpath")
 """Prefixes of arguments that are flags, or that may change Hydra's mode."""
@@ -93,35 +93,6 @@ def build(node: Any) -> Any:
         raise _named(node, key, error if is_exit else error.__context__ or error) from error
 
 
-def make(role: str, part: Any, **arguments: Any) -> Any:
-    """Returns a part of a role, made by its name; an instance of the role is returned as it is.
-
-    part: a name, of a preset too, an instance, or a mapping with settings: of the role to a name,
-        such as {"drafter": "bigram", "order": 3}, or of `_target_` to the place of a class. A
-        sampling may be its settings alone. For a target, also a hub id, or the folder or GGUF file
-        of a transformers model, or a loaded model: alone, with its tokenizer as a pair, or in a
-        pipeline of transformers.
-    arguments: settings; they override those of a mapping.
-
-    Raises `ConfigError` if there is no part or setting of that name.
-    """
-    if isinstance(part, Mapping) and role in part:
-        settings = {str(name): value for name, value in part.items()}
-        return make(role, settings.pop(role), **settings | arguments)
-    kind, registry = kind_of(role), installed()
-    if kind is not None and isinstance(part, kind):
-        return part
-    if role == "target" and not isinstance(part, str | Mapping):  # a loaded model
-        return registry.find(role, "transformers").factory(part, **arguments)
-    if not isinstance(part, str) or part not in registry.of(role):
-        return build(part_config(role, part, arguments))
-    entry = registry.find(role, part)
-    entry.check_extra()
-    given = arguments_of(entry.factory, arguments, role, whole=True)
-    with calling(role, entry.factory, ConfigError):
-        return entry.factory(**given)
-
-
 def _judged(node: Any, key: str) -> Mapping[str, Any]:
     """Returns the arguments that have to be converted for a factory that is not `checked`.
 
@@ -159,11 +130,3 @@ def _entry_at(target: str) -> Entry | None:
 def _named(node: Any, key: str, error: BaseException) -> BaseException:
     """Returns what making a part has raised as one line that names it."""
     return error_of(key or "part", factory_of(node), error, ConfigError) or error
-
-
-def factory_of(node: Mapping[str, Any]) -> Any:
-    """Returns the class or function that a part's config names.
-
-    Compare it with an imported class to tell parts apart: names are not unique among plugins.
-    """
-    return get_object(str(node[TARGET]))

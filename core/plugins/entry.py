@@ -2,18 +2,20 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pkgutil import resolve_name
 from typing import Any, final
 
-from outrider.base.annotations import hints_of
+from packaging.requirements import Requirement
+
+from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, OutriderError, PluginError, described, nearest
 from outrider.base.terminal import plain, remarks
-from outrider.plugins.command import Command
-from outrider.plugins.optional import lacking
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.roles import ROLES
 
 Wrapper = Callable[[Command, list[str]], AbstractContextManager[None]]
@@ -205,3 +207,29 @@ class Registrar:
                 f"{entry.claim} is taken: {other.distribution} registered that name before"
             )
         self.registry.entries.append(entry)
+
+
+def lacking(owner: str, group: str) -> list[str]:
+    """Returns the libraries of a group that are not installed. owner: the distribution."""
+    return [name for name, of in _libraries(owner) if of == group and not _is_here(name)]
+
+
+def group_with(library: str, owner: str = "outrider") -> str | None:
+    """Returns the group of a distribution that brings a library; None if there is none."""
+    return next((group for name, group in _libraries(owner) if name == library), None)
+
+
+def _libraries(owner: str) -> Iterator[tuple[str, str]]:
+    """Yields the optional libraries, each with its group; none of what was not installed."""
+    for needed in map(Requirement, (requires(owner) or ()) if _is_here(owner) else ()):
+        condition, _, group = str(needed.marker).replace('"', "").rpartition("extra == ")
+        holds = not condition or (needed.marker and needed.marker.evaluate({"extra": group}))
+        if group and holds:
+            yield needed.name, group
+
+
+def _is_here(name: str) -> bool:
+    try:
+        return distribution(name) is not None
+    except PackageNotFoundError:
+        return False

@@ -19,7 +19,7 @@ from omegaconf.errors import (
 )
 
 from outrider.base.errors import OutriderError, message_of, nearest, similar
-from outrider.plugins.optional import group_with
+from outrider.plugins.entry import group_with
 from outrider.plugins.options import composed
 from outrider.plugins.presets import SEARCH_PATH
 from outrider.plugins.registry import command_entry, installed

@@ -22,6 +22,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.errors import PluginError, message_of
 from outrider.plugins.entry import Entry
+from outrider.plugins.parts import TARGET
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES
@@ -29,9 +30,6 @@ from outrider.plugins.source import REQUIRED, parameters_of
 
 CONF_MODULE = "outrider.conf"
 """Where the commands' configs are."""
-
-TARGET = "_target_"
-"""The key of a config that names what makes the part."""
 
 HYDRAS = {TARGET, "_args_", "_convert_", "_partial_", "_recursive_"}
 """The keys of a part's config that are Hydra's, and no arguments."""
@@ -115,8 +113,11 @@ def only_hydras_entries() -> Iterator[None]:
         store.repo = entries
 
 
-def composed(command: str, overrides: Sequence[str] = ()) -> DictConfig:
-    """Returns the config of a command; Hydra and OmegaConf raise errors of their own."""
+def composed(command: str | None, overrides: Sequence[str] = ()) -> DictConfig:
+    """Returns the config of a command; Hydra and OmegaConf raise errors of their own.
+
+    command: None for the overrides alone.
+    """
     offer_options()
     # A command may ask for the config of another one, and goes on with its own.
     running, own = GlobalHydra.instance().hydra, HydraConfig.instance().cfg

@@ -7,8 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from outrider.base.errors import ANY_FAULT, ConfigError, PluginError, described
-from outrider.plugins.command import CONFIG_DIR
 from outrider.plugins.registry import builtin, installed
+
+CONFIG_DIR = ("--config-dir", "-cd")
+"""Flags of Hydra that name a folder of config files."""
 
 FIRST = ("pkg://hydra.conf", "pkg://outrider.conf")
 """What is searched before any other folder."""

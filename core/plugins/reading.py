@@ -1,25 +1,22 @@
 """A command's composed config, read as its dataclass: lists of parts become their configs."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from copy import deepcopy
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 from hydra import compose as hydra_compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import MissingConfigException
-from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from outrider.base.annotations import hints_of
 from outrider.base.bounds import Name, values_of
-from outrider.base.errors import ConfigError, described, nearest, shown, similar
+from outrider.base.calling import hints_of
+from outrider.base.errors import ConfigError, nearest, shown, similar
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.explaining import ADDED, explain_error, one_line
-from outrider.plugins.options import TARGET, hydra_ready, offer_options, schema_of
+from outrider.plugins.options import composed, schema_of
+from outrider.plugins.parts import TARGET, option_of
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES, Listed, kind_of, plural
 from outrider.plugins.source import in_signature
@@ -31,7 +28,7 @@ Settings = TypeVar("Settings")
 Item = tuple[Any, dict[str, Any], dict[str, Any]]
 """A part, its settings, and what an item of a list has beside them.
 
-The part is its name, its class in a tuple, or an instance.
+The part is as `option_of` has it.
 """
 
 
@@ -78,7 +75,7 @@ def check_is_part(name: str, value: Any, role: str | None = None) -> None:
 
     role: if it is not the name.
     """
-    if (role or name) in ROLES and "_target_" not in value:
+    if (role or name) in ROLES and TARGET not in value:
         first = next(iter(installed().of(role or name)))
         expected = f"a part; a preset begins with the one that it sets: defaults: [{first}]"
         raise ConfigError(f"{name}={shown(value)}: expected {expected}")
@@ -101,21 +98,9 @@ def _remark_on_other_keys(settings: type, config: DictConfig) -> None:
 
 
 def part_config(role: str, part: Any, arguments: Mapping[str, Any] | None = None) -> Any:
-    """Returns the config of one part, as an item of `option_configs` is given; or an instance.
-
-    A sampling may be its settings alone, and a target a hub id, a folder, or a GGUF file.
-    """
-    item = (
-        {str(name): value for name, value in part.items()}
-        if isinstance(part, Mapping)
-        else {role: part}
-    )
-    if role == "sampling" and TARGET not in item:
-        item = {role: "greedy"} | item
-    if role == "target" and isinstance(part, str) and part not in installed().of(role):
-        is_path = "/" in part or part.endswith(".gguf")  # or a hub id, and no plugin's name
-        item = {role: "transformers", "model": part} if is_path else item
-    (config,) = option_configs(role, [item | dict(arguments or {})], field=role).values()
+    """Returns the config of one part, given as `outrider.plugins.parts.make` takes it."""
+    item = part if isinstance(part, Mapping) else {role: part}
+    (config,) = option_configs(role, [{**item, **(arguments or {})}], field=role).values()
     return config
 
 
@@ -131,64 +116,59 @@ def option_configs(
     plugin brings its part.
 
     own: see `Listed`. An item that has any of it is named by it: `token_recycling (candidates)`.
-    field: what the setting is called. Defaults to the plural of the role.
+    field: the setting that is one part, whose settings may then have any name.
 
     Raises `ConfigError` if `options` is no list, an item is none of these, has what its part does
     not take or lacks what it needs, or has the name of another.
     """
-    items = _items(role, options, own or {}, field)
+    own, kind = own or {}, kind_of(role)
+    items = _items(role, options, own, field)
     # One composition for all: each option gets a key of its own.
-    named = {i: option for i, (option, *_) in enumerate(items.values()) if isinstance(option, str)}
-    overrides = [f"+{role}@_{i}={name}" for i, name in named.items()]
+    overrides = [
+        f"+{role}@_{i}={option}"
+        for i, (option, *_) in enumerate(items.values())
+        if isinstance(option, str)
+    ]
     overrides += ["+seed=null"] * (field == "sampling")  # a preset's is that of comparisons
-    context: Any = nullcontext()  # inside a command Hydra is ready
-    if not GlobalHydra.instance().is_initialized():
-        offer_options()
-        context = hydra_ready()
-    with context:
-        sources = GlobalHydra.instance().config_loader().get_sources()
-        paths = (source.full_path() for source in sources)
-        try:
-            composed = deepcopy(
-                _composed_options(tuple(overrides), *installed().of(role).values(), *paths)
-            )
-        except MissingConfigException as error:
-            name = (error.missing_cfg_file or "").rpartition("/")[2]
-            said = f"{field}={name!r}" if field else f"{plural(role)}: {name!r}"
-            hint = f"{nearest(name, error.options or ())}{installed().why_missing}"
-            raise ConfigError(f"{said}: {hint}") from error
-        except Exception as error:  # of a preset that can't be read
-            raise ConfigError(explain_error(error, field or plural(role), ())) from error
+    try:
+        found = _composed(overrides)
+    except MissingConfigException as error:
+        name = (error.missing_cfg_file or "").rpartition("/")[2]
+        said = f"{field}={name!r}" if field else f"{plural(role)}: {name!r}"
+        hint = f"{nearest(name, error.options or ())}{installed().why_missing}"
+        raise ConfigError(f"{said}: {hint}") from error
+    except Exception as error:  # of a preset that can't be read
+        raise ConfigError(explain_error(error, field or plural(role), ())) from error
     configs: dict[str, Any] = {}
-    for i, (name, (option, arguments, beside)) in enumerate(items.items()):
+    for i, (name, (config, arguments, beside)) in enumerate(items.items()):
         prefix = field or f"{plural(role)}: {name}"
-        config = composed[f"_{i}"] if i in named else option
-        if isinstance(option, tuple):
-            config = schema_of(in_signature(option[0]), option[1], prefix)
-        if OmegaConf.is_config(config):
+        if kind is not None and isinstance(config, kind):
+            if arguments:
+                raise ConfigError(f"{prefix}.{next(iter(arguments))}: an instance has its settings")
+        else:
+            if isinstance(config, str):
+                config = found[f"_{i}"]
+            else:
+                place = f"{config.__module__}.{config.__qualname__}"
+                config = schema_of(in_signature(config), place, prefix)
             check_is_part(prefix, config, role)
-            _complete(config, arguments, prefix, f"{role}: {name}", own or ())
-        elif arguments:
-            raise ConfigError(f"{prefix}.{next(iter(arguments))}: an instance has its settings")
+            set_arguments(config, arguments, prefix, own)
+            if lacking := sorted(OmegaConf.missing_keys(config)):
+                key = lacking[0].removeprefix(f"{config._get_full_key(None)}.")
+                example = f"{{{role}: {name}, {key.partition('.')[0]}: ...}}"
+                raise ConfigError(f"{prefix}.{key}: expected a value, as in {example}")
         if own:
-            beside = values_of(own, beside, prefix)
-            config = {role: config} | {key: _own(key, value) for key, value in beside.items()}
+            config = {role: config}
+            for key, value in values_of(own, beside, prefix).items():
+                config[key] = part_config(key, value) if key in ROLES else value
         configs[name] = config
     return configs
 
 
-def _complete(
-    config: DictConfig, arguments: Mapping[str, Any], prefix: str, said: str, beside: Iterable[str]
-) -> None:
-    """Sets arguments of a part in its config; raises `ConfigError` if it lacks one.
-
-    said: how the part is named in a list.
-    """
-    set_arguments(config, arguments, prefix, beside)
-    if lacking := sorted(OmegaConf.missing_keys(config)):
-        key = lacking[0].removeprefix(f"{config._get_full_key(None)}.")
-        example = f"{{{said}, {key.partition('.')[0]}: ...}}"
-        raise ConfigError(f"{prefix}.{key}: expected a value, as in {example}")
+def _composed(overrides: Sequence[str]) -> DictConfig:
+    if GlobalHydra.instance().is_initialized():  # inside a command, whose search path it has
+        return hydra_compose(overrides=list(overrides))
+    return composed(None, overrides)
 
 
 def _items(role: str, options: Any, own: Mapping[str, Any], field: str) -> dict[str, Item]:
@@ -198,12 +178,12 @@ def _items(role: str, options: Any, own: Mapping[str, Any], field: str) -> dict[
         raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")
     items: dict[str, Item] = {}
     for item in options:
-        arguments = dict(item) if isinstance(item, Mapping) else {role: item}
-        said = (
-            f"{field}={shown(item.get(role, item))}" if field else f"{plural(role)}: {shown(item)}"
-        )
-        option = _option(role, arguments, said)
-        label = option if isinstance(option, str) else _label(option)
+        option, arguments = option_of(role, item, "" if field else f"{plural(role)}: {shown(item)}")
+        label = option
+        if not isinstance(option, str):
+            label = getattr(option, "__name__", type(option).__name__)
+        if field:
+            return {label: (option, arguments, {})}
         if arguments.pop("optional", False) and label not in installed().of(role):
             continue
         beside = {key: arguments.pop(key) for key in own if key in arguments}
@@ -219,46 +199,10 @@ def _items(role: str, options: Any, own: Mapping[str, Any], field: str) -> dict[
     return items
 
 
-def _option(role: str, arguments: dict[str, Any], said: str) -> Any:
-    """Returns the part of an item, as `Item` has it, which is taken out of its arguments.
-
-    said: what the item is, for messages.
-    """
-    if isinstance(place := arguments.pop(TARGET, None), str):
-        try:
-            return get_object(place), place
-        except Exception as error:  # whatever importing a module can raise
-            raise ConfigError(f"{said}: {described(error.__cause__ or error)}") from error
-    option, kind = arguments.pop(role, None), kind_of(role)
-    if isinstance(option, str) or (kind is not None and isinstance(option, kind)):
-        return option
-    instance = f", or an instance of {kind.__name__}" if kind is not None else ""
-    expected = f"a name, or a mapping with {role!r} or {TARGET!r}{instance}"
-    raise ConfigError(f"{said}: expected {expected}")
-
-
-def _label(option: Any) -> str:
-    """Returns the name of a part that has none: that of its class."""
-    return str(option[0].__name__ if isinstance(option, tuple) else type(option).__name__)
-
-
 def _said(key: str, value: Any) -> str:
     if key not in ROLES:
         return f"{key} {value}"
     return str(value.get("name", value.get(key)) if isinstance(value, Mapping) else value)
-
-
-def _own(key: str, value: Any) -> Any:
-    return next(iter(option_configs(key, [value]).values())) if key in ROLES else value
-
-
-@lru_cache
-def _composed_options(overrides: tuple[str, ...], *_sources: Hashable) -> DictConfig:
-    """Returns the composed overrides; they are composed only once for all jobs of a sweep.
-
-    _sources: where the options come from, as a part of the cache's key.
-    """
-    return hydra_compose(overrides=list(overrides))
 
 
 def set_arguments(

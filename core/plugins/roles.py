@@ -75,13 +75,16 @@ class Listed:
 
 
 Named = str | Mapping[str, Any]
-"""A part by its name, or as a mapping with settings; see `outrider.plugins.config.make`."""
+"""A part by its name, or as a mapping with settings; see `outrider.plugins.parts.make`."""
 
 
 def kind_of(role: str) -> type[Any] | None:
     """Returns the class that the parts of a role, or a sampling, derive from; None for any."""
-    is_sampling = role == "sampling"  # which is chosen by name too, but never registered
-    return resolve_name("outrider.contract.sampling:Sampling") if is_sampling else ROLES[role].kind
+    if role in ROLES:
+        return ROLES[role].kind
+    # A sampling is chosen by name too, but never registered.
+    is_sampling = role == "sampling"
+    return resolve_name("outrider.contract.sampling:Sampling") if is_sampling else None
 
 
 def plural(role: str) -> str:

@@ -10,8 +10,8 @@ import platformdirs
 import torch
 from torch import Tensor
 
+from outrider.base.contents import json_in
 from outrider.base.folders import write_if_possible
-from outrider.base.json_values import json_in
 from outrider.base.pretrained import Model
 from outrider.plugins.fingerprint import checksum, hash_of, source_hash, versions
 from outrider.targets.passes.engine import engine_of

@@ -12,9 +12,8 @@ from typing import Any, final
 
 from safetensors import SafetensorError, safe_open
 
-from outrider.base.contents import fault_of, text_in
+from outrider.base.contents import fault_of, json_in, text_in
 from outrider.base.errors import ConfigError, TargetError, is_int, message_of
-from outrider.base.json_values import json_in
 from outrider.plugins.fingerprint import hash_files, hash_tensors
 from outrider.targets.passes.placement import is_offloaded
 

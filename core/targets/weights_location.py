@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.errors import ConfigError
-from outrider.plugins.config import factory_of
+from outrider.plugins.parts import factory_of
 from outrider.targets import gguf
 from outrider.targets.loading import GGUF
 from outrider.targets.smollm2 import folder, smollm2

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from outrider import generate
 from outrider.cli.screen import STYLES, legend
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 WIDTH = 88
 

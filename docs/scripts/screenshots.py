@@ -20,7 +20,7 @@ from outrider.extras.view.page.listing import run_folders
 from outrider.extras.view.play import Player
 from outrider.extras.view.play_settings import parts_of
 from outrider.extras.view.server import app
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 
 class Shot(NamedTuple):

@@ -11,10 +11,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from outrider.base.contents import fault_of
+from outrider.base.contents import fault_of, json_in
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.folders import replacing, write_whole
-from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 
 WEIGHTS = "model.safetensors"

@@ -1,7 +1,6 @@
 """Registers the command `audit`."""
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, RegisterCommand, hookimpl
 
 
 @hookimpl

@@ -17,7 +17,7 @@ from outrider.decoding.calls import encoded, opened
 from outrider.decoding.clock import now
 from outrider.extras.beams.draft import BeamDrafter, fit
 from outrider.extras.beams.search import Rules, State, advance, begin
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 
 @final

@@ -10,7 +10,7 @@ import torch
 from outrider.base.errors import require
 from outrider.drafters.none import NoDraft
 from outrider.extras.bench.peers import PLAIN, Counterparts, Entrant
-from outrider.plugins.config import factory_of
+from outrider.plugins.parts import factory_of
 
 OUTRIDER_PLAIN = f"outrider {PLAIN}"
 """Outrider without drafts: its texts are the reference for all others."""

@@ -12,7 +12,7 @@ from outrider.drafters.parts.networks import student
 from outrider.drafters.parts.networks.drafting_model import located
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.config import factory_of
+from outrider.plugins.parts import factory_of
 from outrider.targets.weights_location import as_folder
 
 VLLM_ENVIRONMENT = {

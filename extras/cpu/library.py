@@ -20,10 +20,9 @@ from typing import final
 import platformdirs
 from filelock import Timeout
 
+from outrider.base.contents import json_of
 from outrider.base.errors import OutriderError
-from outrider.base.folders import replacing, write_whole
-from outrider.base.json_values import json_of
-from outrider.base.locks import hold
+from outrider.base.folders import hold, replacing, write_whole
 from outrider.extras.cpu.private import make_private, private, read_private
 from outrider.extras.cpu.processor import cpu_flags
 

@@ -19,8 +19,8 @@ from outrider.base.errors import OutriderError
 from outrider.decoding.generation import generate
 from outrider.lab.measuring.machine import ROWS, product_seconds
 from outrider.lab.runs.identity import provenance
-from outrider.plugins.config import make
 from outrider.plugins.options import check_place, option_schema
+from outrider.plugins.parts import make
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
 from outrider.targets.passes.engine import engines

@@ -7,8 +7,8 @@ from typing import Any
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, require
 from outrider.extras.ranks.torchrun import FIELD, lost, rank, world
-from outrider.plugins.command import Command
 from outrider.plugins.config import build, compose
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.registry import installed
 
 SWEEPS = ("-m", "--multirun")

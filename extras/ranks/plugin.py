@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from outrider.extras.ranks.torchrun import world
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, hookimpl
+from outrider.plugins.hookspecs import Command, Register, hookimpl
 
 
 @hookimpl

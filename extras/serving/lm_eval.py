@@ -16,7 +16,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.generation import generate_together
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
 """What tasks call the most tokens of an answer; the first that is set counts."""

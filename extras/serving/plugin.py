@@ -1,7 +1,6 @@
 """Registers the commands for serving with vLLM."""
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, RegisterCommand, hookimpl
 
 SERVING = "outrider.extras.serving"
 

@@ -16,7 +16,8 @@ from outrider.extras.serving.export import exported
 from outrider.extras.serving.settings import ServeConfig
 from outrider.extras.serving.vllm import VARIABLE
 from outrider.extras.serving.vllm_plugin import PATCH
-from outrider.plugins.config import build, factory_of
+from outrider.plugins.config import build
+from outrider.plugins.parts import factory_of
 from outrider.plugins.reading import plain_settings
 from outrider.targets.weights_location import weights_location
 from outrider.verifiers.token import Token

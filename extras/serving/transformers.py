@@ -25,7 +25,7 @@ from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.serving.generate_call import Call, overruled
 from outrider.extras.serving.generate_row import Request, unwarped
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 
 

@@ -1,7 +1,6 @@
 """Registers the command `theory`, and the profiles of drafters that it reads."""
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, Register, RegisterCommand, hookimpl
 
 
 @hookimpl

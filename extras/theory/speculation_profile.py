@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, final
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
-from outrider.base.json_values import json_in
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.speculation_profile import NAME, TOLERANCE, Subject, class_name, profile

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.progress import track
 
 from outrider.base.bounds import Count
+from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import append_line, claimed, write_whole
-from outrider.base.json_values import json_of
 from outrider.base.terminal import plain
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target

@@ -30,7 +30,7 @@ from outrider.extras.training.speculators_data import (
 from outrider.extras.training.states import Examples, compute_states
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.verifiers.token import Token
 

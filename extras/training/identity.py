@@ -6,9 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
-from outrider.base.json_values import json_in
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.lab.runs.facts import differences

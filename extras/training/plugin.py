@@ -1,7 +1,6 @@
 """Registers the command `train`, and the recipes that it knows by name."""
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, Register, RegisterCommand, hookimpl
 
 TRAINING = "outrider.extras.training"
 

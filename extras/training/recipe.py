@@ -94,7 +94,7 @@ class Recipe(ABC):
     def __call__(self, job: Job) -> Mapping[str, Any]:
         """Trains, writes what it trained, and reports how well that does.
 
-        Returns the part that it made, as `outrider.plugins.config.make` takes it: its role and
+        Returns the part that it made, as `outrider.plugins.parts.make` takes it: its role and
         name, and the settings that load it, such as
         {"drafter": "bigram", "counts": "trained/model.safetensors"}.
 

@@ -15,7 +15,7 @@ from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.rows import read_rows
 from outrider.extras.training.speculators_data import find_state_files, read_state_files
 from outrider.lab.runs.report import Report
-from outrider.plugins.config import make as make_part
+from outrider.plugins.parts import make as make_part
 from outrider.plugins.roles import ROLES
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, draft_after, tiny_target

@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from outrider.base.contents import fault_of
+from outrider.base.contents import fault_of, json_in
 from outrider.base.errors import ConfigError, is_int, message_of, nearest, require
-from outrider.base.json_values import json_in
 from outrider.base.terminal import plain, remarks
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target

@@ -80,7 +80,7 @@ def serve(
     from outrider.extras.view.play import Player
     from outrider.extras.view.play_settings import parts_of
     from outrider.extras.view.server import app
-    from outrider.plugins.config import make
+    from outrider.plugins.parts import make
 
     token = secrets.token_urlsafe(24)
     with socket.socket() as listener:

@@ -9,15 +9,15 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from outrider.base.annotations import hints_of
 from outrider.base.bounds import is_free_text
+from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
 from outrider.lab.runs.identity import leaves
-from outrider.plugins.config import build, compose, factory_of
+from outrider.plugins.config import build, compose
 from outrider.plugins.explaining import explain_error
-from outrider.plugins.options import TARGET
+from outrider.plugins.parts import TARGET, factory_of
 from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 from outrider.plugins.roles import ROLES

@@ -1,7 +1,6 @@
 """Registers the command `view`, and what they show of a run at its end."""
 
-from outrider.plugins.command import Command
-from outrider.plugins.hookspecs import Register, RegisterCommand, hookimpl
+from outrider.plugins.hookspecs import Command, Register, RegisterCommand, hookimpl
 
 
 @hookimpl

@@ -28,6 +28,7 @@ from outrider.base.bounds import (
     expected,
     values_of,
 )
+from outrider.base.calling import hints_of
 
 KNOWN = {"kl": 1, "tv": 2}
 
@@ -194,3 +195,9 @@ def test_commands_without_a_place_to_write_to_do_not_begin(
 ) -> None:
     Path("file").touch()
     assert "out='file" in run.refused(*words)
+
+
+def test_annotations_that_only_type_checkers_see_count_as_none() -> None:
+    def function(path: "Nowhere", n: "Count") -> "Nowhere": ...  # type: ignore[name-defined]
+
+    assert hints_of(function) == {"path": Any, "n": Count, "return": Any}

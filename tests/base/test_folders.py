@@ -1,6 +1,7 @@
 """Files are written whole or not at all, and one process at a time writes to a folder."""
 
 import errno
+import fcntl
 import os
 import resource
 import threading
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import Timeout
 
 from outrider import ConfigError
-from outrider.base.folders import append_line, claimed, made_once, replacing, write_whole
+from outrider.base.folders import append_line, claimed, hold, made_once, replacing, write_whole
 
 
 def test_a_file_that_can_not_be_written_stays_unchanged(tmp_path: Path, failing: Any) -> None:
@@ -162,3 +164,31 @@ def test_a_folder_that_no_cache_takes_is_temporary(
     assert len(calls) == 1
     line = f"{cache / 'outrider' / 'models'} can't be written to (Not a directory)"
     assert capsys.readouterr().err.startswith(line)
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP])
+def test_a_file_system_without_locks_has_one_writer_too(
+    tmp_path: Path, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    lock = hold(tmp_path / "run.lock")
+    with pytest.raises(Timeout):
+        hold(tmp_path / "run.lock")
+    lock.release()
+    with claimed(tmp_path):  # it is free again
+        pass
+
+
+def test_a_lock_that_can_not_be_taken_names_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(fcntl, "flock", fails)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        hold(tmp_path / "run.lock")
+    assert caught.value.filename == str(tmp_path / "run.lock")

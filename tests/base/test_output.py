@@ -102,6 +102,6 @@ def test_characters_that_an_output_can_not_show_are_escaped(
 def test_no_width_loses_a_figure(run: Any, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     out = run.done("generate", *TEXT)
-    assert "block_efficiency" in out and str(Path.cwd() / "d" / "generation.json") in out
+    assert "1.00 tokens per" in out and str(Path.cwd() / "d" / "generation.json") in out
     assert max(map(len, out.splitlines())) < 1000
     assert "gamma=0: expected" in run.refused("generate", *TEXT, "gamma=0")

@@ -16,7 +16,7 @@ from outrider import Context, Counts, Drafter, Pen, hookimpl
 from outrider.cli import main as main_module
 from outrider.cli.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
-from outrider.plugins.command import Command
+from outrider.plugins.hookspecs import Command
 from outrider.targets.transformers import TransformersTarget
 
 COMMANDS = plugins.installed().commands

@@ -12,7 +12,7 @@ from outrider import Context, Drafter, Pen, Sampling, Tokens
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.suffix import Suffix
 from outrider.drafters.token_recycling import TokenRecycling
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after, same_draft

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.data.deepspec import deepspec
-from outrider.data.files import csv, lines, text
+from outrider.data.benchmarks import deepspec, speed_bench
+from outrider.data.files import csv, lines, parquet, text
 from outrider.data.jsonl import jsonl
 from outrider.data.prompts import prompt_text
-from outrider.data.sources import parquet
-from outrider.data.speed_bench import speed_bench
 
 ROW = '{"prompt": "the cat"}\n'
 PACKED = gzip.compress(ROW.encode() * 9)

@@ -13,7 +13,7 @@ from outrider.data.prompts import Prompt
 from outrider.data.score import Rouge2, judges_of
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.testing import run_checks
 
 SCORES = {"rouge2": Rouge2()}

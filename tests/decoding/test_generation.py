@@ -24,7 +24,7 @@ from outrider import (
 from outrider.base.errors import OTHER_NAMES
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.decode import decode
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget

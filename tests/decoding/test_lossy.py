@@ -12,7 +12,7 @@ import torch
 from outrider import ConfigError, generate, generate_together
 from outrider.contract.policy import Fixed
 from outrider.decoding.generation import Generation
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.token import Token

@@ -10,7 +10,7 @@ from waits import counted
 from outrider import Sampling, decode, decode_together
 from outrider.contract.round import Round
 from outrider.decoding import clock
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, accelerator, moved
 

@@ -10,7 +10,7 @@ from outrider import Context, Sampling, Tokens, decode
 from outrider.data.jsonl import demo
 from outrider.drafters.parts.networks.weights import built_in, is_smollm2
 from outrider.lab.runs.training_prompts import FILE, fingerprint
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.token import Token

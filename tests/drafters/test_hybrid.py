@@ -24,7 +24,7 @@ from outrider import (
 )
 from outrider.contract.constraint import Guide
 from outrider.drafters.hybrid import Hybrid
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target

@@ -11,7 +11,7 @@ from fuzz.oracle import Oracle
 from fuzz.parts import make_constraint, make_drafter, make_target
 from outrider import Chance, Drafter, Round, Target, Verifier
 from outrider.decoding.decode import decode, decode_together, prepare
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from transformers import CONFIG_MAPPING
 
 from fuzz.example import Example, Settings
 from outrider import ConfigError, Constraint, Drafter, Target
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter

@@ -8,8 +8,8 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from outrider import ConfigError
-from outrider.base.annotations import hints_of
 from outrider.base.bounds import check
+from outrider.base.calling import hints_of
 from outrider.contract.sampling import LOWEST
 from outrider.drafters.dflash.corrector import CORRECTORS
 from outrider.plugins.registry import installed

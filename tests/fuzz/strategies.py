@@ -18,7 +18,7 @@ from fuzz.parts import (
 )
 from fuzz.settings import TREES, options, sampling, values_of
 from outrider.contract.draft import KINDS
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.table_drafters import CHAINS

@@ -19,9 +19,9 @@ from outrider.drafters.none import NoDraft
 from outrider.plugins import hookspecs
 from outrider.plugins import registry as registries
 from outrider.plugins.builtin import builtin_modules
-from outrider.plugins.config import make
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
+from outrider.plugins.parts import make
 from outrider.plugins.registry import builtin, plugin_manager, registry_from
 from outrider.plugins.roles import ROLES, plural
 from outrider.targets.tabular import TabularTarget

@@ -14,7 +14,7 @@ from tiny.models import build, entries, prompts
 from outrider import Sampling, TargetError, decode
 from outrider.contract.chance import located, token_at
 from outrider.contract.devices import widest
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.chi_square import assert_sampled

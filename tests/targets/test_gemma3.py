@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets import gemma3
 from outrider.targets.gguf import convert
 from outrider.targets.transformers import TransformersTarget

@@ -17,7 +17,7 @@ from tiny.drafters import tokens_of
 from tiny.subject import written
 
 from outrider import TargetError, decode
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets import packaged
 from outrider.targets.gemma3 import GEMMA3
 from outrider.targets.packaged import Packaged, model_folder

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.testing import checks_of
 from outrider.testing.drafter_distributions import check_tokens_follow_recorded_distributions
 from outrider.testing.drafters import (

@@ -39,7 +39,7 @@ from outrider.extras.cpu import native_pass
 from outrider.extras.cpu.quantized import quantized
 from outrider.extras.training.classifier import fit
 from outrider.extras.view import figures, plotting
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.policies.classifier import FEATURES, save_weights
 from outrider.targets.passes.pass_input import Pass, PassInput
 from outrider.targets.smollm2 import folder as smollm2_folder
@@ -282,7 +282,7 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                 raise PackageNotFoundError(name)
             return distribution(name)
 
-        monkeypatch.setattr("outrider.plugins.optional.distribution", found)
+        monkeypatch.setattr("outrider.plugins.entry.distribution", found)
 
     return hide
 

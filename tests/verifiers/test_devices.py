@@ -13,7 +13,7 @@ from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Verifier
 from outrider.decoding.batches.batched import batched
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Distribution, Setup, output_distribution

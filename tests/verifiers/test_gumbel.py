@@ -13,7 +13,7 @@ from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, dec
 from outrider.contract.composition import faster, redraw
 from outrider.contract.policy import Policy
 from outrider.decoding.decode import decode_together
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.testing.exact import distribution_of

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from outrider import Draft, Sampling, Scores, Verdict, Verifier
 from outrider.contract.chance import Chance
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import distribution_of
 from outrider.testing.table_drafters import ChainDrafter

@@ -17,8 +17,9 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.plugins.config import build, factory_of
+from outrider.plugins.config import build
 from outrider.plugins.fingerprint import code_version
+from outrider.plugins.parts import factory_of
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Outcome, run_checks
 from outrider.testing.tiny_targets import bound_target

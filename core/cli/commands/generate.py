@@ -13,7 +13,6 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
-from outrider.cli.run_facts import certify
 from outrider.cli.screen import STYLES, WordStream, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
@@ -25,7 +24,9 @@ from outrider.decoding.decode import decode, decode_together, prepare
 from outrider.decoding.generation import Generation, with_seed
 from outrider.decoding.kinds import refuse_lossy
 from outrider.lab.runs.files import stamp
+from outrider.lab.runs.identity import certify
 from outrider.plugins.config import build
+from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 
 
@@ -159,7 +160,8 @@ def _certify(settings: Generate, folder: Path, target: Target, verifier: Verifie
     if settings.lossy == "refuse":
         refuse_lossy(target=target, verifier=verifier, policy=build(settings.policy))
         roles = ("drafter", "verifier", "policy")
-        certify(folder, target, {"": {role: getattr(settings, role) for role in roles}})
+        parts = plain_values({role: getattr(settings, role) for role in roles})
+        certify(folder, target, {"": parts})
 
 
 def _constraint(settings: Generate) -> Constraint | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import platformdirs
 
 from outrider.base.calling import calling
+from outrider.base.contents import json_in
 from outrider.base.folders import write_if_possible
-from outrider.base.json_values import json_in
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target

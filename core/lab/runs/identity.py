@@ -13,10 +13,13 @@ from typing import Any
 
 import torch
 
+from outrider.base.folders import write_whole
 from outrider.contract.target import Target
 from outrider.lab.measuring.machine import load, memory_gib, processor
-from outrider.plugins.fingerprint import CodeVersion, code_version, hash_files, versions
+from outrider.plugins.fingerprint import CodeVersion, code_version, hash_files, hash_of, versions
 from outrider.targets.passes.engine import engines
+
+CERTIFICATE = "certificate.json"
 
 LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
@@ -50,6 +53,16 @@ def identity(
         },
         **({"scores": own} if own else {}),
     }
+
+
+def certify(folder: Path, target: Target, parts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Writes what shows later that a run was exact, of one that has refused all that is not.
+
+    parts: by variant, the configs of its parts, as plain values.
+    """
+    facts = {"lossless": True, "parts": parts, "identity": identity(target, parts)}
+    facts |= {"logprobs": "the target's own, of the passes that have accepted the text"}
+    write_whole(folder / CERTIFICATE, json.dumps(facts | {"sha256": hash_of(facts)}, indent=1))
 
 
 def part_identity(config: Any) -> dict[str, Any]:

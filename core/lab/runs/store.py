@@ -10,8 +10,7 @@ from typing import Any, Self, final
 from filelock import Timeout
 
 from outrider.base.errors import ConfigError, OutriderError, require
-from outrider.base.folders import append_line, write_whole
-from outrider.base.locks import hold
+from outrider.base.folders import append_line, hold, write_whole
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.runs.facts import as_json, changed_drafters, check_same, lasting_facts
 from outrider.lab.runs.files import FACTS, LINES, LOCK, stamp

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError
-from outrider.base.json_values import json_of
 from outrider.lab.statistics.intervals import Interval, Scale, Statistic, interval, ratio
 from outrider.lab.statistics.pairs import Comparison, Pair, tested
 from outrider.lab.tables.columns import Column

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, final
 
 from outrider.base.bounds import check
+from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError, require
 from outrider.base.folders import append_line, write_whole
-from outrider.base.json_values import json_of
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.drafters.parts.checkpoint import require_same_tokens, tokens_of

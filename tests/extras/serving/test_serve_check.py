@@ -9,7 +9,7 @@ import pytest
 from tiny.profile_rules import checked as profiled
 
 from outrider import generate
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 
 TOKENS = 6
 

@@ -19,7 +19,7 @@ from outrider.extras.training import dflash_objective
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import cross_entropy, forward_kl
 from outrider.extras.training.progress import Schedule
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import write_draft
 

@@ -19,7 +19,7 @@ from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Schedule
 from outrider.extras.training.states import compute_states
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 

@@ -15,7 +15,7 @@ from outrider.extras.training.loop import train_network
 from outrider.extras.training.losses import forward_kl
 from outrider.extras.training.parallel_objectives import MaskedText
 from outrider.extras.training.progress import Schedule
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.testing.tiny_targets import draft_after, write_draft
 

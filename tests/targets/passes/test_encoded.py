@@ -8,7 +8,7 @@ from tiny.models import build, entries
 
 from outrider import ConfigError, Sampling, TargetError, decode
 from outrider.drafters.ngram import NGram
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, loop_distribution, target_distribution

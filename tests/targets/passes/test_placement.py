@@ -10,7 +10,7 @@ from tiny.drafters import tokens_of
 import outrider
 from outrider import ConfigError, TargetError, decode
 from outrider.drafters.small_lm import SmallLM
-from outrider.plugins.config import make
+from outrider.plugins.parts import make
 from outrider.targets.passes.placement import home, is_offloaded
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token

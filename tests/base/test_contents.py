@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.base.json_values import json_in, json_of
+from outrider.base.contents import json_in, json_of
 
 
 @pytest.mark.parametrize(
