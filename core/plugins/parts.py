@@ -13,6 +13,9 @@ from outrider.plugins.roles import kind_of
 TARGET = "_target_"
 """The key of a config that names what makes the part."""
 
+BY_HYDRA = ("outrider.plugins.reading:part_config", "outrider.plugins.config:build")
+"""What makes the parts that are not registered by a name."""
+
 
 def make(role: str, part: Any, **arguments: Any) -> Any:
     """Returns a part of a role, made by its name; an instance of the role is returned as it is.
@@ -39,9 +42,8 @@ def make(role: str, part: Any, **arguments: Any) -> Any:
         entry.check_extra()
         factory = entry.factory
     else:
-        from outrider.plugins.config import build  # it imports Hydra, which takes long
-        from outrider.plugins.reading import part_config
-
+        # Hydra takes long to import, and only presets and places need it.
+        part_config, build = map(resolve_name, BY_HYDRA)
         return build(part_config(role, part, arguments))
     given = arguments_of(factory, settings | arguments, role, whole=True)
     with calling(role, factory, ConfigError):

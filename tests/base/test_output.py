@@ -95,7 +95,7 @@ def test_characters_that_an_output_can_not_show_are_escaped(
     assert run("generate", *model, 'prompt=["the 猫",a dog]', "hydra.run.dir=d")[0] == 0
     text = file.getvalue().decode(encoding)
     assert ("the 猫" if encoding == "utf-16" else "the \\u732b") in text
-    assert text.count("block_efficiency") == 2
+    assert text.count("tokens per call") == 2
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "-5", "abc", "²", "100000", "20"])
