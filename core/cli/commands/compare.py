@@ -27,7 +27,6 @@ from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.report import Report
-from outrider.lab.runs.run import Run
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
@@ -40,6 +39,7 @@ from outrider.plugins.fingerprint import hash_of
 class Measured:
     """What a comparison has measured: its figures, the files of its reports, and what failed."""
 
+    folder: RunFolder
     summary: Summary
     files: Sequence[Path]
     failure: OutriderError | None
@@ -60,7 +60,7 @@ def compare(settings: Compare) -> float | None:
     """
     run = measured(settings)
     summary = run.summary
-    with advising(partial(_advice, summary.run)):
+    with advising(partial(_advice, run.folder)):
         if run.failure is None or any(not row.control for row in summary.rows):
             print_comparison(summary, settings)
             _print_places(run.files)
@@ -81,7 +81,7 @@ def measured(settings: Compare) -> Measured:
     with (
         work_of(settings) as work,
         _opened(settings, work.facts) as run_folder,
-        advising(lambda: _advice(run_folder.run)),
+        advising(lambda: _advice(run_folder)),
         Screen(live=is_live) as screen,
     ):
         all_questions = _questions(settings, work, screen)
@@ -100,9 +100,9 @@ def measured(settings: Compare) -> Measured:
             run_folder.end(load())
             summary = Summary(run_folder.run)
             write_json(summary, run_folder.path)
-    with advising(lambda: _advice(run_folder.run)):
+    with advising(lambda: _advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
-    return Measured(summary, (run_folder.path / "comparison.json", *written), failure)
+    return Measured(run_folder, summary, (run_folder.path / "comparison.json", *written), failure)
 
 
 def _store(
@@ -178,9 +178,9 @@ def _run_path(resume: bool) -> Path:
     return path
 
 
-def _advice(run: Run) -> str | None:
+def _advice(run_folder: RunFolder) -> str | None:
     """Returns how to continue an interrupted run; None if it has measured nothing."""
-    count = len(run.measurements)
+    count = sum(measurement.error is None for measurement in run_folder.measurements)
     if not count:
         return None
     hydra, saved = HydraConfig.get(), f"{count} measurements are saved"
@@ -193,7 +193,7 @@ def _advice(run: Run) -> str | None:
         for override in (*hydra.overrides.task, *hydra.overrides.hydra)
         if override.partition("=")[0] not in replaced
     ]
-    words = [*kept, "resume=true", f"hydra.run.dir={run.folder}"]
+    words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
     command = shlex.join(["outrider", str(hydra.job.config_name), *words])
     return f"{saved}. To continue: {command}"
 
