@@ -38,6 +38,8 @@ class Bandit(Policy):
         ),
     )
 
+    _learned: list[tuple[int, int, float]]  # rounds and gains of each arm
+
     @checked("policy")
     def __init__(self, c: NonNegative | None = None, state: str | None = None) -> None:
         self._c = c
@@ -45,8 +47,8 @@ class Bandit(Policy):
         self._gains: dict[int, float] = {}  # by arm, the sum of tokens per second
         self._arm = 1
         self._first = True
-        self._memory = SavedState(self, state)
-        for arm, pulls, gains in self._memory.load({"_learned": []})["_learned"]:
+        self._memory = SavedState(self, state, _learned=[])
+        for arm, pulls, gains in self._learned:
             self._pulls[arm], self._gains[arm] = pulls, gains
 
     def reset(self) -> None:
@@ -73,5 +75,5 @@ class Bandit(Policy):
         gain = len(round.tokens) / max(cost, 1e-9)
         self._gains[self._arm] = self._gains.get(self._arm, 0.0) + gain
         if round.stop is not None:
-            learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
-            self._memory.save({"_learned": learned})
+            self._learned = [(arm, pulls, self._gains[arm]) for arm, pulls in self._pulls.items()]
+            self._memory.save()

@@ -51,16 +51,16 @@ class Confidence(Policy):
         ),
     )
 
+    threshold: float
+    _seen: list[tuple[float, bool]]
+
     @checked("policy")
     def __init__(
         self, threshold: Share = 0.4, refit: bool = False, state: str | None = None
     ) -> None:
-        self._memory = SavedState(self, state)
-        learned = self._memory.load({"threshold": threshold, "_seen": []})
-        self.threshold: float = learned["threshold"]
+        self._memory = SavedState(self, state, threshold=threshold, _seen=[])
         self._refit = refit
         self._probabilities = NodeValues(own_probability)
-        self._seen: list[tuple[float, bool]] = learned["_seen"]
 
     @property
     def learns(self) -> bool:
@@ -85,7 +85,7 @@ class Confidence(Policy):
         self._seen = self._seen[-WINDOW:]
         self.threshold = fitted(self._seen, self.threshold)
         if round.stop is not None:
-            self._memory.save({"threshold": self.threshold, "_seen": self._seen})
+            self._memory.save()
 
 
 def own_probability(draft: Draft, node: int) -> float | None:

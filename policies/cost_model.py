@@ -47,6 +47,11 @@ class CostModel(Policy):
         PolicyExample(rounds=((4, 1), (4, 1), (2, 1), (2, 1)), gamma=4, probabilities=(0.9, 0.1)),
     )
 
+    _calls: Costs
+    _drafts: Costs
+    _counts: list[list[int]]  # accepted and tested, by depth
+    _hits: list[float]  # accepted tokens, and how many were expected
+
     @checked("policy")
     def __init__(
         self,
@@ -54,13 +59,8 @@ class CostModel(Policy):
         weight: Annotated[float, Above(0)] = 10.0,
         state: str | None = None,
     ) -> None:
-        self._memory = SavedState(self, state)
-        start = {"_calls": [], "_drafts": [], "_counts": [], "_hits": [weight, weight]}
-        learned = self._memory.load(start)
-        self._calls: Costs = learned["_calls"]
-        self._drafts: Costs = learned["_drafts"]
-        self._counts: list[list[int]] = learned["_counts"]  # accepted and tested, by depth
-        self._hits: list[float] = learned["_hits"]  # accepted tokens, and how many were expected
+        hits = [weight, weight]
+        self._memory = SavedState(self, state, _calls=[], _drafts=[], _counts=[], _hits=hits)
         self._alpha, self._weight = alpha, weight
         self._length, self._together, self._idle = 1, 1, 0
         self._first = True
@@ -120,8 +120,7 @@ class CostModel(Policy):
             if (q := self._given.values[node]) is not None:
                 self._hits = [self._hits[0] + accepted, self._hits[1] + q]
         if round.stop is not None:
-            names = ("_calls", "_drafts", "_counts", "_hits")
-            self._memory.save({name: getattr(self, name) for name in names})
+            self._memory.save()
 
     def _acceptance(self, depth: int) -> float:
         """Returns the share of accepted tokens at a depth, from 1, among those tested there."""

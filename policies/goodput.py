@@ -36,13 +36,13 @@ class Goodput(Policy):
     Raises `ConfigError` if `alpha` is outside [0, 1].
     """
 
+    alpha: float
+    _calls: list[tuple[int, float]]  # rows scored, seconds
+    _drafts: list[tuple[int, float]]  # tokens drafted, seconds
+
     @checked("policy")
     def __init__(self, alpha: Share = 0.7, state: str | None = None) -> None:
-        self._memory = SavedState(self, state)
-        learned = self._memory.load({"alpha": alpha, "_calls": [], "_drafts": []})
-        self.alpha: float = learned["alpha"]
-        self._calls: list[tuple[int, float]] = learned["_calls"]  # rows scored, seconds
-        self._drafts: list[tuple[int, float]] = learned["_drafts"]  # tokens drafted, seconds
+        self._memory = SavedState(self, state, alpha=alpha, _calls=[], _drafts=[])
         self._idle = 0
         self._first = True
 
@@ -75,7 +75,7 @@ class Goodput(Policy):
             rate = round.accepted / round.tested
             self.alpha += UPDATE * (rate - self.alpha)
         if round.stop is not None:
-            self._memory.save({"alpha": self.alpha, "_calls": self._calls, "_drafts": self._drafts})
+            self._memory.save()
 
 
 def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:

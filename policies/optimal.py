@@ -33,6 +33,13 @@ class Optimal(Policy):
         PolicyExample(rounds=((5, 0), *((3, 0),) * 3, *((2, 0),) * 5), gamma=5, seconds=(0.1, 1.0)),
     )
 
+    _accepted: float  # tokens, the assumed ones included
+    _tested: float
+    _draft: float  # seconds
+    _score: float
+    _drafted: int  # tokens
+    _rounds: int  # those with a draft
+
     @checked("policy")
     def __init__(
         self,
@@ -42,23 +49,9 @@ class Optimal(Policy):
         state: str | None = None,
     ) -> None:
         self._c = c
-        self._memory = SavedState(self, state)
-        learned = self._memory.load(
-            {
-                "_accepted": alpha * weight,
-                "_tested": weight,
-                "_draft": 0.0,
-                "_score": 0.0,
-                "_drafted": 0,
-                "_rounds": 0,
-            }
-        )
-        self._accepted: float = learned["_accepted"]  # tokens, the assumed ones included
-        self._tested: float = learned["_tested"]
-        self._draft: float = learned["_draft"]  # seconds
-        self._score: float = learned["_score"]
-        self._drafted: int = learned["_drafted"]  # tokens
-        self._rounds: int = learned["_rounds"]  # those with a draft
+        start = {"_accepted": alpha * weight, "_tested": weight}
+        nothing = {"_draft": 0.0, "_score": 0.0, "_drafted": 0, "_rounds": 0}
+        self._memory = SavedState(self, state, **start, **nothing)
 
     @property
     def alpha(self) -> float:
@@ -86,13 +79,4 @@ class Optimal(Policy):
             self._score += round.seconds["score"]
             self._rounds += 1
         if round.stop is not None:
-            self._memory.save(
-                {
-                    "_accepted": self._accepted,
-                    "_tested": self._tested,
-                    "_draft": self._draft,
-                    "_score": self._score,
-                    "_drafted": self._drafted,
-                    "_rounds": self._rounds,
-                }
-            )
+            self._memory.save()

@@ -13,25 +13,26 @@ from outrider.contract.policy import Policy
 
 @final
 class SavedState:
-    """The learned values of one policy, in a JSON file.
+    """The learned values of one policy, in a JSON file: some of its attributes.
 
-    policy: whose they are; the file holds them under the name of its class.
+    policy: whose they are, and who is given them; the file has them under the name of its class.
     path: the file; None keeps nothing from run to run.
+    initial: the attributes' values where there is no file.
+
+    Raises `ConfigError` if the file holds something else.
     """
 
-    def __init__(self, policy: Policy, path: str | None) -> None:
+    def __init__(self, policy: Policy, path: str | None, **initial: Any) -> None:
         self._owner, self._setting = policy, path
         self._policy = type(policy).__name__
         self._path = None if path is None else Path(path).expanduser()
+        self._names = tuple(initial)
+        for name, value in self._load(initial).items():
+            setattr(policy, name, value)
 
-    def load(self, initial: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the values in the file under the names of `initial`; `initial` if there is none.
-
-        Raises:
-            ConfigError: the file holds something else.
-        """
+    def _load(self, initial: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._path is None or not self._path.is_file():
-            return dict(initial)
+            return initial
         try:
             content = json_in(self._path)
             learned = content[self._policy]
@@ -43,12 +44,13 @@ class SavedState:
                 f"policy.state={self._setting!r}: expected what {self._policy} has learned"
             ) from error
 
-    def save(self, values: Mapping[str, Any]) -> None:
-        """Replaces the file by one with these values, which must fit JSON; call it once a prompt.
+    def save(self) -> None:
+        """Replaces the file by one with the values of now, which must fit JSON; once a prompt.
 
         If two processes share the file, the one that saves last wins.
         """
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             texts = self._owner.texts_before + sum(self._owner.texts.values())
-            write_whole(self._path, json.dumps({self._policy: dict(values), "texts": texts}))
+            values = {name: getattr(self._owner, name) for name in self._names}
+            write_whole(self._path, json.dumps({self._policy: values, "texts": texts}))
