@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from outrider import Context, Drafter, Pen
-from outrider.extras.serving.vllm_second_runner import OutriderSpeculator
+from outrider.extras.serving.vllm_patch import OutriderSpeculator
 
 GAMMA, LONGEST = 3, 16
 

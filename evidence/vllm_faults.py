@@ -10,7 +10,7 @@ from pathlib import Path
 
 from outrider import generate
 from outrider.data import jsonl as data
-from outrider.extras.serving.served_texts import ask, differences
+from outrider.extras.serving.serve_check import ask, differences
 from outrider.extras.serving.vllm_server import Server, ServerError
 from outrider.plugins.parts import make
 
@@ -75,7 +75,7 @@ def main() -> None:
         expected = [*references, references[0]]
         differing = differences([*texts, *again], expected, [*prompts, prompts[0]], target)
         assert failed == len(prompts) // 2, failed
-        assert all(difference.tie for difference in differing), differing
+        assert all(difference.is_tie for difference in differing), differing
         assert drafted.drafts > 0, drafted
         print(f"{failed} requests lost their drafts: {LINE}")
         print(

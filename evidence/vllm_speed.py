@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from outrider.data import jsonl as data
-from outrider.extras.serving.served_texts import ask
+from outrider.extras.serving.serve_check import ask
 from outrider.extras.serving.vllm_server import Server
 from outrider.plugins.parts import make
 

@@ -150,10 +150,7 @@ def base_of(folder: Path) -> str:
         TargetError: the adapter does not name its model, or one that is gone, or the model has its
             layers several times, whose weights can't hold different changes.
     """
-    try:
-        found = json_in(folder / ADAPTER)
-    except ValueError as error:
-        raise TargetError(f"model={str(folder)!r}: {ADAPTER} is no JSON ({error})") from error
+    found = json_in(folder / ADAPTER)
     base = found.get("base_model_name_or_path") if isinstance(found, dict) else None
     if not isinstance(base, str) or not base:
         raise TargetError(f"model={str(folder)!r}: expected base_model_name_or_path in {ADAPTER}")

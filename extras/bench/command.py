@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,26 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variants import variants_of
-from outrider.data.prompts import Prompt
-from outrider.extras.bench.curves import count_curve_steps, measure_curves
-from outrider.extras.bench.drafting import (
+from outrider.extras.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants
+from outrider.extras.bench.measure import (
+    Run,
+    count_curve_steps,
+    differences,
+    measure_curves,
+    measure_runs,
+    speed_ratio,
+)
+from outrider.extras.bench.report import (
+    BenchResult,
     DraftCost,
+    bench_lines,
+    bench_table,
     count_draft_bytes,
     draft_cost,
     drafting_entrants,
     drafting_table,
+    final_figures,
 )
-from outrider.extras.bench.entrants import OUTRIDER_PLAIN, entrants
-from outrider.extras.bench.measure import Run, differences, measure_runs, speed_ratio
-from outrider.extras.bench.peers import Entrant
-from outrider.extras.bench.report import BenchResult, bench_lines, bench_table, final_figures
 from outrider.extras.bench.settings import Bench
 from outrider.extras.bench.worker import Worker
 from outrider.lab.measuring.machine import memory_bandwidth
@@ -43,7 +51,8 @@ RUNS = "runs.jsonl"
 
 def bench(config: Bench) -> None:
     """Prints the table; each run and the curves are saved in Hydra's run dir."""
-    _check(config)
+    temperature = config.sampling.temperature
+    require(temperature == 0, "sampling.temperature", temperature, "0: texts are compared")
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
@@ -68,7 +77,10 @@ def bench(config: Bench) -> None:
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
             remarks().print(plain(line), soft_wrap=True)
-        texts = _encode_prompts(config, prompts, reference)
+        texts = [
+            reference.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
+            for prompt in prompts
+        ]
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         text_differences = differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
@@ -109,11 +121,6 @@ def bench(config: Bench) -> None:
     _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
 
 
-def _check(config: Bench) -> None:
-    is_greedy = config.sampling.temperature == 0
-    require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
-
-
 def _dtype(config: Bench) -> torch.dtype:
     name = config.target.get("dtype", "auto")
     dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
@@ -136,14 +143,6 @@ def _start_workers(
     return workers
 
 
-def _encode_prompts(config: Bench, prompts: Sequence[Prompt], worker: Worker) -> list[list[int]]:
-    """Returns the ids of each prompt's turns, as Outrider's target encodes them."""
-    return [
-        worker.ask({"ask": "encode", "turns": list(prompt.turns[: config.turns])})["ids"]
-        for prompt in prompts
-    ]
-
-
 def _measure_runs(
     config: Bench,
     workers: Mapping[str, Worker],
@@ -157,7 +156,7 @@ def _measure_runs(
     task = progress.add_task("writing", total=len(workers) * len(prompts) * config.repeats)
     runs: list[Run] = []
     for run in measure_runs(workers, prompts, config.repeats, config.max_new_tokens):
-        append_line(folder / RUNS, json.dumps(run.plain()))
+        append_line(folder / RUNS, json.dumps(asdict(run)))
         runs.append(run)
         speed = len(run.tokens) / run.seconds
         reports.log({f"{run.entrant}/text/tokens_per_second": speed}, len(runs))

@@ -1,17 +1,15 @@
 """The entrants write each prompt in turn; their speeds and texts are compared."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
-from outrider.contract.context import Tokens
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN
 from outrider.extras.bench.worker import Worker
+from outrider.lab.measuring.text_differences import Difference, find_difference
 from outrider.lab.statistics.intervals import Interval, quotient, ratio
-
-TIE = 1e-3
-"""Logits closer than this are a tie in float32: which is larger depends on the order of sums."""
 
 
 @final
@@ -34,9 +32,9 @@ class Run:
     drafts: list[float] = field(default_factory=list)
     rounds: list[float] = field(default_factory=list)
 
-    def plain(self) -> dict[str, Any]:
-        """Returns the run as plain values, for JSON."""
-        return asdict(self)
+
+REPORTED = ("tokens", "seconds", "phases", "calls", "drafts", "rounds")
+"""What a worker reports of a text."""
 
 
 def measure_runs(
@@ -59,17 +57,8 @@ def measure_runs(
             for name in names[first:] + names[:first]:
                 question = {"ask": "write", "ids": list(ids), "max_new_tokens": max_new_tokens}
                 answer = workers[name].ask(question)
-                yield Run(
-                    repeat,
-                    number,
-                    name,
-                    answer["tokens"],
-                    answer["seconds"],
-                    answer.get("phases", {}),
-                    answer.get("calls"),
-                    answer.get("drafts", []),
-                    answer.get("rounds", []),
-                )
+                told = {part: answer[part] for part in REPORTED if part in answer}
+                yield Run(repeat, number, name, **told)
 
 
 def speed(runs: Sequence[Run], name: str) -> float:
@@ -96,63 +85,102 @@ def _by_prompt(runs: Sequence[Run], name: str) -> tuple[list[float], list[float]
     )
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A text that differs from the one that Outrider writes without drafts.
-
-    position: of the first token that differs.
-    gap: between the logits of the two tokens there, by Outrider's pass; None if one text merely
-        ends before the other.
-    """
-
-    prompt: int
-    entrant: str
-    position: int
-    gap: float | None
-
-    @property
-    def is_tie(self) -> bool:
-        """Returns whether the two tokens are equally likely, up to rounding."""
-        return self.gap is not None and self.gap < TIE
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the difference as plain values, for JSON."""
-        return {
-            "prompt": self.prompt,
-            "entrant": self.entrant,
-            "place": self.position,
-            "gap": self.gap,
-        }
-
-
 def differences(
     runs: Sequence[Run], prompts: Sequence[Sequence[int]], judge: Worker
-) -> list[Difference]:
-    """Returns where texts differ from those that Outrider writes without drafts.
+) -> list[tuple[str, Difference]]:
+    """Returns where entrants' texts differ from those that Outrider writes without drafts.
 
     judge: answers how far the logits of two tokens are apart.
     """
     expected_texts = {
         run.prompt: run.tokens for run in runs if run.entrant == OUTRIDER_PLAIN and run.repeat == 0
     }
-    results: dict[tuple[int, str, int], Difference] = {}
-    for run in runs:
-        expected = expected_texts[run.prompt]
-        if run.tokens == expected:
-            continue
-        position = Tokens(run.tokens).shared(Tokens(expected))
-        key = (run.prompt, run.entrant, position)
-        if key in results:
-            continue
-        gap: float | None = None
-        if position < min(len(run.tokens), len(expected)):
-            question = {
-                "ask": "gap",
-                "ids": [*prompts[run.prompt], *expected[:position]],
-                "one": run.tokens[position],
-                "other": expected[position],
-            }
-            gap = float(judge.ask(question)["gap"])
-        results[key] = Difference(*key, gap)
-    return list(results.values())
+
+    def gap(number: int, start: Sequence[int], one: int, other: int) -> float:
+        question = {"ask": "gap", "ids": [*prompts[number], *start], "one": one, "other": other}
+        return float(judge.ask(question)["gap"])
+
+    found = []
+    texts = dict.fromkeys((run.entrant, run.prompt, tuple(run.tokens)) for run in runs)
+    for entrant, number, text in texts:
+        difference = find_difference(number, text, expected_texts[number], partial(gap, number))
+        if difference is not None:
+            found.append((entrant, difference))
+    return found
+
+
+Curve = tuple[list[int], list[float]]
+"""The x values and the y values."""
+
+ROWS_CONTEXT, ROWS_REPEATS = 256, 15
+"""The context of the passes whose time is measured by rows, and how often each is timed."""
+
+CONTEXT_REPEATS = 9
+
+
+def count_curve_steps(settings: Mapping[str, Any]) -> int:
+    """Returns how often `measure_curves` calls `on_step`."""
+    return 1 + len(settings["batches"]) + len(settings["contexts"])
+
+
+def measure_curves(
+    worker: Worker,
+    together: Mapping[str, Worker],
+    prompts: Sequence[list[int]],
+    settings: Mapping[str, Any],
+    on_step: Callable[[], None],
+) -> dict[str, Curve]:
+    """Returns the curves by name.
+
+    rows: milliseconds of a pass, by the rows that it scores.
+    batches: tokens per second, by the texts written at once, after the prompts have been read.
+    batches with prompts: the same, including the reading of the prompts; also of those entrants
+        that write several texts at once, in turn.
+    contexts: milliseconds of a pass that scores a draft, by the tokens of context.
+
+    worker: Outrider without drafts. together: the workers to write several texts at once.
+    settings: `rows`, `batches`, `contexts`, `gamma` and `max_new_tokens` of the bench's config.
+    """
+    curves = {"rows": _times_by_rows(worker, list(settings["rows"]))}
+    on_step()
+    curves |= _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
+    curves["contexts"] = _times_by_context(worker, settings, on_step)
+    return curves
+
+
+def _times_by_rows(worker: Worker, rows: list[int]) -> Curve:
+    question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
+    return rows, [1000 * seconds for seconds in worker.ask(question)["times"]]
+
+
+def _speeds_by_batch(
+    workers: Mapping[str, Worker],
+    prompts: Sequence[list[int]],
+    settings: Mapping[str, Any],
+    on_step: Callable[[], None],
+) -> dict[str, Curve]:
+    batches, speeds = list(settings["batches"]), dict[str, list[float]]()
+    for batch in batches:
+        # More than are in progress at once, so that texts come and go.
+        count = max(len(prompts), batch + batch // 2)
+        texts = [prompts[number % len(prompts)] for number in range(count)]
+        question = {"prompts": texts, "batch": batch, "max_new_tokens": settings["max_new_tokens"]}
+        for name, worker in workers.items():
+            answer = worker.ask({"ask": "texts", **question})
+            if not name:
+                speeds.setdefault("batches", []).append(answer["decoding"])
+            suffix = f", {name}" if name else ""
+            speeds.setdefault(f"batches with prompts{suffix}", []).append(answer["whole"])
+        on_step()
+    return {name: (list(batches), values) for name, values in speeds.items()}
+
+
+def _times_by_context(
+    worker: Worker, settings: Mapping[str, Any], on_step: Callable[[], None]
+) -> Curve:
+    contexts, times, rows = list(settings["contexts"]), [], [settings["gamma"] + 1]
+    for context in contexts:
+        question = {"ask": "rows", "rows": rows, "context": context, "repeats": CONTEXT_REPEATS}
+        times.append(1000 * worker.ask(question)["times"][0])
+        on_step()
+    return contexts, times

@@ -20,7 +20,7 @@ from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
-from outrider.extras.bench.protocol import Answer, serve
+from outrider.extras.bench.peer import Answer, serve
 from outrider.plugins.config import build
 from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.cached_model import refuse_encoder

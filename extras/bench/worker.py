@@ -19,7 +19,7 @@ class BenchError(OutriderError):
 
 @final
 class Worker:
-    """A process that answers questions in JSON lines, as `bench.protocol.serve` does.
+    """A process that answers questions in JSON lines, as `bench.peer.serve` does.
 
     Between questions it is stopped, along with its child processes: an engine that polls for work
     would take a core from the worker whose turn it is.

@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, Scaling, rotation
-from outrider.extras.cpu.c_structures import Entry, Exit, NativePass
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_pass import LANES, ROWS
+from outrider.extras.cpu.native_weights import Entry, Exit, NativePass
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
 from outrider.extras.cpu.processor import native_threads
 from outrider.targets.passes import byte_counter
@@ -81,9 +81,16 @@ class _NativeLayer:
         length = 1 << int(positions.max()).bit_length()
         table = _angles(length, dim, config.rope_theta, config.scaling)
         cosine, sine = (part[positions[0]] for part in table)
-        normed, mixed = torch.empty_like(inputs), x.new_empty(count, heads * dim)
         qkv = x.new_empty(1, count, heads + 2 * kv_heads, dim)
-        active = x.new_empty(count, self._inner)
+        buffers = {
+            "x": inputs,
+            "normed": torch.empty_like(inputs),
+            "qkv": qkv,
+            "mixed": x.new_empty(count, heads * dim),
+            "active": x.new_empty(count, self._inner),
+            "cosine": cosine,
+            "sine": sine,
+        }
         native_pass = NativePass(
             rows=count,
             width=inputs.shape[-1],
@@ -92,14 +99,8 @@ class _NativeLayer:
             kv_heads=kv_heads,
             texts=1,
             threads=native_threads(),
-            x=inputs.data_ptr(),
-            normed=normed.data_ptr(),
-            qkv=qkv.data_ptr(),
-            mixed=mixed.data_ptr(),
-            active=active.data_ptr(),
-            cosine=cosine.data_ptr(),
-            sine=sine.data_ptr(),
             scaling=1 / math.sqrt(dim),
+            **{name: tensor.data_ptr() for name, tensor in buffers.items()},
         )
         native.outrider_enter(ctypes.byref(native_pass), ctypes.byref(self._entry))
         new = qkv[:, :, heads:].transpose(1, 2)

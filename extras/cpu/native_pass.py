@@ -12,9 +12,15 @@ from torch.nn.functional import embedding
 
 from outrider.base.pretrained import Cache, Model
 from outrider.extras.cpu.attention import attention, gqa_mask
-from outrider.extras.cpu.c_structures import Layer, NativePass, Store
 from outrider.extras.cpu.library import library
-from outrider.extras.cpu.native_weights import NativeWeights, is_packed, native_weights
+from outrider.extras.cpu.native_weights import (
+    Layer,
+    NativePass,
+    NativeWeights,
+    Store,
+    is_packed,
+    native_weights,
+)
 from outrider.extras.cpu.packed_linear import product
 from outrider.extras.cpu.processor import native_threads
 from outrider.targets.passes import byte_counter

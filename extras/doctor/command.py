@@ -27,12 +27,12 @@ def doctor(arguments: Sequence[str]) -> None:
 
     notes = remarks()
     with notes.status("Examining this machine"):
-        examination = examine()
-    print_json({**examination.facts, "faults": examination.faults})
-    _print(examination.facts)
-    if examination.faults:
-        raise OutriderError("\n".join(examination.faults))
-    found = examination.facts["machine"]
+        facts, faults = examine()
+    print_json({**facts, "faults": faults})
+    _print(facts)
+    if faults:
+        raise OutriderError("\n".join(faults))
+    found = facts["machine"]
     if reason := busy(found["load in the last minute"], found["cores"]):
         notes.print(f"[yellow]Healthy, but {reason}: times measured now can't be trusted.[/]")
     else:

@@ -4,12 +4,11 @@ import os
 import shutil
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from time import perf_counter
-from typing import Any, final
+from typing import Any
 
 import platformdirs
 import torch
@@ -19,7 +18,6 @@ from outrider.base.errors import OutriderError
 from outrider.decoding.generation import generate
 from outrider.lab.measuring.machine import ROWS, product_seconds
 from outrider.lab.runs.identity import provenance
-from outrider.plugins.options import check_place, option_schema
 from outrider.plugins.parts import make
 from outrider.plugins.presets import plugin_folders
 from outrider.plugins.registry import installed
@@ -34,17 +32,8 @@ SMOLLM2 = "smollm2"
 """How the names of the built-in target's folders begin."""
 
 
-@final
-@dataclass
-class Examination:
-    """What `doctor` found: facts as plain values by section, and what is wrong, one line each."""
-
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-
-
-def examine() -> Examination:
-    """Returns what is installed, what the machine has, and how a short self-test went."""
+def examine() -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Returns facts as plain values by section, and what is wrong, one line each."""
     sections: dict[str, Callable[[list[str]], dict[str, Any]]] = {
         "versions": versions,
         "machine": machine,
@@ -54,10 +43,8 @@ def examine() -> Examination:
         "plugins": plugins,
         "self-test": self_test,
     }
-    examination = Examination()
-    for name, section in sections.items():
-        examination.facts[name] = section(examination.faults)
-    return examination
+    faults: list[str] = []
+    return {name: section(faults) for name, section in sections.items()}, faults
 
 
 def versions(faults: list[str]) -> dict[str, Any]:
@@ -140,7 +127,7 @@ def size(folder: Path) -> int:
 
 
 def plugins(faults: list[str]) -> dict[str, Any]:
-    """Returns the parts of each installed plugin; one that can't be loaded or used is a fault."""
+    """Returns the parts of each installed plugin; one that can't be loaded is a fault."""
     facts: dict[str, Any] = {}
     registry = installed()
     plugin_folders()
@@ -150,9 +137,7 @@ def plugins(faults: list[str]) -> dict[str, Any]:
             owner = f"{part.plugin} of {part.distribution}"
             facts.setdefault(owner, []).append(f"{part.role} {part.name}")
             try:
-                check_place(part)
                 _ = part.factory
-                _ = part.role == "command" or option_schema(part)
             except OutriderError as error:
                 faults.append(str(error))
     return {**facts, "parts in all": len(registry.entries)}

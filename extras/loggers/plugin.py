@@ -5,7 +5,7 @@ from outrider.plugins.hookspecs import Register, hookimpl
 
 @hookimpl
 def register_reports(register: Register) -> None:
-    register("json_lines", "outrider.extras.loggers.services:JsonLines")
-    register("tensorboard", "outrider.extras.loggers.services:TensorBoard", extra="tensorboard")
-    register("wandb", "outrider.extras.loggers.services:Wandb", extra="wandb")
-    register("mlflow", "outrider.extras.loggers.services:MLflow", extra="mlflow")
+    register("json_lines", "outrider.extras.loggers.logger:JsonLines")
+    register("tensorboard", "outrider.extras.loggers.logger:TensorBoard", extra="tensorboard")
+    register("wandb", "outrider.extras.loggers.logger:Wandb", extra="wandb")
+    register("mlflow", "outrider.extras.loggers.logger:MLflow", extra="mlflow")

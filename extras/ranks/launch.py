@@ -3,7 +3,8 @@
 import math
 import os
 import re
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 import torch
 from torch import distributed
 
-from outrider.base.errors import ConfigError, TargetError, message_of
-from outrider.extras.ranks.torchrun import FIELD, lose, rank, world
+from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
+from outrider.extras.ranks.torchrun import FIELD, lose, lost, rank, world
+from outrider.plugins.config import build, compose
+from outrider.plugins.hookspecs import Command
+from outrider.plugins.registry import installed
 
 TIMEOUT = timedelta(minutes=10)
 """How long a rank may take for its part of a pass. A rank that died is noticed at once."""
@@ -78,3 +82,53 @@ def reaching() -> Iterator[None]:
         lose()
         others = "rank 0" if rank() else "another rank"
         raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error
+
+
+SWEEPS = ("-m", "--multirun")
+
+
+@contextmanager
+def on_each_rank(command: Command, arguments: Sequence[str]) -> Iterator[None]:
+    """Returns to the first rank alone; the others end here, with it.
+
+    Raises:
+        ConfigError: the command, or a setting, is for one process, or the target is not spread.
+        TargetError: torchrun stops this rank.
+    """
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    if rank() == 0:
+        _checked(command, arguments)
+        yield
+        return
+    try:
+        build(_checked(command, arguments).target)  # takes part until the first rank ends
+    except OutriderError as error:
+        raise type(error)(f"rank {rank()}: {error}") from error
+
+
+def _checked(command: Command, arguments: Sequence[str]) -> Any:
+    """Returns the config of a command that may run on several ranks."""
+    is_single = not any(argument in SWEEPS for argument in arguments)
+    require(is_single, "--multirun", True, "a single run where torchrun has started it")
+    config = compose(command.name, list(arguments))
+    is_parallel = (config.get("target") or {}).get("tensor_parallel", False)
+    if not is_parallel:
+        raise ConfigError(
+            f"{FIELD}={is_parallel}: expected true, torchrun has started {world()} processes"
+        )
+    if not command.distributed:
+        able = [name for name, other in installed().commands.items() if other.distributed]
+        line = f"{FIELD}={is_parallel}: expected false, only {' and '.join(able)} can do that"
+        raise ConfigError(line)
+    workers = config.get("workers")
+    require(workers is None, "workers", workers, "null where torchrun has started processes")
+    return config
+
+
+def _on_sigterm(*_: Any) -> None:
+    """Raises an error when torchrun stops this rank, so that the run saves what it has."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if not lost():  # otherwise this rank is ending already
+        raise TargetError(
+            "stopped by torchrun, since another rank has ended or torchrun was stopped"
+        )

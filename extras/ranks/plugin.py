@@ -16,6 +16,6 @@ def register_engines(register: Register) -> None:
 def wrap_command(command: Command, arguments: Sequence[str]) -> AbstractContextManager[None]:
     if world() == 1:
         return nullcontext()
-    from outrider.extras.ranks.command import on_each_rank  # imports much
+    from outrider.extras.ranks.launch import on_each_rank  # imports much
 
     return on_each_rank(command, arguments)

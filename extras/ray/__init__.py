@@ -1,1 +1,1 @@
-"""The jobs of a sweep on Ray."""
+"""One comparison on several workers of Ray."""

@@ -1,19 +1,20 @@
 """`outrider compare workers=N`: one comparison on several workers of Ray."""
 
+import logging
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, final
 
 from hydra.core.singleton import Singleton
 
 from outrider.base.bounds import AtLeast, Count, NonNegative, checked
-from outrider.base.errors import ConfigError, DrafterError, require
+from outrider.base.errors import ConfigError, DrafterError, message_of, require
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work
-from outrider.extras.ray.connection import connected
-from outrider.extras.ray.team import Call, Team
-from outrider.extras.ray.worker import Worker
+from outrider.extras.ray.team import Call, Team, Worker
 from outrider.lab.measuring.compare import PROTOCOLS, groups
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import batches
@@ -151,3 +152,56 @@ class Crew(Work):
         both = [{**some, "starts": None} for some in (self.facts, facts)]
         for key, (one, other) in differences(both).items():
             raise ConfigError(f"workers: {key} is {other!r} on {node}, and {one!r} on {self._node}")
+
+
+OBJECT_STORE_BYTES = 100 * 2**20
+"""Memory for the objects that Ray passes between processes: configs, questions and counts."""
+
+
+def connected(address: str | None, cpus: int | None) -> Any:
+    """Returns the module `ray`, connected.
+
+    address: the running cluster to join, "auto" for the one on this machine; None starts Ray on
+        this machine, closed to all others.
+    cpus: how many cores it has, if it is started here; None for those of the machine.
+
+    Raises:
+        ConfigError: Ray is not installed, or there is no such cluster.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no reports over the network
+    if address is None:
+        os.environ.update(private_settings())
+    try:
+        ray: Any = import_module("ray")
+    except ImportError as error:
+        raise ConfigError(f"workers needs {error.name}: pip install 'outrider[ray]'") from error
+    settings: dict[str, Any] = {"address": address}
+    if address is None:
+        settings = {
+            "address": "local",
+            "num_cpus": cpus,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "include_dashboard": False,
+        }
+    try:
+        ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError) as error:
+        line = message_of(error)
+        raise ConfigError(
+            f"cluster.address={address!r}: expected one that runs ({line})"
+        ) from error
+    return ray
+
+
+def private_settings() -> dict[str, str]:
+    """Returns the environment of a Ray that only this run can reach; read when Ray is imported.
+
+    It listens on the loopback interface, which no other machine can reach, and requires a random
+    token. Ray has tokens since version 2.52.
+    """
+    return {
+        # Named after the systems where Ray takes the loopback address unless this is set.
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+    }

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -15,19 +17,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
+from outrider.decoding.decode import decode
 from outrider.extras.serving import serve_report
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.serve_report import Comparison, write_profile
-from outrider.extras.serving.served_texts import ask, differences, lab_counts
 from outrider.extras.serving.settings import ServeCheck
 from outrider.extras.serving.vllm import check_version
-from outrider.extras.serving.vllm_server import Server, version_in
+from outrider.extras.serving.vllm_server import Drafted, Server, version_in
+from outrider.lab.measuring.text_differences import Difference, find_difference
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
 from outrider.plugins.registry import command_entry
 from outrider.targets.weights_location import weights_location
+from outrider.verifiers.token import Token
 
 AUDITED_TOKENS = 24
 """The length of the texts of an audit."""
@@ -90,7 +95,10 @@ def serve_check(config: ServeCheck) -> None:
         OutriderError: a text differs from what vLLM writes without drafts, other than at a tie, or
             an audit finds that sampled texts have another distribution than the target's.
     """
-    _check(config)
+    if config.audit:
+        command_entry("audit")  # another product's, which may not be installed
+    temperature = config.sampling.temperature
+    require(temperature == 0, "sampling.temperature", temperature, "0: texts are compared")
     python, settings = Path(config.vllm).expanduser(), plain_settings(config)
     version, vllm_folder = version_in(python)
     check_version(version, vllm_folder)
@@ -140,13 +148,6 @@ def serve_check(config: ServeCheck) -> None:
         raise OutriderError(fault)
 
 
-def _check(config: ServeCheck) -> None:
-    if config.audit:
-        command_entry("audit")  # another product's, which may not be installed
-    is_greedy = config.sampling.temperature == 0
-    require(is_greedy, "sampling.temperature", config.sampling.temperature, "0: texts are compared")
-
-
 def _compare(
     config: ServeCheck,
     target: Target,
@@ -190,3 +191,57 @@ def _compare(
                 ),
             )
         progress.advance(task)
+
+
+def ask(
+    server: Server,
+    prompts: Sequence[Sequence[int]],
+    clients: int,
+    max_new_tokens: int,
+    temperatures: Sequence[float] = (0.0,),
+) -> list[list[int]]:
+    """Returns the texts after the prompts, in order; up to `clients` requests are sent at once.
+
+    temperatures: each prompt is asked for at each of them, side by side; the last one's texts are
+        returned. In one batch with sampled texts, greedy ones must stay as they are.
+    """
+    requests = [(ids, max_new_tokens, heat) for ids in prompts for heat in temperatures]
+    with ThreadPoolExecutor(clients) as pool:
+        answers = list(pool.map(lambda request: server.complete(*request), requests))
+    return answers[len(temperatures) - 1 :: len(temperatures)]
+
+
+def lab_counts(
+    target: Target,
+    drafter: Drafter,
+    prompts: Sequence[Sequence[int]],
+    *,
+    gamma: int,
+    max_new_tokens: int,
+) -> Drafted:
+    """Returns the counts of Outrider's own greedy decoding; like vLLM, it counts no empty draft."""
+    drafts = drafted = accepted = 0
+    for ids in prompts:
+        rounds = decode(target, drafter, Token(), ids, gamma=gamma, max_new_tokens=max_new_tokens)
+        for round in rounds:
+            drafts += bool(round.draft)
+            drafted += round.drafted
+            accepted += round.accepted
+    return Drafted(drafts, drafted, accepted)
+
+
+def differences(
+    texts: Sequence[Sequence[int]],
+    expected: Sequence[Sequence[int]],
+    prompts: Sequence[Sequence[int]],
+    judge: Target,
+) -> list[Difference]:
+    """Returns where texts differ from the expected ones. judge: scores the two tokens there."""
+
+    def gap(number: int, start: Sequence[int], one: int, other: int) -> float:
+        logits = judge.open([*prompts[number], *start]).score(Draft())[0]
+        return abs(float(logits[one] - logits[other]))
+
+    pairs = enumerate(zip(texts, expected, strict=True))
+    found = (find_difference(number, *pair, partial(gap, number)) for number, pair in pairs)
+    return [difference for difference in found if difference is not None]

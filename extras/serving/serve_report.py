@@ -1,7 +1,7 @@
 """The result of serve-check: a table, JSON, profiles, and an error if something is wrong."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,8 +12,8 @@ from rich.table import Table
 
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain
-from outrider.extras.serving.served_texts import Difference
 from outrider.extras.serving.vllm_server import Drafted
+from outrider.lab.measuring.text_differences import Difference
 from outrider.lab.runs.speculation_profile import NAME, Subject, profile
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
@@ -91,7 +91,7 @@ def table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Tabl
     for name, comparison in comparisons.items():
         differing = (comparison.differences, comparison.beside_sampled)
         alike = [f"{texts - len(found)} of {texts}" for found in differing]
-        ties = str(sum(difference.tie for found in differing for difference in found))
+        ties = str(sum(difference.is_tie for found in differing for difference in found))
         shown.add_row(plain(name), "lab", *_cells(comparison.lab), "", "", "")
         shown.add_row("", "vLLM", *_cells(comparison.vllm), *alike, ties)
     return shown
@@ -108,8 +108,8 @@ def content(settings: dict[str, Any], comparisons: Mapping[str, Comparison]) -> 
         name: {
             "lab": asdict(comparison.lab),
             "vllm": asdict(comparison.vllm),
-            "differences": _places(comparison.differences),
-            "beside_sampled": _places(comparison.beside_sampled),
+            "differences": list(map(asdict, comparison.differences)),
+            "beside_sampled": list(map(asdict, comparison.beside_sampled)),
             "audit": comparison.audit,
         }
         for name, comparison in comparisons.items()
@@ -117,17 +117,10 @@ def content(settings: dict[str, Any], comparisons: Mapping[str, Comparison]) -> 
     return {"settings": settings, "drafters": drafters}
 
 
-def _places(found: Sequence[Difference]) -> list[dict[str, Any]]:
-    return [
-        {"prompt": difference.prompt, "place": difference.position, "gap": difference.gap}
-        for difference in found
-    ]
-
-
 def fault(comparisons: Mapping[str, Comparison]) -> str | None:
     """Returns what is wrong, in a line."""
     wrong = sum(
-        not difference.tie
+        not difference.is_tie
         for comparison in comparisons.values()
         for difference in (*comparison.differences, *comparison.beside_sampled)
     )

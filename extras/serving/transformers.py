@@ -23,8 +23,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
-from outrider.extras.serving.generate_call import Call, overruled
-from outrider.extras.serving.generate_row import Request, unwarped
+from outrider.extras.serving.generate_call import Call, Request, overruled, unwarped
 from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 

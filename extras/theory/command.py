@@ -62,7 +62,8 @@ def theory(settings: Theory) -> None:
     c_hat, layout = settings.c_hat, settings.layout
     if layout is None:
         rows = [predictions(*row, c_hat) for row in itertools.product(alphas, gammas, costs)]
-        _print_rows(rows, c_hat)
+        operations = f"operations over plain ones at c_hat={c_hat or 0:g} (Theorem 3.11)"
+        _print_rows(rows, LEGEND if c_hat is None else LEGEND | {"ops": operations})
     elif layout == TABLE1:
         rows = table1(alphas, gammas, costs[0], c_hat or 0)
         results().print(_as_table1(rows))
@@ -88,9 +89,7 @@ def _print_profile(path: Path, costs: Sequence[float]) -> None:
         }
         for gamma, c in itertools.product(tokens, costs)
     ]
-    results().print(_table_of(rows))
-    print_json([_finite(row) for row in rows])
-    _print_legend(PROFILE_LEGEND)
+    _print_rows(rows, PROFILE_LEGEND)
 
 
 def table1(
@@ -116,27 +115,19 @@ def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
     return table
 
 
-def _print_rows(rows: Sequence[dict[str, float]], c_hat: float | None) -> None:
-    results().print(_table_of(rows))
-    print_json([_finite(row) for row in rows])
-    operations = f"operations over plain ones at c_hat={c_hat or 0:g} (Theorem 3.11)"
-    _print_legend(LEGEND if c_hat is None else LEGEND | {"ops": operations})
-
-
-def _print_legend(legend: Mapping[str, str]) -> None:
-    table = Table.grid(padding=(0, 2))
-    for row in legend.items():
-        table.add_row(*row)
-    remarks(stderr=False).print("", table)
-
-
-def _table_of(rows: Sequence[Mapping[str, float]]) -> Table:
+def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) -> None:
+    """Prints a table of figures, and what each of them is."""
     table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
     for name in rows[0]:
         table.add_column(HEADINGS[name], justify="right", no_wrap=True)
     for row in rows:
         table.add_row(*(_cell(name, value) for name, value in row.items()))
-    return table
+    results().print(table)
+    print_json([_finite(row) for row in rows])
+    words = Table.grid(padding=(0, 2))
+    for line in legend.items():
+        words.add_row(*line)
+    remarks(stderr=False).print("", words)
 
 
 def _finite(row: Mapping[str, float]) -> dict[str, float | None]:

@@ -43,14 +43,15 @@ def begin(folder: Path, facts: Mapping[str, Any]) -> None:
     """
     path = folder / FILE
     if path.is_file():
-        check_same(path, _read(path)["facts"], facts)
+        check_same(path, read_facts(path, "facts", "finished")["facts"], facts)
     write_whole(path, json.dumps({"finished": False, "facts": facts}, indent=1))
 
 
 def finish(folder: Path) -> None:
     """Marks the run in a folder as finished."""
     path = folder / FILE
-    write_whole(path, json.dumps({**_read(path), "finished": True}, indent=1))
+    saved = read_facts(path, "facts", "finished")
+    write_whole(path, json.dumps(saved | {"finished": True}, indent=1))
 
 
 def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
@@ -58,7 +59,7 @@ def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
     paths = [path for path in folder.glob(f"*/{FILE}") if path.is_file()]
     for path in sorted(paths, key=lambda path: path.stat().st_mtime, reverse=True):
         try:
-            saved = _read(path)
+            saved = read_facts(path, "facts", "finished")
         except (ConfigError, OSError):
             continue
         if not saved["finished"] and saved["facts"] == facts:
@@ -77,16 +78,10 @@ def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> 
         )
 
 
-def _read(path: Path) -> dict[str, Any]:
-    saved = read_facts(path)
-    if not (isinstance(saved.get("facts"), dict) and "finished" in saved):
-        raise ConfigError(f"{path}: damaged, expected the facts of a training run")
-    return saved
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """Returns the facts in a file; raises `ConfigError` if it is damaged."""
+def read_facts(path: Path, *names: str) -> dict[str, Any]:
+    """Returns the facts in a file; raises `ConfigError` if it is damaged, or lacks one of these."""
     try:
-        return dict(json_in(path))
-    except (ValueError, TypeError) as error:
+        saved = dict(json_in(path))
+        return saved | {name: saved[name] for name in names}
+    except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"{path}: damaged, expected the facts of a training run") from error

@@ -22,9 +22,6 @@ from outrider.targets.passes.cached_model import HIDDEN
 Network = TypeVar("Network", bound=TrainedNetwork)
 
 
-def _no_start(batches: Iterable[Batch]) -> None: ...
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Learner:
@@ -41,7 +38,7 @@ class Learner:
     reads: tuple[str, ...]
     loss: Callable[[Batch], Tensor]
     save_checkpoint: Callable[[Path], None]
-    start: Callable[[Iterable[Batch]], None] = _no_start
+    start: Callable[[Iterable[Batch]], None] = lambda _: None
     option: str = "path"
 
 
@@ -71,7 +68,7 @@ class Setup:
         network: TrainedNetwork,
         loss: Callable[[Batch], Tensor],
         *reads: str,
-        start: Callable[[Iterable[Batch]], None] = _no_start,
+        start: Callable[[Iterable[Batch]], None] = lambda _: None,
     ) -> Learner:
         """Returns how a family's network learns. reads: the states beside the target's last."""
         save_checkpoint = partial(network.save_checkpoint, target=self.target)

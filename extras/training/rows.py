@@ -30,7 +30,6 @@ ROLES |= dict.fromkeys(("tool", "function", "observation"), "tool")
 
 Turns = list[dict[str, str]]
 
-
 SAVED = "state.json"
 """Names the files of a data set that the datasets library has saved to a folder."""
 
@@ -124,7 +123,6 @@ def _texts(row: Any, where: str, target: Target) -> list[Text]:
             expected = "input_ids and loss_mask, or conversations, or messages"
             raise ConfigError(f"{where}: expected {expected}, got {names}")
         refuse_tools(row, f"{where}: ")
-        refuse_tools(row, f"{where}: ")
         texts = answered(row[column], f"{where}: {column}", target, _system(row, where))
     return texts
 
@@ -153,11 +151,10 @@ def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
         )
     require(len(ids) > 0, f"{where}: input_ids", ids, "at least one id")
     mask[0] = 0  # nothing comes before it
-    start = mask.index(1) if 1 in mask else len(ids)
-    gaps = [position for position in range(start, len(mask)) if mask[position] == 0]
-    last = len(mask) - 1 - mask[::-1].index(1) if 1 in mask else len(mask)
-    answer = max((gap + 1 for gap in gaps if gap < last), default=start)
-    return Text(ids, start, answer, mask if gaps else None)
+    learned = [position for position, value in enumerate(mask) if value]
+    start = min(learned, default=len(ids))
+    answer = max((position for position in learned if not mask[position - 1]), default=start)
+    return Text(ids, start, answer, None if len(learned) == len(ids) - start else mask)
 
 
 def cut(text: Text, length: int) -> Text:

@@ -115,7 +115,7 @@ def test_an_adapter_is_added_to_its_model(
             r"adapter_config\.json replicates layers: expected none",
         ),
         ("{}", "expected base_model_name_or_path"),
-        ("{", r"adapter_config\.json is no JSON"),
+        ("{", r"adapter_config\.json: Expecting property name"),
         ('{"base_model_name_or_path": "a/b"}', "an adapter of a/b: it needs: pip install peft"),
     ],
 )

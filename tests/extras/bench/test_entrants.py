@@ -10,8 +10,7 @@ import torch
 from tiny.wrapped import write_gguf
 
 from outrider import ConfigError, Context, Drafter, Pen
-from outrider.extras.bench.entrants import entrants
-from outrider.extras.bench.peers import PEER
+from outrider.extras.bench.entrants import PEER, entrants
 from outrider.plugins.config import compose
 from outrider.plugins.reading import plain_values
 from outrider.targets.weights_location import weights_location

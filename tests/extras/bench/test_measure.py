@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from outrider.extras.bench.measure import Run, differences, measure_runs, speed, speed_ratio
+from outrider.lab.measuring.text_differences import Difference
 
 
 class Fake:
@@ -63,7 +64,5 @@ def test_a_difference_is_found_at_its_first_token() -> None:
         Run(0, 0, "same", [1, 2, 3], 1.0),
     ]
     results = differences(every, [[8, 9]], judge)
-    assert [
-        (difference.entrant, difference.position, difference.gap) for difference in results
-    ] == [("peer", 1, 0.25), ("short", 2, None)]
+    assert results == [("peer", Difference(0, 1, 0.25)), ("short", Difference(0, 2, None))]
     assert log == [{"ask": "gap", "ids": [8, 9, 1], "one": 5, "other": 2}]

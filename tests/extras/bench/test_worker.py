@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from outrider.extras.bench import protocol
+from outrider.extras.bench import peer
 from outrider.extras.bench.worker import BenchError, Worker
 
 TALKER = f"""
 import os
 import subprocess
 import sys
-sys.path.insert(0, {str(Path(protocol.__file__).parent)!r})  # without Outrider, as peers do
-from protocol import serve
+sys.path.insert(0, {str(Path(peer.__file__).parent)!r})  # without Outrider, as peers do
+from peer import serve
 """
 TALKER += """
 
@@ -107,7 +107,7 @@ def test_a_worker_does_not_outlive_a_bench_that_is_killed(tmp_path: Path) -> Non
     bench = f"""
 import os, signal, sys
 from pathlib import Path
-from outrider.extras.bench import protocol
+from outrider.extras.bench import peer
 from outrider.extras.bench.worker import Worker
 signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
 worker = Worker("talker", [sys.executable, {str(script)!r}], {{}}, Path({str(tmp_path / "log")!r}))

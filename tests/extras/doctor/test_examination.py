@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import SimpleNamespace
@@ -68,40 +68,23 @@ def test_every_fault_has_a_line(plugged: Any, monkeypatch: pytest.MonkeyPatch) -
 
 
 PARTS = """
-from outrider import Drafter, hookimpl
-
-class Mute(Drafter):
-    def propose(self, context, pen): ...
-
-def local():
-    class Local(Mute): ...
-    return Local
+from outrider import hookimpl
 
 @hookimpl
 def register_drafters(register):
-    register("mute", Mute)
-    register("local", local())
     register("gone", "parts_module:Gone")
 """
-FAULTS_OF_PARTS = (
-    "drafter 'gone' of my-dist is 'parts_module:Gone': module",
-    "drafter 'local' of my-dist is parts_module.local.<locals>.Local: ",
-)
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("content", "line"),
     [
-        ("register_drafters = print", ("plugin 'parts' of my-dist registers nothing: ",)),
-        (PARTS, FAULTS_OF_PARTS),
+        ("register_drafters = print", "plugin 'parts' of my-dist registers nothing: "),
+        (PARTS, "drafter 'gone' of my-dist is 'parts_module:Gone': module"),
     ],
 )
-def test_each_part_that_can_not_be_used_is_a_fault(
-    content: str,
-    expected: Sequence[str],
-    plugged: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_part_that_can_not_be_loaded_is_a_fault(
+    content: str, line: str, plugged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "parts_module.py").write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
@@ -109,9 +92,8 @@ def test_each_part_that_can_not_be_used_is_a_fault(
     plugged("parts", "my-dist", "parts_module")
     faults: list[str] = []
     doctor.plugins(faults)
-    assert len(faults) == len(expected)
-    for fault, beginning in zip(faults, expected, strict=True):
-        assert fault.startswith(beginning)
+    (fault,) = faults
+    assert fault.startswith(line)
 
 
 def test_the_needs_of_the_built_in_target_are_checked(

@@ -3,9 +3,11 @@
 `evidence/workers.py` does the same on Ray itself, and kills a process.
 """
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tiny.stub_ray import StubRay
 
 from outrider import Context, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
+from outrider.extras.ray.cluster import connected, private_settings
 from outrider.lab.runs.run import Run, load
 
 DOCUMENTED = "outrider compare workers=4 drafters=[none,bigram]"
@@ -121,3 +124,23 @@ def test_a_missing_ray_is_one_line_with_the_installation(
     monkeypatch.setitem(sys.modules, "ray", None)
     printed, _ = compared("workers=2", status=1)
     assert printed.splitlines()[-1] == "outrider: workers needs ray: pip install 'outrider[ray]'"
+
+
+@pytest.mark.parametrize("address", [None, "auto"])
+def test_a_local_ray_is_closed_to_others(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in private_settings():
+        monkeypatch.setenv(name, "")
+    seen: dict[str, str] = {}
+    ray = SimpleNamespace(init=lambda **_: seen.update(os.environ))
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    connected(address, None)
+    token = seen["RAY_AUTH_TOKEN"]
+    if address is None:
+        # Then Ray takes the loopback address for its node.
+        assert seen["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "0"
+        assert seen["RAY_AUTH_MODE"] == "token" and len(token) == 64
+        assert private_settings()["RAY_AUTH_TOKEN"] != token
+    else:  # the cluster has settings of its own
+        assert token == ""

@@ -14,12 +14,7 @@ from tiny.fake_server import Answer, Asked, served
 
 from outrider.base.http import HttpClient, Refusal, ServerError
 from outrider.extras.serving import vllm_server
-from outrider.extras.serving.vllm_server import (
-    Drafted,
-    Server,
-    cause,
-    version_in,
-)
+from outrider.extras.serving.vllm_server import Drafted, Server, cause, version_in
 
 
 def gone(group: int) -> bool:

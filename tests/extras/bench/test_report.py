@@ -12,16 +12,17 @@ from outrider.drafters.medusa import Medusa
 from outrider.drafters.mlp_speculator import MLPSpeculator
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.bench import ours
-from outrider.extras.bench.drafting import (
+from outrider.extras.bench.measure import Run
+from outrider.extras.bench.ours import counted
+from outrider.extras.bench.report import (
+    BenchResult,
     DraftCost,
+    bench_lines,
     count_draft_bytes,
     draft_cost,
     drafting_entrants,
     drafting_table,
 )
-from outrider.extras.bench.measure import Run
-from outrider.extras.bench.ours import counted
-from outrider.extras.bench.report import BenchResult, bench_lines
 from outrider.lab.tables.rates import ITSELF
 from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
 

@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from outrider import Sampling
-from outrider.extras.serving.generate_row import unwarped
+from outrider.extras.serving.generate_call import unwarped
 
 NO_REPEAT = NoRepeatNGramLogitsProcessor(2)
 TEMPERATURE = TemperatureLogitsWarper(0.7)
