@@ -27,7 +27,7 @@ from outrider.base.terminal import (
     switched_on,
     visible,
 )
-from outrider.cli.arguments import arranged
+from outrider.cli.arguments import SWEEP, arranged
 from outrider.cli.completion import completions
 from outrider.cli.usage import JSON_FLAG, QUIET_FLAG, TRACEBACK_FLAG, command_help, usage
 from outrider.data.prompts import input_kept, is_encodable
@@ -42,9 +42,6 @@ ALL_SETTINGS = "--help-all"
 
 COMPLETION = ("-sc", "--shell-completion")
 """Hydra's completion of settings in a shell."""
-
-SWEEP_FLAGS = ("-m", "--multirun")
-
 
 WHERE = "; --traceback shows where"
 """What is said behind an error whose code may be wrong."""
@@ -152,7 +149,7 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     is_completion = any(argument in COMPLETION for argument in arguments)
     program = "outrider" if is_completion else f"outrider {command.name}"
     words = ["--help" if argument == ALL_SETTINGS else argument for argument in arguments]
-    if is_quiet() and any(word in SWEEP_FLAGS for word in words):
+    if is_quiet() and any(word in SWEEP for word in words):
         words.append("hydra.hydra_logging.root.level=WARNING")  # it reports each job
     sys.argv = [program, *arranged(command, words)]
     # This makes Hydra raise errors; otherwise it prints a traceback and exits.
@@ -177,7 +174,7 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     except (OutriderError, ModuleNotFoundError, OSError):
         raise
     except Exception as error:
-        if any(flag in SWEEP_FLAGS for flag in arguments):  # one of a job, which names its part
+        if any(flag in SWEEP for flag in arguments):  # one of a job, which names its part
             raise
         _fail(explain_error(error, command.name, sys.argv[1:]), error)
 

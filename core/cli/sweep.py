@@ -15,6 +15,7 @@ from omegaconf import open_dict
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
+from outrider.cli.arguments import SWEEP
 from outrider.plugins.config import build
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import hydra_ready
@@ -23,8 +24,6 @@ from outrider.plugins.reading import read_settings
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 """The sweeper over given values. Its class is not compared: Hydra imports its plugins anew."""
-
-SWEEP_FLAGS = {"-m", "--multirun"}
 
 RUNNERS = ("hydra/launcher", "hydra/sweeper")
 """What runs the jobs of a sweep, and which jobs there are."""
@@ -50,7 +49,7 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
             flags.add(word)
         elif name not in SEARCH_PATH:
             settings.append(word)
-    if not flags <= SWEEP_FLAGS:
+    if not flags <= {*SWEEP}:
         return
     if folders := own_folders(arguments):
         settings.append(f"hydra.searchpath={json.dumps(folders, ensure_ascii=False)}")

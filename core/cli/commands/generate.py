@@ -199,8 +199,7 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
 
 def print_end(generation: Generation) -> None:
     """Prints what a text has cost."""
-    cost = generation.summary
-    remarks(stderr=False).print(plain(cost))
+    remarks(stderr=False).print(plain(generation.summary))
 
 
 def print_legend(lossless: bool) -> None:
