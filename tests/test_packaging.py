@@ -82,7 +82,7 @@ def write_package_of_all(folder: Path) -> Path:
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     for role in DOORS:
-        written = write_plugin(f"doors-{role}", role, folder / "each")
+        written = write_plugin(f"doors-{role}", [role], folder / "each")
         shutil.copy(written / f"outrider_doors_{role}" / "__init__.py", package / f"{role}.py")
     points = "\n".join(f'doors_{role} = "outrider_doors.{role}"' for role in DOORS)
     (folder / "pyproject.toml").write_text(

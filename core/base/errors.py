@@ -103,7 +103,8 @@ def shown(value: object) -> str:
         text = repr(value)
     except ANY_FAULT:
         text = f"<{type(value).__name__}>"
-    text = " ".join(text.split()) if "\n" in text else text
+    first, more, _ = text.partition("\n")  # of a model's, whose layers are the other lines
+    text = f"{first.rstrip()}..." if more else text
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 

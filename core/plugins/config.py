@@ -102,6 +102,8 @@ def _judged(node: Any, key: str) -> Mapping[str, Any]:
         return {}
     if entry := _entry_at(node[TARGET]):
         entry.check_extra()
+        if node.get("_partial_"):
+            raise ConfigError(f"{key}._partial_: a part is made at once, expected none")
         _ = entry.factory  # says what is wrong with its module
     if not isinstance(node, DictConfig):
         return {}

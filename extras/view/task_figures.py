@@ -47,11 +47,13 @@ def _timed_tasks(rows: Rows) -> list[str]:
 def _plot_speedups(axes: Axes, rows: Rows) -> None:
     """Plots a band for each task, in which each drafter has a line of its own."""
     tasks, run = _timed_tasks(rows), _timed(rows)
+    has_ends = False
     set_height(axes, 1.2 + len(tasks) * (0.12 + 0.11 * len(run)))
     for number, task in enumerate(tasks):
         for line, row in enumerate(run):
             speedup = row.tasks.get(task, {}).get("speedup")
             if speedup is not None:
+                has_ends |= speedup.low is not None
                 height = number - 0.4 + 0.8 * (line + 0.5) / len(run)
                 style = style_of(rows, row.drafter)
                 plot_interval(axes, speedup, height, f"{row.drafter}, {task}", style)
@@ -61,7 +63,7 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
     axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.set_xlim(0, axes.dataLim.xmax * 1.05)
-    axes.set_xlabel("speedup over plain decoding, 95%")
+    axes.set_xlabel("speedup over plain decoding" + ", 95%" * has_ends)
     finish(axes)
     for number in range(1, len(tasks)):
         axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)

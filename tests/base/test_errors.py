@@ -2,13 +2,23 @@
 
 import pytest
 
-from outrider.base.errors import ConfigError, described, is_int, is_number, nearest, require
+from outrider.base.errors import ConfigError, described, is_int, is_number, nearest, require, shown
 
 
 def test_require_names_field_value_and_expectation() -> None:
     require(True, "x", 1, "anything")
     with pytest.raises(ConfigError, match=r"^top_p=5: expected a number in \(0, 1\]$"):
         require(False, "top_p", 5, "a number in (0, 1]")
+
+
+def test_a_value_of_many_lines_is_shown_by_its_first() -> None:
+    assert shown(Module("Model(\n  (layers): 30\n)")) == "Model(..."
+    assert shown("a\nb") == "'a\\nb'"
+
+
+class Module(str):
+    def __repr__(self) -> str:
+        return str(self)
 
 
 def test_nearest_offers_close_names_first() -> None:

@@ -111,6 +111,12 @@ def test_a_part_need_not_judge_its_settings_itself(settings: Any, line: str) -> 
     assert str(caught.value).startswith(line)
 
 
+def test_a_part_is_not_made_later() -> None:
+    node = compose("generate", ["+drafter._partial_=true"]).drafter
+    with pytest.raises(ConfigError, match=r"^drafter\._partial_: a part is made at once"):
+        build(node)
+
+
 def test_the_signature_is_the_config() -> None:
     node = option_schema(entry(SmallLM))
     assert node == {

@@ -8,13 +8,16 @@ from typing import final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from outrider.base.errors import require
+from outrider.base.errors import nearest, require
 from outrider.base.terminal import plain, remarks
 from outrider.cli.usage import argument_parser
 from outrider.plugins.registry import installed
 
 PREFIX = "outrider-"
 """How the names of the packages begin."""
+
+POINTS = "[project.entry-points.outrider]"
+"""What a package's entry points stand below."""
 
 
 @final
@@ -92,54 +95,73 @@ TEMPLATES = {
 
 
 def new_plugin(arguments: Sequence[str]) -> None:
-    """Writes the package, and prints what to do next.
+    """Writes the package, or more parts into one, and prints what to do next.
 
     Raises:
         ConfigError: the name is not valid, or is taken, or the folder exists.
     """
     parser = argument_parser(
         "new-plugin",
-        description="Writes a package with a drafter, or a part of another role, and tests that"
-        " prove it. Change its code and run the tests again.",
-        epilog="example: outrider new-plugin my-bigram --role drafter",
+        description="Writes a package with a drafter, or parts of other roles, and tests that"
+        " prove them. Change the code and run the tests again.",
+        epilog="example: outrider new-plugin my-bigram --role drafter,policy",
     )
     parser.add_argument("name", help="of the part, such as my-bigram; the package is outrider-NAME")
-    roles = f"one of {', '.join(TEMPLATES)}; default: drafter"
-    parser.add_argument("--role", choices=TEMPLATES, metavar="ROLE", default="drafter", help=roles)
+    roles = f"of {', '.join(TEMPLATES)}: one, or several with commas; default: drafter"
+    parser.add_argument("--role", metavar="ROLE", default="drafter", help=roles)
+    parser.add_argument("--add", action="store_true", help="write into a package that is there")
     parser.add_argument("--out", type=Path, default=Path(), help="the folder to write it into")
     options = parser.parse_args(arguments)
-    folder = write_plugin(options.name, options.role, options.out)
+    wanted = list(dict.fromkeys(options.role.split(",")))
+    folder = write_plugin(options.name, wanted, options.out, add=options.add)
     notes = remarks(stderr=False)
-    line = f"{folder} is a package with a {options.role}. Next:"
+    line = f"{folder} is a package with a {' and a '.join(wanted)}. Next:"
     notes.print(plain(line), soft_wrap=True)
+    steps = ("pip install --editable '.[test]'", "pytest")
     name = part_name(options.name)
-    for line in (
-        f"cd {folder}",
-        "pip install --editable '.[test]'",
-        f"pytest test_{name}.py",
-        *_steps(options.role, name),
-    ):
+    for line in (f"cd {folder}", *steps, *(it for role in wanted for it in _steps(role, name))):
         notes.print(plain(f"  {line}"), soft_wrap=True)
 
 
-def write_plugin(name: str, role: str, parent: Path) -> Path:
-    """Returns the folder of a new package, written below `parent`.
+def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = False) -> Path:
+    """Returns the folder of a package below `parent` with a part of each role, all of one name.
+
+    add: whether the package is there already. Its first part is the package itself, each other one
+        a module of it with the name of its role.
 
     Raises:
-        ConfigError: the name is not valid, or is taken, or the folder exists.
+        ConfigError: a role or the name is not valid, or is taken, or the folder exists, or with
+            `add` is no package.
     """
     part = part_name(name)
-    taken = installed().of(role)
-    require(part not in taken, "name", name, f"another name, there is a {role} {part}")
-    folder = parent / f"{PREFIX}{part.replace('_', '-')}"
-    require(not folder.exists(), "name", name, f"another name, {folder} exists")
-    template, package = TEMPLATES[role], f"outrider_{part}"
+    folder, package = parent / f"{PREFIX}{part.replace('_', '-')}", f"outrider_{part}"
+    project = folder / "pyproject.toml"
+    for role in roles:
+        require(role in TEMPLATES, "--role", role, nearest(role, TEMPLATES))
+        require(part not in installed().of(role), "name", name, f"another: it is a {role} already")
+        module = folder / package / f"{role}.py"
+        require(not module.exists(), "--role", role, f"another role, {module} exists")
+    if add:
+        is_package = project.is_file() and POINTS in project.read_text(encoding="utf-8")
+        expected = f"{project} with [project.entry-points.outrider], which `new-plugin` writes"
+        require(is_package, "--add", name, expected)
+    else:
+        require(not folder.exists(), "name", name, f"another name, {folder} exists; or --add")
+    for number, role in enumerate(roles):
+        _write_part(folder, package, part, role, is_first=not add and number == 0)
+    return folder
+
+
+def _write_part(folder: Path, package: str, part: str, role: str, *, is_first: bool) -> None:
+    template = TEMPLATES[role]
+    point = part if is_first else f"{part}_{role}"
     values = {
         "name": part,
         "role": role,
         "class_name": "".join(word.title() for word in part.split("_")),
         "distribution": folder.name,
         "package": package,
+        "module": package if is_first else f"{package}.{role}",
         "title": template.title,
         "helper": template.helper,
         "usage": f"outrider {part}" if role == "command" else f"{role}={part}",
@@ -153,18 +175,19 @@ def write_plugin(name: str, role: str, parent: Path) -> Path:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    for source, path in (
-        ("pyproject.toml", "pyproject.toml"),
-        ("README.md", "README.md"),
-        ("tests_command.py" if role == "command" else "tests.py", f"test_{part}.py"),
-        (f"{role}.py", f"{package}/__init__.py"),
-    ):
+    tests = "tests_command.py" if role == "command" else "tests.py"
+    module = f"{package}/{'__init__' if is_first else role}.py"
+    files = {tests: f"test_{point}.py", f"{role}.py": module}
+    if is_first:
+        files |= {"pyproject.toml": "pyproject.toml", "README.md": "README.md"}
+    else:
+        project = folder / "pyproject.toml"
+        line = f'{POINTS}\n{point} = "{values["module"]}"'
+        project.write_text(project.read_text(encoding="utf-8").replace(POINTS, line, 1), "utf-8")
+    for source, path in files.items():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            environment.get_template(f"{source}.jinja").render(values), encoding="utf-8"
-        )
-    return folder
+        file.write_text(environment.get_template(f"{source}.jinja").render(values), "utf-8")
 
 
 def _steps(role: str, name: str) -> list[str]:

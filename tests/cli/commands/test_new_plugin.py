@@ -2,6 +2,7 @@
 
 import importlib
 import runpy
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ def test_every_role_has_a_template() -> None:
 def test_a_written_package_registers_its_part_and_passes_its_tests(
     role: str, importable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write_plugin(f"outrider-my-{role}", role, importable)
+    folder = write_plugin(f"outrider-my-{role}", [role], importable)
     monkeypatch.syspath_prepend(str(folder))
     settings = tomllib.loads((folder / "pyproject.toml").read_text())
     entry_points = settings["project"]["entry-points"]["outrider"]
@@ -56,8 +57,45 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
         test(*getattr(case, "values", case))
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["with commas", "with --add"])
+def test_a_package_of_several_roles_registers_and_proves_each(
+    together: bool, run: Any, importable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roles = ["policy", "data", "command"]
+    calls = [[",".join(roles)]] if together else [[roles[0]], *([it, "--add"] for it in roles[1:])]
+    for role, *flags in calls:
+        out = run.done("new-plugin", "my-lab", "--role", role, *flags, "--out", str(importable))
+    assert "outrider my_lab demo" in out
+    folder = importable / "outrider-my-lab"
+    monkeypatch.syspath_prepend(str(folder))
+    settings = tomllib.loads((folder / "pyproject.toml").read_text())
+    modules = map(importlib.import_module, settings["project"]["entry-points"]["outrider"].values())
+    registry = registry_from(plugin_manager(modules, installed=False))
+    for role in roles:
+        assert registry.find(role, "my_lab").factory is not None
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--deselect", "test_my_lab_command.py"],
+        check=False, cwd=folder, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    err = run.refused("new-plugin", "my-lab", "--role", "data", "--add", "--out", str(importable))
+    assert "expected another role" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["--role", "policy,drafer"], "--role='drafer': did you mean 'drafter'?"),
+        (["--add"], "expected outrider-my-bigram/pyproject.toml with [project.entry-points"),
+    ],
+    ids=["no such role", "no package"],
+)
+def test_what_can_not_be_written_is_refused(words: list[str], line: str, run: Any) -> None:
+    assert line in run.refused("new-plugin", "my-bigram", *words)
+
+
 def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> None:
-    folder = write_plugin("my-bigram", "drafter", tmp_path)
+    folder = write_plugin("my-bigram", ["drafter"], tmp_path)
     for path in (path for path in folder.rglob("*") if path.is_file()):
         text = (EXAMPLE / path.relative_to(folder)).read_text()
         assert text.startswith(path.read_text()), path
@@ -66,7 +104,7 @@ def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> Non
 def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
     out = run.done("new-plugin", "my-bigram", "--role", "policy")
     assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
-    for line in ("pip install", "pytest test_my_bigram.py", "outrider check policy=my_bigram"):
+    for line in ("pip install", "  pytest", "outrider check policy=my_bigram"):
         assert line in out
     err = run.refused("new-plugin", "my-bigram")
     assert "expected another name, outrider-my-bigram exists" in err
@@ -75,9 +113,9 @@ def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["Echo", "9", "a b", "../up", "outrider-"])
 def test_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected lower-case letters"):
-        write_plugin(name, "drafter", tmp_path)
+        write_plugin(name, ["drafter"], tmp_path)
 
 
 def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is a drafter bigram"):
-        write_plugin("bigram", "drafter", tmp_path)
+    with pytest.raises(ConfigError, match="it is a drafter already"):
+        write_plugin("bigram", ["drafter"], tmp_path)
