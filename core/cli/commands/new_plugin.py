@@ -8,7 +8,7 @@ from typing import final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from outrider.base.errors import nearest, require
+from outrider.base.errors import ConfigError, nearest, require
 from outrider.base.terminal import plain, remarks
 from outrider.cli.usage import argument_parser
 from outrider.plugins.registry import installed
@@ -137,7 +137,8 @@ def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = F
     folder, package = parent / f"{PREFIX}{part.replace('_', '-')}", f"outrider_{part}"
     project = folder / "pyproject.toml"
     for role in roles:
-        require(role in TEMPLATES, "--role", role, nearest(role, TEMPLATES))
+        if role not in TEMPLATES:
+            raise ConfigError(f"--role={role!r}: {nearest(role, TEMPLATES)}")
         require(part not in installed().of(role), "name", name, f"another: it is a {role} already")
         module = folder / package / f"{role}.py"
         require(not module.exists(), "--role", role, f"another role, {module} exists")

@@ -85,7 +85,7 @@ def test_a_package_of_several_roles_registers_and_proves_each(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--role", "policy,drafer"], "--role='drafer': did you mean 'drafter'?"),
+        (["--role", "policy,drafer"], "--role='drafer': did you mean 'drafter'"),
         (["--add"], "expected outrider-my-bigram/pyproject.toml with [project.entry-points"),
     ],
     ids=["no such role", "no package"],
