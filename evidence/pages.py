@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from outrider.cli import main as cli
-from outrider.lab.runs.export import comparison
 from outrider.lab.runs.files import FACTS
+from outrider.lab.runs.frames import comparison
 from outrider.lab.runs.run import load
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval

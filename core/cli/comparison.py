@@ -8,17 +8,16 @@ from outrider.base.errors import require
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.export import comparison
+from outrider.lab.runs.frames import comparison
 from outrider.lab.runs.labels import brief
 from outrider.lab.runs.row import ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
-from outrider.lab.tables.columns import RATES, measured_rates
-from outrider.lab.tables.differences import pairs_table
+from outrider.lab.tables.details import pairs_table
 from outrider.lab.tables.layouts import tasks_table
-from outrider.lab.tables.ranking import ranking_table
 from outrider.lab.tables.rates import rates_table
-from outrider.lab.tables.terminal import shown
+from outrider.lab.tables.table import RATES, measured_rates
+from outrider.lab.tables.terminal import ranking_table, shown
 from outrider.plugins.registry import installed
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")

@@ -22,9 +22,8 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question, Settings, Variant
-from outrider.lab.runs.identity import certify, identity, provenance
-from outrider.lab.runs.training_prompts import trained_on
-from outrider.lab.tables.columns import RATES
+from outrider.lab.runs.identity import certify, identity, provenance, trained_on
+from outrider.lab.tables.table import RATES
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values
 from outrider.targets.passes.engine import engine_of

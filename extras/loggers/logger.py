@@ -11,7 +11,7 @@ from typing import Any, final
 from outrider.base.folders import append_line
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.labels import flatten
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary

@@ -20,7 +20,7 @@ from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import batches
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question
-from outrider.lab.runs.facts import differences
+from outrider.lab.runs.labels import differences
 
 
 @final

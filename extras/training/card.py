@@ -14,8 +14,7 @@ from outrider.extras.training.corpus import Split
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.identity import LIBRARIES
 from outrider.extras.training.recipe import Job
-from outrider.lab.runs.identity import provenance
-from outrider.lab.runs.training_prompts import FILE, fingerprint_of
+from outrider.lab.runs.identity import FILE, fingerprint_of, provenance
 
 CARD = """\
 # {family}

@@ -11,7 +11,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.lab.runs.facts import differences
+from outrider.lab.runs.labels import differences
 from outrider.plugins.fingerprint import hash_of, versions
 
 FILE = "training.json"

@@ -1,9 +1,9 @@
 """Figures: the plots of a comparison, each legible on a phone."""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from outrider.extras.view.costs import ScoreTimes, plot_pareto, plot_score_times
 from outrider.extras.view.plotting import (
     Axes,
     Figure,
@@ -19,13 +19,13 @@ from outrider.extras.view.plotting import (
     set_height,
     short,
     style_of,
-    use_integer_ticks,
 )
 from outrider.extras.view.task_figures import plot_heat_map, plots_by_task
 from outrider.lab.runs.labels import labelled
-from outrider.lab.runs.row import ceilings
+from outrider.lab.runs.row import Row, ceilings
+from outrider.lab.runs.run import Run
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.tables.columns import measured_rates
+from outrider.lab.tables.table import measured_rates
 
 XLABELS = {
     "alpha": "alpha (overlap of p and q), 95%",
@@ -35,6 +35,15 @@ XLABELS = {
     "speedup": "speedup over plain decoding, 95%",
 }
 """The rates that are plotted with their intervals, each with its axis label."""
+
+ScoreTimes = Mapping[str, Mapping[int, float]]
+"""By drafter and by the number of rows that a call scored, the median milliseconds of the call."""
+
+SPEEDUPS = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""The speedups to draw a line for, if they are in range."""
+
+FEWEST_CALLS = 3
+"""The fewest calls that have a median."""
 
 
 def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
@@ -81,13 +90,13 @@ def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
     axes.set_ylim(len(labels) - 0.5, -0.5)
     shown = [row.rates[rate] for _, row in each_row(rows)]
     has_ends = any(figure is not None and figure.low is not None for figure in shown)
-    axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
     if rate in ("speedup", "block_efficiency"):
         axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
         axes.set_xlim(0, axes.dataLim.xmax * 1.05)
     else:
         axes.set_xlim(-0.02, 1.02)
     axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
 
 
 def _plot_depths(axes: Axes, rows: Rows) -> None:
@@ -96,10 +105,7 @@ def _plot_depths(axes: Axes, rows: Rows) -> None:
         if any(points.values()):
             plot_line(axes, rows, label, row.drafter, points)
     axes.set_ylim(-0.02, 1.02)
-    use_integer_ticks(axes)
-    axes.set_xlabel("depth of the draft token")
-    axes.set_ylabel("accepted, where the draft got there")
-    finish(axes)
+    finish(axes, "depth of the draft token", "accepted, where the draft got there", counts=True)
 
 
 def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Interval | None]:
@@ -127,10 +133,12 @@ def _plot_tokens(axes: Axes, rows: Rows) -> None:
         decoded = row.rates["block_efficiency_uncut"]
         if decoded is not None and decoded.value > 1:
             plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
-    axes.set_xlabel("gamma (lines: expected; marks: decoded)")
-    axes.set_ylabel("tokens per call, if no text were cut")
-    use_integer_ticks(axes)
-    finish(axes)
+    finish(
+        axes,
+        "gamma (lines: expected; marks: decoded)",
+        "tokens per call, if no text were cut",
+        counts=True,
+    )
 
 
 def _plot_speedups(axes: Axes, rows: Rows) -> None:
@@ -146,11 +154,7 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
         plot_line(axes, rows, label, row.drafter, expected, mark="")
         plot_mark(axes, rows, label, row.drafter, (row.gamma, measured))
     axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
-    use_integer_ticks(axes)
-    axes.set_xlabel("gamma (lines: expected; marks: measured)")
-    axes.set_ylabel("speedup")
-    axes.set_ylim(bottom=0)
-    finish(axes)
+    finish(axes, "gamma (lines: expected; marks: measured)", "speedup", counts=True, from_0=True)
 
 
 def _plot_times(axes: Axes, rows: Rows) -> None:
@@ -164,11 +168,7 @@ def _plot_times(axes: Axes, rows: Rows) -> None:
         axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
         for gamma, milliseconds in curve:
             add_note(axes, gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
-    use_integer_ticks(axes)
-    axes.set_xlabel("gamma")
-    axes.set_ylabel("milliseconds a round, drafting included")
-    axes.set_ylim(bottom=0)
-    finish(axes)
+    finish(axes, "gamma", "milliseconds a round, drafting included", counts=True, from_0=True)
 
 
 def _plot_predictions(axes: Axes, rows: Rows) -> None:
@@ -182,6 +182,95 @@ def _plot_predictions(axes: Axes, rows: Rows) -> None:
     axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
     axes.set_xlim(0, top * 1.1)
     axes.set_ylim(0, top * 1.1)
-    axes.set_xlabel("predicted speedup (Theorem 3.8)")
-    axes.set_ylabel("measured speedup")
-    finish(axes)
+    finish(axes, "predicted speedup (Theorem 3.8)", "measured speedup")
+
+
+def score_times(run: Run) -> ScoreTimes:
+    """Returns how long the target's calls took, by the rows that they scored.
+
+    A call scores a row for each token of the draft, and one more. The first call of a text reads
+    the prompt, and is left out.
+    """
+    calls: dict[str, dict[int, list[float]]] = {}
+    for measurement in run.measurements:
+        steps = measurement.decoding.steps if measurement.decoding else ()
+        for step in steps[1:]:
+            if step.stop is None:  # otherwise not all draft tokens are counted
+                by_rows = calls.setdefault(measurement.drafter, {})
+                by_rows.setdefault(step.drafted + 1, []).append(1000 * step.score)
+    return {
+        drafter: {
+            rows: statistics.median(times)
+            for rows, times in sorted(by_rows.items())
+            if len(times) >= FEWEST_CALLS
+        }
+        for drafter, by_rows in calls.items()
+    }
+
+
+def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes]) -> None:
+    """Plots the time of a target call over the rows that it scores."""
+    for label, curves in times.items():
+        for drafter, curve in curves.items():
+            if curve:
+                plot_line(axes, rows, label, drafter, curve)
+    finish(
+        axes,
+        "rows scored in a target call",
+        "milliseconds of the call, median",
+        counts=True,
+        from_0=True,
+    )
+
+
+def plot_pareto(axes: Axes, rows: Rows) -> None:
+    """Plots tokens per call against the cost of a round, with lines of equal speedup.
+
+    The front joins the drafters that no other beats both in tokens and in cost.
+    """
+    points = [
+        (cost, rate, row.drafter, label)
+        for label, run in rows.items()
+        for row in run
+        if (cost := round_cost(row)) is not None and (rate := row.rates["block_efficiency"])
+    ]
+    places = [(cost, rate.value) for cost, rate, _, _ in points] + [(1.0, 1.0)]  # plain decoding
+    right = 1.1 * max(cost for cost, _ in places)
+    top = 1.15 * max(tokens for _, tokens in places)
+    ratios = [tokens / cost for cost, tokens in places]
+    for speedup in SPEEDUPS:
+        if not 0.7 * min(ratios) < speedup < 1.4 * max(ratios):
+            continue
+        end = min(right, top / speedup)
+        axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
+        axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")
+    xs, ys = zip(*pareto_front(places), strict=True)
+    axes.plot(xs, ys, color="#999", linestyle="--", linewidth=1, label="front", zorder=1)
+    axes.plot([1], [1], linestyle="none", marker="|", color="#999", label="plain decoding")
+    for cost, rate, drafter, label in points:
+        plot_mark(axes, rows, label, drafter, (cost, rate), in_legend=True)
+    axes.set_xlim(0, right)
+    axes.set_ylim(0, top)
+    finish(axes, "cost of a round, in plain target calls", "tokens per call")
+
+
+def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns the points (cost, tokens), by cost, that no other point beats or equals in both.
+
+    >>> pareto_front([(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (3.0, 3.0), (0.5, 0.5)])
+    [(0.5, 0.5), (1.0, 1.0), (2.0, 3.0)]
+    """
+    front: list[tuple[float, float]] = []
+    for cost, tokens in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not front or tokens > front[-1][1]:
+            front.append((cost, tokens))
+    return front
+
+
+def round_cost(row: Row) -> float | None:
+    """Returns what a round costs in plain target calls; None if the drafter drafted nothing."""
+    prediction, counts = row.prediction, row.counts
+    if prediction is None or counts is None or not counts.rounds:
+        return None
+    drafting = prediction.cost_ratio * counts.drafted / counts.rounds
+    return drafting + prediction.score_ratio + prediction.overhead

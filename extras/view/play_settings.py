@@ -14,7 +14,7 @@ from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, require
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
-from outrider.lab.runs.identity import leaves
+from outrider.lab.runs.labels import flatten
 from outrider.plugins.config import build, compose
 from outrider.plugins.explaining import explain_error
 from outrider.plugins.parts import TARGET, factory_of
@@ -82,7 +82,7 @@ def _parts(config: Any) -> dict[str, Any]:
 
 def _check_registered(values: Any) -> None:
     """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
-    for key, name in leaves(values):
+    for key, name in flatten(values, lists=True):
         is_part = TARGET in key.split(".")
         require(not is_part or name in _known(), "settings", name, "a part by its registered name")
 

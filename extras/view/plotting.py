@@ -58,13 +58,7 @@ Plot = Callable[[Axes, Rows], None]
 
 def drawn(*plots: Plot, rows: Rows) -> Figure:
     """Returns a figure of one plot, or of several, one beside the other."""
-    inks: tuple[Any, ...] = (
-        "text.color",
-        "axes.edgecolor",
-        "axes.labelcolor",
-        "xtick.color",
-        "ytick.color",
-    )
+    inks: Any = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
     settings["font.family"] = [*_characters()]
@@ -138,12 +132,9 @@ def as_svg(figure: Figure, name: str) -> str:
         svg = svg.replace(colour, f"var(--series-{number}, {colour})")
     svg = svg.replace("</svg>", "".join(_notes(figure)) + "</svg>")
     # The page decides how wide it is; the view box keeps its proportions.
-    return re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', _opening, svg, count=1)
-
-
-def _opening(match: re.Match[str]) -> str:
     links = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
-    return f'<svg {match[1]} {links} aria-hidden="true">'
+    opening = rf'<svg \1 {links} aria-hidden="true">'
+    return re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', opening, svg, count=1)
 
 
 def _drafters(rows: Rows) -> list[str]:
@@ -211,13 +202,6 @@ def _notes(figure: Figure) -> Iterator[str]:
                 yield f'<circle class="note" cx="{x:.1f}" cy="{y:.1f}" r="5" data-note="{text}"/>'
 
 
-def use_integer_ticks(axes: Axes) -> None:
-    """Has the x axis count in whole numbers."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
 def plot_line(
     axes: Axes,
     rows: Rows,
@@ -279,8 +263,19 @@ def short(label: str) -> str:
     return label if len(label) <= LABEL else f"{label[: kept - 1]}…{label[-kept:]}"
 
 
-def finish(axes: Axes) -> None:
-    """Adds the grid, and the legend above the axes, where it covers no data."""
+def finish(axes: Axes, x: str, y: str = "", *, counts: bool = False, from_0: bool = False) -> None:
+    """Adds the labels and the grid, and the legend above the axes, where it covers no data.
+
+    x, y: the labels. counts: whether the x axis has whole numbers. from_0: whether y begins at 0.
+    """
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if counts:
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if from_0:
+        axes.set_ylim(bottom=0)
     axes.grid(alpha=0.3)
     handles, labels = axes.get_legend_handles_labels()
     if labels:

@@ -12,4 +12,4 @@ def register_commands(register: RegisterCommand) -> None:
 @hookimpl
 def register_reports(register: Register) -> None:
     register("page", "outrider.extras.view.report:Page", extra="view")
-    register("tables", "outrider.extras.view.export:Tables", extra="view")
+    register("tables", "outrider.extras.view.report:Tables", extra="view")

@@ -20,13 +20,13 @@ import platformdirs
 
 from outrider import __version__
 from outrider.base.folders import write_whole
-from outrider.extras.view.chen_figure import chen_figure1
 from outrider.extras.view.page.contents import drawings, runs_page
+from outrider.extras.view.paper_figures import chen_figure1
 from outrider.extras.view.plotting import as_png
-from outrider.lab.runs.files import LINES, read_in, stamp
+from outrider.lab.runs.files import LINES, read_facts, read_in, stamp
+from outrider.lab.runs.frames import tables
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.run import Run
-from outrider.lab.runs.schema import read_facts
 from outrider.lab.runs.summary import Summary
 
 PAGE = "report.html"
@@ -112,3 +112,22 @@ def sources_hash() -> str:
         if path.suffix in (".py", ".jinja"):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
+
+
+@final
+class Tables(Report):
+    """The tables of a run, beside its measurements."""
+
+    def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
+        for summary in summaries.values():
+            if summary.run.folder == folder:
+                write_parquet(summary.run, folder)
+        return ()
+
+
+def write_parquet(run: Run, folder: Path) -> None:
+    """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
+    from pyarrow import parquet
+
+    for name, table in tables(run).items():
+        parquet.write_table(table, folder / f"{name}.parquet")

@@ -34,9 +34,8 @@ from outrider.extras.view.page.render import render, script_hashes
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import stored_page
-from outrider.lab.runs.export import comparison
 from outrider.lab.runs.files import FACTS, LINES, read_in
-from outrider.lab.runs.frames import tables
+from outrider.lab.runs.frames import comparison, tables
 from outrider.lab.runs.labels import labels
 from outrider.lab.runs.run import load
 from outrider.lab.runs.summary import Summary

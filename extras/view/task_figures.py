@@ -17,6 +17,7 @@ from outrider.extras.view.plotting import (
 )
 from outrider.lab.runs.row import Row
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.tables.layouts import drafts
 
 Cells = dict[str, dict[str, Interval]]
 """Figures, by the name of a line and that of a column."""
@@ -36,7 +37,7 @@ def plots_by_task(rows: Rows) -> dict[str, Plot]:
 def _timed(rows: Rows) -> list[Row]:
     """Returns the rows of the first run that have a speedup, without plain decoding."""
     run = next(iter(rows.values()))
-    return [row for row in run if row.rates["speedup"] and row.counts and row.counts.drafted]
+    return [row for row in run if row.rates["speedup"] and drafts(row)]
 
 
 def _timed_tasks(rows: Rows) -> list[str]:
@@ -63,8 +64,7 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
     axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
     axes.set_ylim(len(tasks) - 0.5, -0.5)
     axes.set_xlim(0, axes.dataLim.xmax * 1.05)
-    axes.set_xlabel("speedup over plain decoding" + ", 95%" * has_ends)
-    finish(axes)
+    finish(axes, "speedup over plain decoding" + ", 95%" * has_ends)
     for number in range(1, len(tasks)):
         axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)
 
@@ -96,7 +96,7 @@ def _by_run(rows: Rows) -> Cells:
     for label, run in rows.items():
         for row in run:
             speedup = row.rates["speedup"]
-            if speedup is not None and row.counts is not None and row.counts.drafted:
+            if speedup is not None and drafts(row):
                 cells.setdefault(row.drafter, {})[label] = speedup
     return dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
 

@@ -9,7 +9,7 @@ from tiny.drafters import bound, tokens_of
 from outrider import Context, Sampling, Tokens, decode
 from outrider.data.jsonl import demo
 from outrider.drafters.parts.networks.weights import built_in, is_smollm2
-from outrider.lab.runs.training_prompts import FILE, fingerprint
+from outrider.lab.runs.identity import FILE, fingerprint
 from outrider.plugins.parts import make
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft

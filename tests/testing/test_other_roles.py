@@ -121,8 +121,7 @@ def test_faulty_reports_are_caught() -> None:
 
 
 def test_the_reports_of_the_package_keep_the_contract(drawn_once: None) -> None:
-    from outrider.extras.view.export import Tables
-    from outrider.extras.view.report import Page
+    from outrider.extras.view.report import Page, Tables
 
     assert not faults(Page) and not faults(Tables)
 

@@ -24,13 +24,13 @@ from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.machine import load
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question
-from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import FACTS
+from outrider.lab.runs.frames import write_json
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
-from outrider.lab.tables.differences import out_of_reach
+from outrider.lab.tables.details import out_of_reach
 from outrider.plugins.fingerprint import hash_of
 
 

@@ -20,14 +20,18 @@ from outrider.cli.usage import argument_parser
 from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
 from outrider.lab.runs.conclusion import finding_of, history
 from outrider.lab.runs.files import run_folders
-from outrider.lab.runs.gathering import gather, pooled, summarised
 from outrider.lab.runs.labels import config_differences
 from outrider.lab.runs.report import Reports
-from outrider.lab.runs.run import Run
-from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.run import Run, gather, pooled
+from outrider.lab.runs.summary import Summary, summarised
 from outrider.lab.statistics.pairs import Pair, check_reference
-from outrider.lab.tables.details import detail_tables, details, plain_rows
-from outrider.lab.tables.differences import pairs_table, settings_table
+from outrider.lab.tables.details import (
+    detail_tables,
+    details,
+    pairs_table,
+    plain_rows,
+    settings_table,
+)
 from outrider.lab.tables.formats import FORMATS
 from outrider.lab.tables.harness_samples import harness_content, harness_runs, harness_tables
 from outrider.lab.tables.layouts import LAYOUTS

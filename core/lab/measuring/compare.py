@@ -13,13 +13,12 @@ from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.decoding.detokenizer import text_of
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.failure import Failure, recording_failure_of
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
-from outrider.lab.measuring.trial import Watch, trials, warm_up
+from outrider.lab.measuring.trial import Failure, Watch, recording_failure_of, trials, warm_up
 from outrider.lab.measuring.variants import Question, Settings, Variant
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {

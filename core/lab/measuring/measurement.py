@@ -137,9 +137,9 @@ class Overlap:
     rounds.
 
     survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
-        gamma, and of those that end there; see `lab.statistics.profile.ends_by_depth`. First come
-        the depths at gamma 1, then those at gamma 2, and so on; see `measuring.replay.at_gamma`.
-        Empty in runs of earlier versions.
+        gamma, and of those that end there; see `lab.statistics.acceptance.ends_by_depth`. First
+        come the depths at gamma 1, then those at gamma 2, and so on; see `at_gamma` there. Empty
+        in runs of earlier versions.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
     overshoot: the sum over prefixes of sum_x max(0, q(x) P(accept x) - p(x)), by how much the rule

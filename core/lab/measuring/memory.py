@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from outrider.base.calling import calling
 from outrider.contract.target import Target
-from outrider.lab.measuring.failure import recording_failure_of
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.reference import reference
-from outrider.lab.measuring.trial import decoded
+from outrider.lab.measuring.trial import decoded, recording_failure_of
 from outrider.lab.measuring.variants import Question, Settings, Variant
 
 Texts = Mapping[tuple[str, str, int], Sequence[int]]

@@ -2,11 +2,14 @@
 
 import copy
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from time import perf_counter
+from typing import final
 
+from outrider.base.errors import OutriderError, TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.round import Round
 from outrider.contract.target import Target
@@ -14,10 +17,42 @@ from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.detokenizer import text_of
 from outrider.decoding.generation import Generation
 from outrider.drafters.none import NoDraft
-from outrider.lab.measuring.failure import recording_failure_of
-from outrider.lab.measuring.measurement import Decoding, Step
+from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.measuring.texts import seed, seeded
 from outrider.lab.measuring.variants import PLAIN, PLAIN_NAME, Question, Settings, Variant
+
+
+@final
+class Failure(Exception):
+    """A part of a variant has raised an error.
+
+    error: the error. measurement: what is stored of it.
+    """
+
+    def __init__(self, name: str, question: Question, error: OutriderError) -> None:
+        super().__init__(str(error))
+        self.error = error
+        place = question.prompt, question.turn, question.category
+        self.measurement = Measurement(*place, name, error=str(error))
+
+
+@contextmanager
+def recording_failure_of(name: str, question: Question) -> Iterator[None]:
+    """Raises a `Failure` of a variant in place of its error.
+
+    The target's errors stay as they are, and so does one of memory that is full.
+
+    name: the variant's, or that of plain decoding, all of whose errors stay.
+    """
+    try:
+        yield
+    except TargetError:
+        raise
+    except OutriderError as error:
+        if name == PLAIN_NAME:
+            raise
+        raise Failure(name, question, error) from error
+
 
 WARM_UP = 8
 """Tokens to decode before the clock starts."""

@@ -4,8 +4,7 @@ import itertools
 import json
 from collections.abc import Mapping, Sequence
 
-from outrider.lab.runs.facts import flatten
-from outrider.lab.runs.labels import labels
+from outrider.lab.runs.labels import flatten, labels
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST

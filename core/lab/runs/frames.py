@@ -1,16 +1,17 @@
-"""Runs as tables with fixed columns, and as pandas data frames, for notebooks."""
+"""A run's figures as JSON, as tables with fixed columns, and as pandas data frames."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from outrider.base.errors import ConfigError
+from outrider.base.folders import write_whole
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.facts import flatten
-from outrider.lab.runs.gathering import gather
-from outrider.lab.runs.labels import labels
-from outrider.lab.runs.run import SCHEMA, Run
+from outrider.lab.runs.conclusion import conclusion_of
+from outrider.lab.runs.labels import flatten, labels
+from outrider.lab.runs.run import SCHEMA, Run, gather
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.rates import scores_in
 from outrider.plugins.registry import installed
@@ -202,3 +203,31 @@ def load(*folders: str | Path) -> Frames:
         together([each["comparison"].to_pandas() for each in arrow]),
         together([each["rounds"].to_pandas() for each in arrow]),
     )
+
+
+def write_json(summary: Summary, folder: Path) -> None:
+    """Writes `comparison.json`; see `comparison`."""
+    write_whole(folder / "comparison.json", comparison(summary))
+
+
+def comparison(summary: Summary) -> str:
+    """Returns rows, pairs, prompts, settings, and the state of the run, as JSON."""
+    run = summary.run
+    content = {
+        "schema": SCHEMA,
+        "rows": [row.plain() for row in summary.rows],
+        "pairs": [asdict(pair) for pair in summary.pairs],
+        "over_plain": [asdict(pair) for pair in summary.over_plain],
+        "by_task": [asdict(pair) for pair in summary.task_pairs],
+        "reference": summary.reference,
+        "finding": conclusion_of(summary),
+        "prompts": summary.prompts,
+        "settings": run.facts["settings"],
+        "drafters": run.facts["drafters"],
+        "identity": run.facts.get("identity"),
+        "starts": run.facts.get("starts"),
+        "lossless": all(run.facts["lossless"].values()),
+        "failed": dict(run.failed),
+        "finished": run.finished,
+    }
+    return json.dumps(content, indent=1)

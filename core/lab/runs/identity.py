@@ -1,11 +1,13 @@
-"""Identity: what a run's figures come from (code, weights), and where they were made."""
+"""What a run's figures come from (code, weights and what these learned), and where."""
 
+import hashlib
 import json
 import os
 import platform
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,9 +15,13 @@ from typing import Any
 
 import torch
 
+from outrider.base.errors import OutriderError
 from outrider.base.folders import write_whole
 from outrider.contract.target import Target
+from outrider.data.prompts import Prompt
+from outrider.drafters.parts.networks.weights import built_in
 from outrider.lab.measuring.machine import load, memory_gib, processor
+from outrider.lab.runs.labels import flatten
 from outrider.plugins.fingerprint import CodeVersion, code_version, hash_files, hash_of, versions
 from outrider.targets.passes.engine import engines
 
@@ -23,6 +29,9 @@ CERTIFICATE = "certificate.json"
 
 LIBRARIES = ("torch", "transformers", "numpy")
 """The libraries that figures depend on."""
+
+FILE = "prompts.sha256"
+"""The file with the fingerprints of the prompts that weights beside it learned from."""
 
 
 def identity(
@@ -73,7 +82,7 @@ def part_identity(config: Any) -> dict[str, Any]:
     """
     code: dict[str, CodeVersion] = {}
     files: dict[str, str] = {}
-    for key, value in leaves(config):
+    for key, value in flatten(config, lists=True):
         if key.rpartition(".")[2] == "_target_":
             module = str(value).rpartition(".")[0]
             if module.partition(".")[0] != "outrider":
@@ -107,22 +116,6 @@ def provenance(command: str, arguments: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def leaves(config: Any, key: str = "") -> list[tuple[str, Any]]:
-    """Returns the values in nested mappings and lists, each with its dotted key."""
-    items: Any = ()
-    if isinstance(config, Mapping):
-        items = config.items()
-    elif isinstance(config, list | tuple):
-        items = enumerate(config)
-    else:
-        return [(key, config)]
-    return [
-        leaf
-        for name, value in items
-        for leaf in leaves(value, f"{key}.{name}" if key else str(name))
-    ]
-
-
 def _commit(folder: Path) -> str | None:
     """Returns the commit that a folder is checked out at, marked if files differ, or None."""
     try:
@@ -136,3 +129,49 @@ def _commit(folder: Path) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return described.stdout.strip()
+
+
+def fingerprint(words: str) -> str:
+    """Returns a fingerprint of a prompt, which ignores case and spacing."""
+    return hashlib.sha256(" ".join(words.lower().split()).encode()).hexdigest()[:16]
+
+
+def fingerprint_of(target: Target, ids: Sequence[int]) -> str:
+    """Returns the fingerprint of all that is before an answer, without special tokens."""
+    assert target.tokenizer is not None, "prompts of a target without a tokenizer"
+    return fingerprint(str(target.tokenizer.decode(list(ids), skip_special_tokens=True)))
+
+
+def trained_on(
+    parts: Mapping[str, Mapping[str, Any]], target: Target, prompts: Sequence[Prompt]
+) -> dict[str, list[str]]:
+    """Returns by variant the ids of the prompts that a part of it was trained on, if there are any.
+
+    parts: by variant, the configs of its `drafter`, `verifier` and `policy`.
+    """
+    files = {name: [*_files(config)] for name, config in parts.items()}
+    known = {
+        name: {line for it in own for line in it.read_text().split()} for name, own in files.items()
+    }
+    asked: list[tuple[str, str]] = []
+    for prompt in prompts if target.tokenizer and any(known.values()) else ():
+        with suppress(OutriderError):  # a prompt that can't be encoded is refused when it is asked
+            turns = [target.encode_turns(prompt.turns[:1], chat=chat) for chat in (True, False)]
+            asked += [(prompt.id, fingerprint_of(target, ids)) for ids in turns]
+    shared = {name: [key for key, own in asked if own in known[name]] for name in parts}
+    return {name: [*dict.fromkeys(ids)] for name, ids in shared.items() if ids}
+
+
+def _files(config: Any) -> Iterator[Path]:
+    """Yields the files of fingerprints beside the weights that a config names, however deep.
+
+    A trained family without a path has the package's weights, and "smollm2" stands for its table.
+    """
+    values = {str(value): key for key, value in flatten(config, lists=True) if value}
+    paths = [path for value in values if (path := Path(value).expanduser()).exists()]
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    for value, key in values.items() if not paths else ():
+        families = value.split(".")[2:3] if key.endswith("_target_") else []
+        own = built_in("".join(families) or ("bigram" if value == "smollm2" else "none"))
+        folders += [own, own.parent] if own.is_dir() else []
+    yield from (folder / FILE for folder in folders if (folder / FILE).is_file())

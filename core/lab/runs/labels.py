@@ -1,10 +1,18 @@
-"""Names runs by what differs between them."""
+"""Names runs by what differs between them, and says what each of them is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from outrider.lab.runs.facts import differences, flatten
 from outrider.lab.runs.run import Run
+
+SETTINGS = {
+    "gamma": "gamma",
+    "temperature": "sampling.temperature",
+    "tokens per text": "max_new_tokens",
+    "rule": "verifier",
+    "policy": "policy",
+}
+"""The settings that a page starts with, by their names there."""
 
 
 def labels(runs: Sequence[Run]) -> list[str]:
@@ -92,3 +100,82 @@ def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
         for run in runs.values()
     ]
     return {key: dict(zip(runs, values, strict=True)) for key, values in differences(facts).items()}
+
+
+def head(run: Run) -> dict[str, str]:
+    """Returns the facts of a run that its page starts with, by their titles.
+
+    A run of an earlier version lacks some of them.
+    """
+    settings, starts = run.facts["settings"], run.facts.get("starts") or [{}]
+    start, identity = starts[-1], run.facts.get("identity") or {}
+    known = readable(settings)
+    facts = {
+        "Target": model(settings),
+        "Drafters": ", ".join(run.drafters),
+        "Settings": ", ".join(
+            f"{name} {known[key]}"
+            for name, key in SETTINGS.items()
+            if known.get(key) not in (None, "")
+        ),
+        "Machine": _machine(start),
+        "Engine": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
+        "Date": date(run.facts) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
+        "Versions": _versions(start, identity),
+    }
+    return {title: fact for title, fact in facts.items() if fact}
+
+
+def command(run: Run) -> str:
+    """Returns the command that started a run; empty if it is not stored."""
+    starts = run.facts.get("starts") or [{}]
+    return str(starts[-1].get("command", ""))
+
+
+def date(run_facts: Mapping[str, Any]) -> str:
+    """Returns when a run was last started, to the minute in UTC; empty if it is not stored."""
+    stamp = str((run_facts.get("starts") or [{}])[-1].get("date", ""))
+    return f"{stamp[:10]} {stamp[11:16]} UTC" if stamp else ""
+
+
+def _machine(start: Mapping[str, Any]) -> str:
+    parts = [
+        start.get("accelerator"),
+        start.get("processor"),
+        f"{start['cores']} cores" if "cores" in start else None,
+        f"{start['threads']} threads" if "threads" in start else None,
+        f"{start['memory_gib']} GiB" if start.get("memory_gib") else None,
+        start.get("system"),
+    ]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _versions(start: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+    outrider = identity.get("outrider") or {}
+    libraries = identity.get("libraries") or {}
+    parts = [f"outrider {outrider['version']}"] if outrider.get("version") else []
+    if start.get("commit"):
+        parts.append(f"commit {start['commit']}")
+    parts += [f"{name} {number}" for name, number in libraries.items()]
+    if start.get("python"):
+        parts.append(f"Python {start['python']}")
+    return ", ".join(parts)
+
+
+def flatten(value: Any, prefix: str = "", *, lists: bool = False) -> Iterator[tuple[str, Any]]:
+    """Yields the values in nested mappings, and in lists if so, each with its dotted key."""
+    items: Any = value.items() if isinstance(value, Mapping) else None
+    if lists and isinstance(value, list | tuple):
+        items = enumerate(value)
+    if items is None:
+        yield prefix, value
+        return
+    for key, item in items:
+        yield from flatten(item, f"{prefix}.{key}" if prefix else str(key), lists=lists)
+
+
+def differences(facts: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Returns what is not the same in several mappings: by dotted key, the value in each."""
+    flat = [dict(flatten(each)) for each in facts]
+    values = {key: [each.get(key) for each in flat] for each in flat for key in each}
+    return {key: found for key, found in values.items() if any(it != found[0] for it in found)}

@@ -14,6 +14,9 @@ TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
 """The rates that are given by task, besides scores."""
 
 
+AS_IT_IS = ("lossless", "remembers", "target_itself", "prompts", "trained_on")
+"""The fields of a row that are plain values."""
+
 PLAIN = "plain decoding"
 
 
@@ -79,9 +82,8 @@ class Row:
         """Returns the row as plain values, for JSON: `alpha`, `alpha_low`, `alpha_high`, ..."""
         rates: dict[str, Any] = {}
         for name, rate in self.rates.items():
-            rates[name] = None if rate is None else rate.value
-            rates[f"{name}_low"] = None if rate is None else rate.low
-            rates[f"{name}_high"] = None if rate is None else rate.high
+            for end in ("value", "low", "high"):
+                rates[f"{name}_{end}".removesuffix("_value")] = getattr(rate, end, None)
         return {
             "drafter": self.drafter,
             "gamma": self.gamma,
@@ -94,12 +96,8 @@ class Row:
             "acceptance": None if self.acceptance is None else self.acceptance.plain(),
             "categories": _plain(self.categories),
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
-            "lossless": self.lossless,
-            "remembers": self.remembers,
-            "target_itself": self.target_itself,
             "doubts": list(self.doubts),
-            "prompts": self.prompts,
-            "trained_on": self.trained_on,
+            **{name: getattr(self, name) for name in AS_IT_IS},
         }
 
 

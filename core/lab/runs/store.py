@@ -12,9 +12,12 @@ from filelock import Timeout
 from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import append_line, hold, write_whole
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.runs.facts import as_json, changed_drafters, check_same, lasting_facts
 from outrider.lab.runs.files import FACTS, LINES, LOCK, stamp
+from outrider.lab.runs.labels import differences
 from outrider.lab.runs.run import SCHEMA, Run, load, question_of, read_run
+
+CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends", "apart")
+"""The facts that may differ when a run is resumed, or that are added later."""
 
 
 @final
@@ -163,3 +166,29 @@ def _complete_questions(
         return all(counts[name, own] == sizes[own] for name in {measurement.drafter, *steady})
 
     return [*filter(is_complete, found)]
+
+
+def check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Raises `ConfigError` if a run's facts have changed; the message names the first change."""
+    for key, (old, new) in differences([saved, now]).items():
+        name = key.removeprefix("settings.").removeprefix("identity.")
+        raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
+
+
+def changed_drafters(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Returns the drafters whose code or weights have changed."""
+    old, new = (facts.get("identity") or {} for facts in (saved, now))
+    return [name for name in saved["drafters"] if old.get(name) != new.get(name)]
+
+
+def lasting_facts(facts: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:
+    """Returns the facts that have to be the same; the drafters `changed` may be others."""
+    kept = {key: value for key, value in facts.items() if key not in CHANGING}
+    identity = facts.get("identity") or {}
+    return kept | {"identity": {k: own for k, own in identity.items() if k not in changed}}
+
+
+def as_json(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns facts as JSON gives them back: tuples become lists."""
+    result: dict[str, Any] = json.loads(json.dumps(facts))
+    return result

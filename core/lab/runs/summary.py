@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import final
 
+from outrider.base.errors import ANY_FAULT, ConfigError, described
 from outrider.contract.round import Counts
 from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding, Measurement
+from outrider.lab.runs.labels import labels
 from outrider.lab.runs.row import PLAIN, TASK_RATES, Row, contenders, drafted, in_order
 from outrider.lab.runs.run import Run
-from outrider.lab.statistics.acceptance import acceptance
+from outrider.lab.statistics.acceptance import acceptance, by_depth, by_rank
 from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
 from outrider.lab.statistics.pairs import (
     Comparison,
@@ -20,9 +22,8 @@ from outrider.lab.statistics.pairs import (
     with_tested_ends,
 )
 from outrider.lab.statistics.prediction import predict
-from outrider.lab.statistics.profile import by_depth, by_rank
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.lab.statistics.timing_checks import drift_of, timing_warnings
+from outrider.lab.statistics.times import drift_of, timing_warnings
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that most have."""
@@ -248,3 +249,22 @@ def _seconds(texts: Sequence[Decoding]) -> dict[str, float]:
         "verify": sum(step.verify for step in steps),
         "total": sum(text.seconds for text in texts),
     }
+
+
+def summarised(runs: Sequence[Run]) -> tuple[dict[str, Summary], list[str]]:
+    """Returns the summaries of runs by label, and what fails in the figures of the others.
+
+    Raises `ConfigError` if all fail.
+    """
+    summaries, failed = list[Summary](), list[str]()
+    for run in runs:
+        try:
+            summary = Summary(run)
+            _ = summary.rows, summary.pairs, summary.over_plain  # which it keeps
+            summaries.append(summary)
+        except ANY_FAULT as error:
+            failed.append(f"{run.folder}: damaged, {described(error)}")
+    if not summaries:
+        raise ConfigError("\n".join(failed))
+    names = labels([summary.run for summary in summaries])
+    return dict(zip(names, summaries, strict=True)), failed

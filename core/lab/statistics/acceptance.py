@@ -1,14 +1,159 @@
-"""Acceptance in the field's terms: lengths of rounds, and rates by position, as counted."""
+"""Acceptance by depth of the draft, by rank among siblings, and in the field's terms."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, final
 
-from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.statistics.intervals import Interval, interval, ratio
-from outrider.lab.statistics.profile import above
+import numpy as np
+
+from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap, Step
+from outrider.lab.statistics.intervals import Floats, Interval, interval, ratio
+
+
+def by_depth(prompts: Sequence[Sequence[Measurement]], gamma: int) -> dict[str, list[float | None]]:
+    """Returns the figures of `outrider.lab.runs.row.Row.depths`.
+
+    prompts: the measurements of a drafter, by prompt.
+    """
+    measurements = [measurement for prompt in prompts for measurement in prompt]
+    overlaps = [m.overlap for m in measurements if m.overlap is not None]
+    texts = [m.decoding for m in measurements if m.decoding is not None]
+    figures: dict[str, list[float | None]] = {}
+    if overlaps:
+        figures["alpha_at"] = _ratios(
+            _sums(overlaps, lambda overlap: overlap.beta, gamma),
+            _sums(overlaps, lambda overlap: overlap.reached, gamma),
+        )
+        figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
+    if texts:
+        steps = [step for text in texts for step in text.steps]
+        figures |= _tested_at(prompts, gamma)
+        figures["tokens_tested_at"] = [*expected_tokens(steps, gamma)]
+    return figures
+
+
+def _tested_at(
+    prompts: Sequence[Sequence[Measurement]], gamma: int
+) -> dict[str, list[float | None]]:
+    """Returns the acceptance by depth in decoding, with its interval and how often it was tested.
+
+    Depths past a stop or past the end of the draft were not tested: they are censored.
+    """
+    steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
+    figures: dict[str, list[float | None]] = {
+        name: [] for name in ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
+    }
+    tested = np.array([above([step.tested for step in own], gamma) for own in steps])
+    reached = np.array([above([step.accepted for step in own], gamma) for own in steps])
+    for depth in range(gamma):
+        figure = interval(ratio(reached[:, depth], tested[:, depth]), "logit")
+        values = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+        values = (*values, int(tested[:, depth].sum()))
+        for name, value in zip(figures, values, strict=True):
+            figures[name].append(value)
+    return figures
+
+
+def above(values: Sequence[int], size: int) -> list[int]:
+    """Returns how many of some counts are above 0, above 1, and so on [size]."""
+    found = np.bincount(np.minimum(np.array(values, int), size), minlength=size + 1)
+    counts: list[int] = found[::-1].cumsum()[::-1][1:].tolist()
+    return counts
+
+
+def by_rank(texts: Sequence[Decoding]) -> list[float] | None:
+    """Returns the figures of `outrider.lab.runs.row.Row.ranks`."""
+    steps = [step for text in texts for step in text.steps]
+    widest = max((width for step in steps for width in step.siblings), default=0)
+    if widest < 2:
+        return None
+    offered = above([width for step in steps for width in step.siblings], widest)
+    ranks = Counter(rank for step in steps for rank in step.ranks)
+    accepted = [ranks[rank] for rank in range(widest)]
+    return [count / total for count, total in zip(accepted, offered, strict=True)]
+
+
+def ends_by_depth(steps: Sequence[Step]) -> tuple[list[int], list[int]]:
+    """Returns how many drafts were accepted past each depth, and how many ended there.
+
+    A draft that is shorter than gamma by itself has ended; one that a stop or the length limit cut
+    would have gone on, so it is censored: it counts as far as it went, and has no end.
+    """
+    depths = max((step.accepted for step in steps), default=0) + 1
+    ends = Counter(s.accepted for s in steps if s.tested > s.accepted or not _cut(s))
+    survived = above([step.accepted for step in steps], depths)
+    ended = [ends[depth] for depth in range(depths)]
+    return survived, ended
+
+
+def _cut(step: Step) -> bool:
+    """Returns whether the draft could have been longer, but for the end of the text."""
+    if step.stop is None:
+        return False
+    # A token of the target that ends a text by itself, such as an end token, follows a whole draft.
+    own = step.origins[-1:] in (("bonus",), ("plain",))
+    return step.stop in ("max_new_tokens", "max_length") or not own
+
+
+def tokens_of_a_round(survived: Floats, ended: Floats) -> Floats:
+    """Returns the expected tokens of a round, at the gamma of the last depth.
+
+    This is the product-limit estimate (Kaplan and Meier 1958) of how long drafts survive.
+
+    survived, ended: see `ends_by_depth` [..., depths].
+    """
+    at_risk = survived + ended
+    shares = np.divide(survived, at_risk, out=np.zeros_like(at_risk), where=at_risk > 0)
+    tokens: Floats = 1 + shares.cumprod(-1).sum(-1)
+    return tokens
+
+
+def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
+    """Returns the expected tokens of a round at each gamma; rounds that were cut are censored."""
+    survived, ended = (
+        np.pad(np.array(counts, float), (0, gamma))[:gamma] for counts in ends_by_depth(steps)
+    )
+    return [
+        float(tokens_of_a_round(survived[:depth], ended[:depth])) for depth in range(1, gamma + 1)
+    ]
+
+
+def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | None]:
+    """Returns the tokens of a round at each gamma, from the overlap protocol."""
+    rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
+    if not all(overlap.survived for overlap in overlaps if overlap.rounds[-1]):
+        # Runs of earlier versions did not note which rounds the length limit cut.
+        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
+        return _ratios([a + r for a, r in zip(accepted, rounds, strict=True)], rounds)
+    tokens: list[float | None] = []
+    for length in range(1, gamma + 1):
+        count = tokens_of_a_round(*expected_ends(overlaps, length))
+        tokens.append(float(count) if rounds[length - 1] > 0 else None)
+    return tokens
+
+
+def expected_ends(overlaps: Sequence[Overlap], gamma: int) -> tuple[Floats, Floats]:
+    """Returns what `ends_by_depth` is expected to be at one gamma, from the overlap protocol."""
+    survived, ended = np.zeros((2, gamma + 1))
+    for overlap in overlaps:
+        if overlap.survived:
+            survived += at_gamma(overlap.survived, gamma)
+            ended += at_gamma(overlap.ended, gamma)
+    return survived, ended
+
+
+def _sums(
+    overlaps: Sequence[Overlap], field: Callable[[Overlap], Sequence[float]], gamma: int
+) -> list[float]:
+    return [sum(field(overlap)[depth] for overlap in overlaps) for depth in range(gamma)]
+
+
+def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float | None]:
+    """Returns the ratios; None where the denominator is 0."""
+    pairs = zip(numerators, denominators, strict=True)
+    return [numerator / denominator if denominator else None for numerator, denominator in pairs]
 
 
 @final
@@ -83,3 +228,9 @@ def acceptance(prompts: Sequence[Sequence[Measurement]], gamma: int) -> Acceptan
         tuple(count / len(lengths) for count in reached[1:]),
         tuple(count / before if before else None for before, count in pairwise(reached)),
     )
+
+
+def at_gamma(by_gamma: Sequence[float], gamma: int) -> Floats:
+    """Returns the part for one gamma of `Overlap.survived` or `Overlap.ended` [gamma + 1]."""
+    start = (gamma - 1) * (gamma + 2) // 2  # 2 + 3 + ... + gamma values come before
+    return np.array(by_gamma[start : start + gamma + 1])

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from outrider import theory
 from outrider.lab.measuring.measurement import Decoding
 from outrider.lab.statistics.intervals import Interval
+from outrider.theory import expected_tokens, optimal_gamma, walltime_improvement
 
 FACTORS = {
     "stretches": "tokens per call: acceptance comes in stretches, and drafts end early",
@@ -67,14 +67,14 @@ def predict(texts: Sequence[Decoding], gamma: int, measured: Interval | None) ->
     ended_early = sum(s.stop is None and s.accepted == s.tested < gamma for _, s in later)
     alpha, length = accepted / (tested + ended_early), drafted / rounds
     tokens = sum(len(step.tokens) for _, step in later) / rounds
-    predicted = theory.walltime_improvement(alpha, gamma, c)
+    predicted = walltime_improvement(alpha, gamma, c)
     factors = {
-        "stretches": tokens / theory.expected_tokens(alpha, gamma),
+        "stretches": tokens / expected_tokens(alpha, gamma),
         "draft": (gamma * c + 1) / (length * c + 1),
         "scoring": (length * c + 1) / (length * c + score),
         "overhead": (length * c + score) / (length * c + score + overhead),
     }
     steady = tokens / (length * c + score + overhead)
     factors["rest"] = measured.value / steady
-    best = theory.optimal_gamma(alpha, c)
+    best = optimal_gamma(alpha, c)
     return Prediction(c, score, overhead, predicted, best, factors)

@@ -11,8 +11,8 @@ import numpy as np
 
 from outrider.contract.round import Counts
 from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap
+from outrider.lab.statistics.acceptance import ends_by_depth, expected_ends, tokens_of_a_round
 from outrider.lab.statistics.intervals import Floats, Scale, Statistic, ratio
-from outrider.lab.statistics.profile import ends_by_depth, expected_ends, tokens_of_a_round
 
 Prompts = Sequence[Sequence[Measurement]]
 """The measurements of one drafter, by prompt."""

@@ -9,8 +9,7 @@ from itertools import zip_longest
 
 from tabulate import LATEX_ESCAPE_RULES, SEPARATING_LINE, tabulate
 
-from outrider.lab.tables.columns import Column
-from outrider.lab.tables.table import Cell, Figure, Table
+from outrider.lab.tables.table import Cell, Table, lines_of
 
 LINE = 70
 """The characters that fit into a line in LaTeX; wider tables have intervals below their figures."""
@@ -79,7 +78,7 @@ def as_csv(table: Table) -> str:
     writer.writerow(_no_formula(column.title) for column in table.columns)
     for row in table.rows:
         pairs = zip(map(_no_formula, row), table.columns, strict=True)
-        writer.writerow(" ".join(_lines(*pair)) for pair in pairs)
+        writer.writerow(" ".join(lines_of(*pair, brackets=True)) for pair in pairs)
     return file.getvalue()
 
 
@@ -101,17 +100,10 @@ SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}
 """By format, how the names of its files end."""
 
 
-def _lines(cell: Cell, column: Column) -> list[str]:
-    """Returns the lines of a cell: a figure, and what may stand below it."""
-    if isinstance(cell, Figure):
-        return cell.lines(interval=column.interval, brackets=True)
-    return ["-" if cell is None else cell]
-
-
 def _lines_of_rows(table: Table) -> list[tuple[list[list[str]], bool]]:
     """Returns the lines of each cell of each row, and whether the row is the first of its run."""
     return [
-        ([_lines(*pair) for pair in zip(row, table.columns, strict=True)], is_new)
+        ([lines_of(*pair, brackets=True) for pair in zip(row, table.columns, strict=True)], is_new)
         for row, is_new in table.groups()
     ]
 

@@ -11,9 +11,8 @@ from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError
 from outrider.lab.statistics.intervals import Interval, Scale, Statistic, interval, ratio
 from outrider.lab.statistics.pairs import Comparison, Pair, tested
-from outrider.lab.tables.columns import Column
-from outrider.lab.tables.differences import pairs_table
-from outrider.lab.tables.table import Figure, Table
+from outrider.lab.tables.details import pairs_table
+from outrider.lab.tables.table import Column, Figure, Table
 
 FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
 """How the harness names the file of a task's samples."""

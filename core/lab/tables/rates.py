@@ -9,9 +9,17 @@ from outrider.lab.runs.row import Row, ceilings, drafted, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
 from outrider.lab.statistics.pairs import LEVEL, Pair
-from outrider.lab.tables.columns import RATES, Column, column_of, measured_rates
-from outrider.lab.tables.differences import out_of_reach
-from outrider.lab.tables.table import Cell, Figure, Table, names_of
+from outrider.lab.tables.details import out_of_reach
+from outrider.lab.tables.table import (
+    RATES,
+    Cell,
+    Column,
+    Figure,
+    Table,
+    column_of,
+    measured_rates,
+    names_of,
+)
 
 VERDICT = Column(
     "faster than\nplain?",
@@ -164,24 +172,22 @@ def caveats(runs: Mapping[str, Sequence[Row]]) -> list[str]:
     runs: the rows of each run, by its label.
     """
     rows = [row for run in runs.values() for row in run]
+    has_alpha = any(row.rates["alpha"] for row in rows)
 
     def who(holds: Callable[[Row], Any]) -> str:
         return ", ".join(dict.fromkeys(row.drafter for row in rows if holds(row)))
 
+    def lacks(row: Row) -> bool:
+        return has_alpha and not row.rates["alpha"]
+
     said = {
         MEMORY: who(lambda row: row.remembers),
         ITSELF: who(lambda row: row.target_itself),
-        **(
-            {}
-            if not any(row.rates["alpha"] for row in rows)
-            else {
-                "no alpha, since it drafts trees": who(
-                    lambda row: not row.rates["alpha"] and row.rates["alpha_ceiling"]
-                ),
-                "no alpha, since its drafts depend on earlier rounds": who(
-                    lambda row: not (row.rates["alpha"] or row.rates["alpha_ceiling"])
-                ),
-            }
+        "no alpha, since it drafts trees": who(
+            lambda row: lacks(row) and row.rates["alpha_ceiling"]
+        ),
+        "no alpha, since its drafts depend on earlier rounds": who(
+            lambda row: lacks(row) and not row.rates["alpha_ceiling"]
         ),
     }
     lines = [f"{names}: {what}" for what, names in said.items() if names]

@@ -1,5 +1,7 @@
-"""Shows tables in a terminal: figures stay whole, and columns go where there is no room."""
+"""Tables in a terminal: columns go where there is no room, and intervals are lines."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.box import Box
@@ -9,11 +11,22 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from outrider.base.terminal import divided, fits, plain, visible
-from outrider.lab.tables.columns import Column
-from outrider.lab.tables.table import Cell, Figure, Table
+from outrider.lab.runs.summary import Summary
+from outrider.lab.statistics.intervals import Interval
+from outrider.lab.tables.rates import SHORT, columns_of, rates_table
+from outrider.lab.tables.table import Cell, Column, Figure, Table, lines_of
 
 RULED = Box("    \n    \n ── \n    \n ── \n    \n    \n    \n")
 """A rule below the head, and above each new group of rows."""
+
+NARROWEST, WIDEST = 8, 40
+"""The characters of a line of the plot."""
+
+STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""The distances between the ticks of the plot's axis."""
+
+TICK = 5
+"""The fewest characters from one tick to the next."""
 
 
 def shown(table: Table) -> list[RichTable]:
@@ -25,7 +38,8 @@ def shown(table: Table) -> list[RichTable]:
     """
     result, left_out = _narrow(table), list[str]()
     can_break = any(column.kind == "text" for column in table.columns)
-    for column in sorted(filter(lambda column: column.spare, table.columns), key=_turn):
+    spared = (column for column in table.columns if column.spare)
+    for column in sorted(spared, key=lambda column: column.spare):
         if fits(result, whole=not can_break):
             break
         left_out.append(column.title)
@@ -56,47 +70,30 @@ def as_rich(table: Table) -> RichTable:
     title = escape(visible(table.title)) or None
     result = RichTable(title=title, caption=caption, box=RULED, collapse_padding=True)
     result.title_justify = result.caption_justify = "left"
+    groups = [(list(map(_cell, row, table.columns)), is_new) for row, is_new in table.groups()]
     for index, column in enumerate(table.columns):
+        heading = plain(column.heading)
         if column.kind == "text":
-            result.add_column(plain(column.heading), overflow="fold")
-        else:
-            column_cells = [row[index] for row in table.rows]
-            lines = [
-                *column.heading.split("\n"),
-                *(it for cell in column_cells for it in _lines(cell, column)),
-            ]
-            result.add_column(
-                plain(column.heading),
-                justify="right" if column.kind == "figure" else "left",
-                no_wrap=True,
-                min_width=max(cell_len(visible(line)) for line in lines),
-            )
-    for number, (row, is_new) in enumerate(table.groups()):
+            result.add_column(heading, overflow="fold")
+            continue
+        texts = [heading, *(cells[index] for cells, _ in groups)]
+        result.add_column(
+            heading,
+            justify="right" if column.kind == "figure" else "left",
+            no_wrap=True,
+            min_width=max(cell_len(line) for text in texts for line in text.plain.split("\n")),
+        )
+    for number, (cells, is_new) in enumerate(groups):
         if is_new:
             result.add_section()
-        cells = map(_cell, row, table.columns)
         result.add_row(*cells, style="dim" if number in table.ceilings else None)
     return result
 
 
-def _cell(cell: Cell, column: Column) -> str | Text:
-    if not isinstance(cell, Figure):
-        return plain("-" if cell is None else cell)
-    number, *below = cell.lines(interval=column.interval)
-    dim = [f"[dim]{line}[/]" for line in below]
-    return (" " if column.beside else "\n").join([number, *dim])
-
-
-def _lines(cell: Cell, column: Column) -> list[str]:
-    """Returns the lines of a cell as they are shown."""
-    if not isinstance(cell, Figure):
-        return ("-" if cell is None else cell).split("\n")
-    lines = cell.lines(interval=column.interval)
-    return [" ".join(lines)] if column.beside else lines
-
-
-def _turn(column: Column) -> int:
-    return column.spare
+def _cell(cell: Cell, column: Column) -> Text:
+    number, *below = lines_of(cell, column)
+    between = " " if column.beside else "\n"
+    return Text.assemble(plain(number), *((between + line, "dim") for line in below))
 
 
 def _without(table: Table, column: Column) -> Table:
@@ -104,3 +101,79 @@ def _without(table: Table, column: Column) -> Table:
     rows = ((*row[:index], *row[index + 1 :]) for row in table.rows)
     columns = table.columns[:index] + table.columns[index + 1 :]
     return replace(table, columns=columns, rows=tuple(rows))
+
+
+def ranking_table(summary: Summary, title: str, sort: str | None = None) -> Table:
+    """Returns the rate that ranks with its intervals as lines, and two columns beside it.
+
+    The lines are as long as results have room for. sort: the rate to sort by, in place of that one.
+    """
+    tests = summary.over_plain
+    names = columns_of(summary.rows, has_verdicts=any(pair.reachable for pair in tests))
+    first, *others = names
+    beside = [name for name in others if (first, name) != ("speedup", "alpha_tested")]
+    shown = [first, *beside[: SHORT - 3]]
+    rates = rates_table({"": summary.rows}, title, over_plain=tests, columns=shown, sort=sort)
+    figures = [row[1] for row in rates.rows]
+    intervals = [each.interval if isinstance(each, Figure) else None for each in figures]
+    ranked = len(intervals) - len(rates.ceilings)
+    name, figure, *rest = (
+        replace(column, heading=column.whole, interval=False) for column in rates.columns
+    )
+    for width in range(WIDEST, NARROWEST - 1, -1):
+        axis, lines = plotted(intervals, width, ranked)
+        rows = ((*row[:2], line, *row[2:]) for row, line in zip(rates.rows, lines, strict=True))
+        columns = (name, figure, Column(axis, kind="name"), *rest)
+        table = replace(rates, columns=columns, rows=tuple(rows))
+        if fits(as_rich(table), whole=True):
+            break
+    return table
+
+
+def plotted(
+    intervals: Sequence[Interval | None], width: int, ranked: int, at: float = 1.0
+) -> tuple[str, list[str]]:
+    r"""Returns an axis with its ticks, and below it each interval as a line of so many characters.
+
+    ranked: how many of the first ones have to fit in; what lies outside ends in an arrow.
+    at: where a bar stands.
+
+    >>> print("\n".join((axis := plotted([Interval(1.2, 0.9, 1.5), None], 19, 2))[1]))
+    ────│─────●────────
+        │
+    """
+    values = [at, *(each.value for each in intervals[:ranked] if each is not None)]
+    ends = [
+        end
+        for each in intervals[:ranked]
+        if each is not None
+        for end in (each.low, each.high)
+        if end
+    ]
+    low = max(min([*values, *ends]), 0.6 * min(values))
+    high = min(max([*values, *ends]), 1.5 * max(values))
+    for step in STEPS:
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        if (last - first) * TICK <= width:
+            break
+    low, high = first * step, max(last, first + 1) * step
+
+    def place(value: float) -> int:
+        return round((min(max(value, low), high) - low) / (high - low) * (width - 1))
+
+    axis = [" "] * (width + TICK)
+    for number in range(round((high - low) / step) + 1):
+        tick = f"{low + number * step:.3g}"
+        start = max(0, place(low + number * step) - len(tick) // 2)
+        axis[start : start + len(tick)] = tick
+    lines = []
+    for each in intervals:
+        line = [" "] * width
+        line[place(at)] = "│"
+        if each is not None and each.low is not None and each.high is not None:
+            for column in range(place(each.low), place(each.high) + 1):
+                line[column] = "┼" if column == place(at) else "─"
+        if each is not None:
+            line[place(each.value)] = "→" if each.value > high else "●"
+        lines.append("".join(line))
+    return "".join(axis).rstrip(), lines

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from outrider.extras.view.costs import score_times
-from outrider.extras.view.figures import figures
-from outrider.extras.view.page.head import command, head
+from outrider.extras.view.figures import figures, score_times
 from outrider.extras.view.page.page_tables import (
     predictions_table,
     shared_settings_table,
@@ -19,12 +17,17 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import Finding, finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.labels import brief, config_differences, labelled
+from outrider.lab.runs.labels import brief, command, config_differences, head, labelled
 from outrider.lab.runs.row import Row, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair
-from outrider.lab.tables.details import detail_tables, details, plain_rows
-from outrider.lab.tables.differences import pairs_table, settings_table
+from outrider.lab.tables.details import (
+    detail_tables,
+    details,
+    pairs_table,
+    plain_rows,
+    settings_table,
+)
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows
 from outrider.lab.tables.rates import (
@@ -133,7 +136,10 @@ def runs_page(
     rows = labelled_rows(summaries)
     ordered = in_order(rows)
     runs = {label: summary.run for label, summary in summaries.items()}
-    families, over_plain = _families(summaries), _over_plain(summaries)
+    families = _families(summaries)
+    over_plain = [
+        pair for label, run in summaries.items() for pair in _named(run.over_plain, label)
+    ]
     leading = next((name for name in (ranking(rows), "alpha") if name in drawn), None)
     title = _title(summaries)
     banner = unreliable({label: summary.rows for label, summary in summaries.items()})
@@ -184,16 +190,18 @@ def runs_page(
 
 def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
     """Returns the differences within each run, and those between runs if there are not too many."""
-    families = [
-        [
-            replace(pair, one=labelled(pair.one, label), other=labelled(pair.other, label))
-            for pair in summary.pairs
-        ]
-        for label, summary in summaries.items()
-    ]
+    families = [_named(summary.pairs, label) for label, summary in summaries.items()]
     if len(summaries) <= MOST_RUNS:
         families.append(pairs_across(summaries))
     return [pairs for pairs in families if pairs]
+
+
+def _named(pairs: Sequence[Pair], label: str) -> list[Pair]:
+    """Returns the pairs of a run with its label behind the names of the drafters."""
+    return [
+        replace(pair, one=labelled(pair.one, label), other=labelled(pair.other, label))
+        for pair in pairs
+    ]
 
 
 def _family_table(pairs: Sequence[Pair]) -> Table:
@@ -201,15 +209,6 @@ def _family_table(pairs: Sequence[Pair]) -> Table:
     table, first = pairs_table(pairs), f"{pairs[0].one} minus {pairs[0].other}"
     more = ", \u2026" * (len(pairs) > 1)
     return replace(table, title=f"{len(pairs)} {table.title}: {first}{more}")
-
-
-def _over_plain(summaries: Mapping[str, Summary]) -> list[Pair]:
-    """Returns the tests against plain decoding of all runs, a Holm family for each run."""
-    return [
-        replace(pair, one=labelled(pair.one, label))
-        for label, summary in summaries.items()
-        for pair in summary.over_plain
-    ]
 
 
 def _findings(summaries: Mapping[str, Summary]) -> dict[str, Finding]:

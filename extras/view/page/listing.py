@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -12,11 +12,9 @@ from pydantic import BaseModel, StrictStr
 
 from outrider.base.bounds import Finite, Whole
 from outrider.base.errors import ConfigError
-from outrider.extras.view.page.head import date
 from outrider.lab.runs import files
-from outrider.lab.runs.files import FACTS, LINES, read_in, stamp
-from outrider.lab.runs.labels import model
-from outrider.lab.runs.schema import read_facts, reason_of, strict_json
+from outrider.lab.runs.files import FACTS, LINES, read_facts, read_in, reason_of, stamp, strict_json
+from outrider.lab.runs.labels import date, model
 
 SWEEP = "multirun.yaml"
 """The file that Hydra leaves in the folder of a sweep."""
@@ -129,7 +127,8 @@ def _sweep(folder: Path, jobs: Sequence[Listed]) -> Listed:
 
     best = max(jobs, key=lambda job: job.speedup or 0)
     finished = sum(job.state == "finished" for job in jobs)
-    return Listed(
+    return replace(
+        best,
         id=",".join(job.id for job in jobs),
         folder=folder,
         name=run_name(folder),
@@ -140,9 +139,6 @@ def _sweep(folder: Path, jobs: Sequence[Listed]) -> Listed:
         gamma=each("gamma"),
         temperature=each("temperature"),
         prompts=max(job.prompts for job in jobs),
-        first=best.first,
-        speedup=best.speedup,
-        doubts=best.doubts,
         jobs=tuple(jobs),
     )
 

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from outrider.lab.runs.facts import flatten
+from outrider.lab.runs.labels import flatten
 from outrider.lab.runs.row import TASK_RATES, Row
 from outrider.lab.runs.run import Run
 from outrider.lab.statistics.prediction import FACTORS
-from outrider.lab.tables.columns import Column
 from outrider.lab.tables.layouts import tasks_table
-from outrider.lab.tables.table import Cell, Table, names_of
+from outrider.lab.tables.table import Cell, Column, Table, names_of
 
 
 def task_tables(rows: Sequence[Row]) -> list[Table]:

@@ -10,7 +10,7 @@ from PIL import Image
 
 from outrider import theory as formulas
 from outrider.extras.theory.command import predictions
-from outrider.extras.view.theory_figures import ALPHAS, FIGURES, TRACED, figure
+from outrider.extras.view.paper_figures import ALPHAS, FIGURES, TRACED, figure
 from outrider.theory import Values
 
 

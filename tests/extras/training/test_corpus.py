@@ -13,7 +13,7 @@ from outrider.decoding.batches.batched import batched
 from outrider.extras.training.card import write_fingerprints
 from outrider.extras.training.corpus import collect_texts
 from outrider.extras.training.generated_texts import Text, Writing, template_around_user
-from outrider.lab.runs.training_prompts import FILE, fingerprint
+from outrider.lab.runs.identity import FILE, fingerprint
 
 GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
 WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)

@@ -11,9 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import outrider.extras.view
-from outrider.extras.view.export import write_parquet
-from outrider.lab.runs.export import write_json
-from outrider.lab.runs.frames import tables
+from outrider.extras.view.report import write_parquet
+from outrider.lab.runs.frames import tables, write_json
 from outrider.lab.runs.run import SCHEMA
 from outrider.lab.runs.summary import Summary
 

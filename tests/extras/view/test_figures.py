@@ -13,8 +13,9 @@ import pytest
 from matplotlib.backends.backend_agg import RendererAgg
 from PIL import Image
 
-from outrider.extras.view.costs import score_times
-from outrider.extras.view.figures import figures
+from outrider import theory
+from outrider.extras.view.figures import figures, round_cost, score_times
+from outrider.extras.view.paper_figures import TOKENS, chen_figure1
 from outrider.extras.view.plotting import (
     COLOURS,
     INK,
@@ -170,3 +171,52 @@ def test_long_labels_leave_room_for_the_plot(whole_run: Run) -> None:
         for text in figure.axes[0].get_yticklabels():
             assert len(text.get_text()) <= LABEL, name
     assert drawn["speedup"].axes[0].get_yticklabels()[0].get_text().endswith("/long/name/1")
+
+
+def test_chens_figure_1_has_three_panels_over_gamma(
+    run_in: Callable[..., Any], tmp_path: Path
+) -> None:
+    runs = [
+        Summary(run_in(tmp_path / str(gamma), protocol="decode", gamma=gamma).run)
+        for gamma in (2, 1)
+    ]
+    time, filled, loop = chen_figure1(runs).axes
+    lines = {axes: axes.containers[1].lines[0] for axes in (time, filled, loop)}  # of bigram
+    assert all(list(line.get_xdata()) == [1, 2] for line in lines.values())
+    rows = [run.rows[2] for run in reversed(runs)]
+    shares = [
+        theory.filled_share(row.rates["block_efficiency"].value, gamma)  # type: ignore[union-attr]
+        for gamma, row in enumerate(rows, start=1)
+    ]
+    assert list(lines[filled].get_ydata()) == pytest.approx(shares)
+    own = [m.decoding for m in runs[0].run.measurements if m.drafter == "bigram"]
+    mean = sum(TOKENS * text.seconds / text.counts.emitted for text in own) / len(own)
+    assert lines[time].get_ydata()[1] == pytest.approx(mean)
+    milliseconds = 1000 * rows[0].seconds["total"] / rows[0].counts.rounds
+    assert lines[loop].get_ydata()[0] == pytest.approx(milliseconds)
+
+
+def test_calls_are_timed_by_their_scored_rows(whole_run: Run) -> None:
+    slow = []
+    for measurement in whole_run.measurements:
+        decoding = measurement.decoding
+        if decoding is not None:
+            steps = tuple(replace(step, score=0.001 * step.drafted) for step in decoding.steps)
+            measurement = replace(measurement, decoding=replace(decoding, steps=steps))
+        slow.append(measurement)
+    times = score_times(replace(whole_run, measurements=tuple(slow)))
+    assert set(times) == {"none", "lookup", "bigram"}
+    for curve in times.values():
+        assert list(curve) == sorted(curve)
+        for rows, milliseconds in curve.items():
+            assert milliseconds == pytest.approx(rows - 1)
+
+
+def test_a_round_costs_its_drafting_its_call_and_the_rest(whole_run: Run) -> None:
+    rows = {row.drafter: row for row in Summary(whole_run).rows}
+    assert round_cost(rows["none"]) is None
+    row = rows["bigram"]
+    prediction, counts = row.prediction, row.counts
+    drafted = prediction.cost_ratio * counts.drafted / counts.rounds
+    expected = drafted + prediction.score_ratio + prediction.overhead
+    assert round_cost(row) == pytest.approx(expected)

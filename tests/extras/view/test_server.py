@@ -26,8 +26,8 @@ from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.play import Player
 from outrider.extras.view.report import SEAL, StoredPage, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
-from outrider.lab.runs.export import write_json
 from outrider.lab.runs.files import LINES
+from outrider.lab.runs.frames import write_json
 from outrider.lab.runs.run import Run, load
 from outrider.lab.runs.summary import Summary
 

@@ -23,8 +23,7 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.lab.measuring.measurement import Overlap, Step
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
-from outrider.lab.measuring.replay import at_gamma
-from outrider.lab.statistics.profile import ends_by_depth
+from outrider.lab.statistics.acceptance import at_gamma, ends_by_depth
 from outrider.policies.confidence import Confidence
 from outrider.policies.entropy import Entropy
 from outrider.policies.heuristic import Heuristic

@@ -11,7 +11,7 @@ from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
 from outrider.lab.runs.labels import config_differences
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.tables.differences import settings_table
+from outrider.lab.tables.details import settings_table
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,12 @@ import pytest
 
 from outrider import ConfigError
 from outrider.extras.view.page.contents import runs_page
-from outrider.extras.view.page.head import head
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
-from outrider.lab.runs.export import comparison, write_json
-from outrider.lab.runs.files import FACTS, LINES
-from outrider.lab.runs.frames import tables
-from outrider.lab.runs.gathering import gather, pooled
-from outrider.lab.runs.run import Run, load
-from outrider.lab.runs.schema import read_facts
+from outrider.lab.runs.files import FACTS, LINES, read_facts
+from outrider.lab.runs.frames import comparison, tables, write_json
+from outrider.lab.runs.labels import head
+from outrider.lab.runs.run import Run, gather, load, pooled
 from outrider.lab.runs.store import unfinished
 from outrider.lab.runs.summary import Summary
 
@@ -68,6 +65,12 @@ def shown(folder: Path) -> None:
     tables(run)
     comparison(summary)
     pooled([run, run])
+
+
+def copied(run: Run, folder: Path) -> None:
+    """Copies a run twice, to "bad" and "good"."""
+    for name in ("bad", "good"):
+        shutil.copytree(run.folder, folder / name)
 
 
 @pytest.mark.parametrize("name", [FACTS, LINES])
@@ -131,8 +134,7 @@ LONG = "x" * 201
 def test_a_value_that_the_file_does_not_bear_out_leaves_its_run_out(
     whole_run: Run, tmp_path: Path, name: str, way: str, value: Any
 ) -> None:
-    for run in ("bad", "good"):
-        shutil.copytree(whole_run.folder, tmp_path / run)
+    copied(whole_run, tmp_path)
     path, keys = tmp_path / "bad" / name, way.split(".")
     lines = [json.loads(line) for line in path.read_text().splitlines()] if name == LINES else []
     content = lines or [json.loads(path.read_text())]
@@ -162,8 +164,7 @@ def test_a_value_that_the_file_does_not_bear_out_leaves_its_run_out(
 def test_a_run_that_fails_to_load_is_left_out(
     whole_run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("bad", "good"):
-        shutil.copytree(whole_run.folder, tmp_path / name)
+    copied(whole_run, tmp_path)
 
     def odd(folder: Path) -> dict[str, Any]:
         return read_facts(folder) if folder.name == "good" else {"questions": 1 // 0}
@@ -233,8 +234,7 @@ DAMAGES = (nested, a_folder, a_pipe, a_link_away, a_link_to_itself, a_stranger, 
 def test_one_damaged_run_is_named_and_the_others_are_shown(
     whole_run: Run, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    for name in ("bad", "good"):
-        shutil.copytree(whole_run.folder, tmp_path / name)
+    copied(whole_run, tmp_path)
     damage(tmp_path / "bad")
     assert len(run_folders([tmp_path])) == 2
     listed("id", tmp_path / "good")

@@ -6,7 +6,7 @@ import pytest
 
 from outrider import Context, Drafter, Pen, Sampling, decode
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
-from outrider.lab.statistics.profile import by_rank, expected_tokens
+from outrider.lab.statistics.acceptance import by_rank, expected_tokens
 from outrider.lab.statistics.rates import RATES
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.recursive import WithoutReplacement

@@ -9,10 +9,9 @@ import pytest
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.tables.columns import Column
 from outrider.lab.tables.formats import FORMATS
 from outrider.lab.tables.rates import star_notes, starred_rates_table, stars_of
-from outrider.lab.tables.table import Figure, Table, names_of
+from outrider.lab.tables.table import Column, Figure, Table, names_of
 
 
 @pytest.fixture

@@ -7,10 +7,9 @@ from typing import Any
 
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.tables.columns import RATES
 from outrider.lab.tables.layouts import LAYOUTS
 from outrider.lab.tables.rates import figure_of
-from outrider.lab.tables.table import Table
+from outrider.lab.tables.table import RATES, Table
 from outrider.verifiers.lenient import Lenient
 
 

@@ -8,8 +8,7 @@ from rich.console import Console
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.tables.ranking import plotted, ranking_table
-from outrider.lab.tables.terminal import shown
+from outrider.lab.tables.terminal import plotted, ranking_table, shown
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

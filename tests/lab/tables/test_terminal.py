@@ -17,7 +17,7 @@ from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import Pair
-from outrider.lab.tables.differences import pairs_table
+from outrider.lab.tables.details import pairs_table
 from outrider.lab.tables.layouts import tasks_table
 from outrider.lab.tables.rates import figure_of, rates_table
 from outrider.lab.tables.table import Table

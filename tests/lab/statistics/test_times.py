@@ -1,9 +1,11 @@
-"""Times that can't be trusted are reported."""
+"""Tests of the times that readers wait, and of the checks of a run's times."""
+
+import pytest
 
 from outrider.lab.measuring.machine import busy
-from outrider.lab.measuring.measurement import Decoding
+from outrider.lab.measuring.measurement import Decoding, Step
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.statistics.timing_checks import drift_of, timing_warnings
+from outrider.lab.statistics.times import drift_of, latency, timing_warnings
 
 
 def text(call: float, *repeats: float) -> Decoding:
@@ -43,3 +45,27 @@ def test_more_to_do_than_cores_is_busy() -> None:
     assert busy(2.0, 2) == busy(2.5, 2) == busy(None, 2) == busy(9.0, None) == ""
     assert busy(2.6, 2) == "the machine is busy: load 2.6 on 2 cores"
     assert busy(1.3, 1) == "the machine is busy: load 1.3 on 1 core"
+
+
+def step(tokens: int, seconds: float) -> Step:
+    return Step((7,) * tokens, (), (), 3, 2, 1, (), (), seconds, 0.0, 0.0, None)
+
+
+def timed(*steps: Step) -> Decoding:
+    return Decoding(steps, sum(step.draft for step in steps), 1.0, 1.0)
+
+
+def test_times_by_hand() -> None:
+    times = latency([timed(step(2, 0.5), step(3, 0.1), step(1, 0.3)), text(step(1, 0.7))])
+    assert times["time_to_first_token"]["mean"] == pytest.approx(0.6)
+    assert times["time_to_first_token"]["p50"] == pytest.approx(0.6)
+    assert times["time_to_first_token"]["p99"] == pytest.approx(0.698)
+    assert times["time_per_output_token"]["mean"] == pytest.approx(0.4 / 5)
+    assert times["time_per_output_token"]["n"] == 1  # a text of one token has none
+    assert times["inter_token_latency"]["p90"] == pytest.approx(0.28)
+    assert times["request_latency"]["mean"] == pytest.approx(0.8)
+
+
+def test_times_that_no_text_has_are_left_out() -> None:
+    assert latency([]) == {}
+    assert set(latency([timed(step(1, 0.1))])) == {"time_to_first_token", "request_latency"}

@@ -1,0 +1,182 @@
+"""The figures of papers: Leviathan et al.'s (2211.17192), Chen et al.'s (2302.01318)."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import cycle
+
+import numpy as np
+
+from outrider import theory
+from outrider.extras.view.plotting import (
+    COLOURS,
+    LINE_STYLES,
+    Axes,
+    Figure,
+    Rows,
+    as_png,
+    drawn,
+    finish,
+    style_of,
+)
+from outrider.lab.runs.row import Row
+from outrider.lab.runs.summary import Summary
+from outrider.lab.tables.layouts import drafts, samplings
+from outrider.theory import Values
+
+ALPHAS = np.linspace(0, 1, 101)[:-1].tolist()
+"""The alphas of a curve."""
+
+TRACED = 24
+"""How many tokens the traced text has."""
+
+TOKENS = 128
+"""The tokens of a sample."""
+
+
+def figure(name: str, values: Values) -> Figure:
+    """Returns a figure by its name, a key of `FIGURES`."""
+    return drawn(lambda axes, _: FIGURES[name](axes, values), rows={})
+
+
+def plot_tokens(axes: Axes, values: Values) -> None:
+    """Figure 2: the expected tokens per call."""
+    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
+        tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
+        axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
+    _finish(axes, "expected tokens per call")
+
+
+def plot_optimal_gamma(axes: Axes, values: Values) -> None:
+    """Figure 3: the gamma with the largest expected speedup."""
+    for c, colour in zip(values.costs, cycle(COLOURS), strict=False):
+        gammas = [theory.optimal_gamma(alpha, c) for alpha in ALPHAS]
+        axes.step(ALPHAS, gammas, where="mid", color=colour, label=f"c {c:g}")
+    _finish(axes, "gamma with the largest speedup")
+
+
+def plot_speedup(axes: Axes, values: Values) -> None:
+    """Figure 4: the speedup, and the factor by which the arithmetic operations grow."""
+    for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
+        speedups = [theory.walltime_improvement(alpha, gamma, values.costs[0]) for alpha in ALPHAS]
+        operations = [theory.operations(alpha, gamma, values.c_hat) for alpha in ALPHAS]
+        axes.plot(ALPHAS, speedups, color=colour, label=f"gamma {gamma}")
+        axes.plot(ALPHAS, operations, color=colour, linestyle="--")
+    _finish(axes, "speedup (lines), operations (dashes)")
+
+
+def plot_trace(axes: Axes, values: Values) -> None:
+    """Figure 5: the target's and the drafter's calls over time, for a text of `TRACED` tokens.
+
+    Each text takes the expected number of rounds. The last row is plain decoding.
+    """
+    alpha, c = values.alphas[0], values.costs[0]
+    names = []
+    for row, gamma in enumerate([*values.gammas, 0]):
+        rounds = math.ceil(TRACED / theory.expected_tokens(alpha, gamma))
+        drafting = gamma * c
+        starts = [number * (drafting + 1) for number in range(rounds)]
+        drafts = [(start + step * c, c) for start in starts for step in range(gamma)]
+        calls = [(start + drafting, 1.0) for start in starts]
+        line = partial(axes.broken_barh, yrange=(row - 0.3, 0.6), edgecolor="white")
+        line(drafts, facecolors=COLOURS[5], linewidth=0.1)
+        line(calls, facecolors=COLOURS[3], linewidth=0.4)
+        names.append(f"gamma {gamma}" if gamma else "plain")
+    for colour, label in ((COLOURS[3], "target"), (COLOURS[5], "drafter")):
+        axes.plot([], [], color=colour, linewidth=6, label=label)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    finish(axes, f"time of {TRACED} tokens, in target calls (alpha {alpha:g}, c {c:g})")
+
+
+FIGURES: dict[str, Callable[[Axes, Values], None]] = {
+    "figure2": plot_tokens,
+    "figure3": plot_optimal_gamma,
+    "figure4": plot_speedup,
+    "figure5": plot_trace,
+}
+"""By name, the function that draws it."""
+
+
+def as_file(name: str, values: Values) -> bytes:
+    """Returns a figure as PNG."""
+    return as_png(figure(name, values))
+
+
+figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
+
+
+def _finish(axes: Axes, label: str) -> None:
+    axes.set_xlim(0, 1)
+    finish(axes, "alpha", label, from_0=True)
+
+
+def chen_figure1(summaries: Sequence[Summary]) -> Figure:
+    """Returns Chen et al.'s (2302.01318) Figure 1: three panels over gamma.
+
+    From the left: the time of 128 tokens, with its standard deviation over texts; the efficiency,
+    which is the tokens per call over gamma + 1; and the time of a loop, which is a round.
+    """
+    groups: dict[str, list[Summary]] = {}
+    for summary, sampling in zip(summaries, samplings(summaries), strict=True):
+        groups.setdefault(sampling, []).append(summary)
+    rows = {str(number): summary.rows for number, summary in enumerate(summaries)}
+    panels = {
+        f"seconds for {TOKENS} tokens": _sample_seconds,
+        "tokens per call / (gamma + 1)": _efficiency,
+        "milliseconds a round": _round_milliseconds,
+    }
+    plots = (
+        partial(_panel, groups=groups, label=label, point=point) for label, point in panels.items()
+    )
+    return drawn(*plots, rows=rows)
+
+
+Point = tuple[float, float]
+"""A figure with its standard deviation, which is 0 where there is none."""
+
+
+def _panel(
+    axes: Axes,
+    rows: Rows,
+    *,
+    groups: Mapping[str, Sequence[Summary]],
+    label: str,
+    point: Callable[[Summary, Row], Point],
+) -> None:
+    for number, (sampling, runs) in enumerate(groups.items()):
+        curves: dict[str, dict[int, Point]] = {}
+        for summary in runs:
+            for row in filter(drafts, summary.rows):
+                curves.setdefault(row.drafter, {})[row.gamma] = point(summary, row)
+        for drafter, points in curves.items():
+            gammas = sorted(points)
+            style = style_of(rows, drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+            heights, spreads = zip(*(points[gamma] for gamma in gammas), strict=True)
+            # One legend serves all panels.
+            name = f"{drafter}, {sampling}" if point is _sample_seconds else None
+            axes.errorbar(gammas, heights, spreads if any(spreads) else None, label=name, **style)
+    finish(axes, "gamma (there: K)", label, counts=True, from_0=True)
+
+
+def _sample_seconds(summary: Summary, row: Row) -> Point:
+    times = [
+        TOKENS * m.decoding.seconds / m.decoding.counts.emitted
+        for m in summary.run.measurements
+        if m.decoding is not None and m.drafter == row.drafter and m.prompt in summary.prompts
+    ]
+    return statistics.mean(times), statistics.stdev(times) if len(times) > 1 else 0.0
+
+
+def _efficiency(summary: Summary, row: Row) -> Point:
+    tokens = row.rates["block_efficiency"]
+    assert tokens is not None, "a row that was not decoded has no counts or times"
+    return theory.filled_share(tokens.value, row.gamma), 0.0
+
+
+def _round_milliseconds(summary: Summary, row: Row) -> Point:
+    assert row.seconds is not None and row.counts is not None, (
+        "a row that was not decoded has no counts or times"
+    )
+    return 1000 * row.seconds["total"] / row.counts.rounds, 0.0
