@@ -13,13 +13,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.calls import call_drafter, depth_of, opened
-from outrider.lab.measuring.draft_tables import (
-    Replay,
-    draft_tables,
-    kept,
-    probability,
-    replay,
-)
+from outrider.lab.measuring.draft_tables import Replay, draft_tables, kept, probability, replay
 from outrider.lab.measuring.measurement import Overlap
 from outrider.lab.measuring.reference import Drafting, Reference
 from outrider.verifiers.ceiling import acceptance_ceiling

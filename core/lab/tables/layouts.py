@@ -10,13 +10,7 @@ from outrider.lab.runs.row import Row, ceilings, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.tables.rates import (
-    caveats,
-    figure_of,
-    rate_figure,
-    star_notes,
-    stars_of,
-)
+from outrider.lab.tables.rates import caveats, figure_of, rate_figure, star_notes, stars_of
 from outrider.lab.tables.table import RATES, Cell, Column, Figure, Table, column_of, names_of
 
 BY_RUN = ("alpha", "alpha_tested", "block_efficiency", "tokens_per_second", "speedup")

@@ -30,12 +30,7 @@ from outrider.lab.tables.details import (
 )
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows
-from outrider.lab.tables.rates import (
-    SHORT,
-    rates_table,
-    starred_rates_table,
-    tested_speedup,
-)
+from outrider.lab.tables.rates import SHORT, rates_table, starred_rates_table, tested_speedup
 from outrider.lab.tables.table import Table
 
 CAPTIONS = {
