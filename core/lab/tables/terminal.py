@@ -130,26 +130,19 @@ def ranking_table(summary: Summary, title: str, sort: str | None = None) -> Tabl
     return table
 
 
-def plotted(
-    intervals: Sequence[Interval | None], width: int, ranked: int, at: float = 1.0
-) -> tuple[str, list[str]]:
+def plotted(intervals: Sequence[Interval | None], width: int, ranked: int) -> tuple[str, list[str]]:
     r"""Returns an axis with its ticks, and below it each interval as a line of so many characters.
 
-    ranked: how many of the first ones have to fit in; what lies outside ends in an arrow.
-    at: where a bar stands.
+    A bar stands at 1. ranked: how many of the first ones have to fit in; what lies outside ends in
+    an arrow.
 
     >>> print("\n".join((axis := plotted([Interval(1.2, 0.9, 1.5), None], 19, 2))[1]))
     ────│─────●────────
         │
     """
-    values = [at, *(each.value for each in intervals[:ranked] if each is not None)]
-    ends = [
-        end
-        for each in intervals[:ranked]
-        if each is not None
-        for end in (each.low, each.high)
-        if end
-    ]
+    known = [each for each in intervals[:ranked] if each is not None]
+    values = [1.0, *(each.value for each in known)]
+    ends = [end for each in known for end in (each.low, each.high) if end]
     low = max(min([*values, *ends]), 0.6 * min(values))
     high = min(max([*values, *ends]), 1.5 * max(values))
     for step in STEPS:
@@ -169,10 +162,10 @@ def plotted(
     lines = []
     for each in intervals:
         line = [" "] * width
-        line[place(at)] = "│"
+        line[place(1.0)] = "│"
         if each is not None and each.low is not None and each.high is not None:
             for column in range(place(each.low), place(each.high) + 1):
-                line[column] = "┼" if column == place(at) else "─"
+                line[column] = "┼" if column == place(1.0) else "─"
         if each is not None:
             line[place(each.value)] = "→" if each.value > high else "●"
         lines.append("".join(line))
