@@ -56,7 +56,7 @@ def timed(*steps: Step) -> Decoding:
 
 
 def test_times_by_hand() -> None:
-    times = latency([timed(step(2, 0.5), step(3, 0.1), step(1, 0.3)), text(step(1, 0.7))])
+    times = latency([timed(step(2, 0.5), step(3, 0.1), step(1, 0.3)), timed(step(1, 0.7))])
     assert times["time_to_first_token"]["mean"] == pytest.approx(0.6)
     assert times["time_to_first_token"]["p50"] == pytest.approx(0.6)
     assert times["time_to_first_token"]["p99"] == pytest.approx(0.698)
