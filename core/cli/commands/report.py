@@ -20,7 +20,6 @@ from outrider.cli.usage import argument_parser
 from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across
 from outrider.lab.runs.conclusion import finding_of, history
 from outrider.lab.runs.files import run_folders
-from outrider.lab.runs.labels import config_differences
 from outrider.lab.runs.report import Reports
 from outrider.lab.runs.run import Run, gather, pooled
 from outrider.lab.runs.summary import Summary, summarised
@@ -30,7 +29,7 @@ from outrider.lab.tables.details import (
     details,
     pairs_table,
     plain_rows,
-    settings_table,
+    settings_tables,
 )
 from outrider.lab.tables.formats import FORMATS
 from outrider.lab.tables.harness_samples import harness_content, harness_runs, harness_tables
@@ -73,7 +72,9 @@ def report(arguments: Sequence[str]) -> None:
     else:
         tables = _tables(options, summaries, pairs)
     tables += detail_tables(detailed) if options.details else []
-    _print(console, [*tables, *_settings(options, summaries), *harness], options.format)
+    runs_by_label = {label: summary.run for label, summary in summaries.items()}
+    tables += settings_tables(runs_by_label) if options.pairs else []
+    _print(console, [*tables, *harness], options.format)
     if options.format is not None:
         return
     for label, summary in summaries.items():
@@ -185,14 +186,6 @@ def _tables(
         return [rates_table(rows, title, over_plain=over_plain), *across]
     within = [pairs_table(summary.pairs) for summary in summaries.values() if summary.pairs]
     return [starred_rates_table(summaries, title), *within, *across]
-
-
-def _settings(options: Namespace, summaries: Mapping[str, Summary]) -> list[Table]:
-    """Returns the table of the settings that differ, if any do and it is asked for."""
-    if not options.pairs:
-        return []
-    differences = config_differences({label: summary.run for label, summary in summaries.items()})
-    return [settings_table(differences)] if differences else []
 
 
 def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:

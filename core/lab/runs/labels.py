@@ -88,20 +88,6 @@ def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def config_differences(runs: Mapping[str, Run]) -> dict[str, dict[str, Any]]:
-    """Returns the settings that differ: by dotted name, the value in each run.
-
-    The identity, which holds the hashes of code and weights, counts as a setting.
-
-    runs: by label.
-    """
-    facts = [
-        {**run.facts["settings"], "identity": run.facts.get("identity", {})}
-        for run in runs.values()
-    ]
-    return {key: dict(zip(runs, values, strict=True)) for key, values in differences(facts).items()}
-
-
 def head(run: Run) -> dict[str, str]:
     """Returns the facts of a run that its page starts with, by their titles.
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from outrider.lab.runs.labels import differences
 from outrider.lab.runs.row import Row, in_order
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import LEVEL, Pair
@@ -52,17 +54,17 @@ def out_of_reach(prompts: int, tests: int) -> list[str]:
     return [f"{few} to show {what}: use {enough} or more"]
 
 
-def settings_table(differences: Mapping[str, Mapping[str, object]]) -> Table:
-    """Returns the table of the settings that differ between runs, a column for each run.
+def settings_tables(runs: Mapping[str, Run]) -> list[Table]:
+    """Returns the table of the settings that differ between runs, by label; none if none do.
 
-    differences: by setting, its value by the run's label.
+    The identity, which holds the hashes of code and weights, counts as a setting.
     """
-    runs = dict.fromkeys(label for by_run in differences.values() for label in by_run)
-    return Table(
-        "settings that differ",
-        tuple(Column(heading, kind="text") for heading in ("setting", *runs)),
-        tuple((key, *map(str, by_run.values())) for key, by_run in differences.items()),
-    )
+    facts = [
+        run.facts["settings"] | {"identity": run.facts.get("identity", {})} for run in runs.values()
+    ]
+    rows = tuple((key, *map(str, values)) for key, values in differences(facts).items())
+    columns = tuple(Column(heading, kind="text") for heading in ("setting", *runs))
+    return [Table("settings that differ", columns, rows)] if rows else []
 
 
 @final

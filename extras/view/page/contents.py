@@ -17,7 +17,7 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import Finding, finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.labels import brief, command, config_differences, head, labelled
+from outrider.lab.runs.labels import brief, command, head, labelled
 from outrider.lab.runs.row import Row, in_order, ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair
@@ -26,7 +26,7 @@ from outrider.lab.tables.details import (
     details,
     pairs_table,
     plain_rows,
-    settings_table,
+    settings_tables,
 )
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows
@@ -140,7 +140,6 @@ def runs_page(
     banner = unreliable({label: summary.rows for label, summary in summaries.items()})
     shown = rates_table({"": rows}, title, over_plain=over_plain)
     caveats = tuple(note for note in shown.notes if not note.startswith("Timings"))
-    differences = config_differences(runs)
     rates = starred_rates_table(summaries, title)
     downloads = {f"rates.{SUFFIXES[name]}": write(rates) for name, write in FORMATS.items()}
     as_json = json.dumps({"rows": plain_rows(summaries, detailed)})
@@ -170,7 +169,7 @@ def runs_page(
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
         heads=[(label, head(run), command(run)) for label, run in runs.items()],
         settings=[
-            *([settings_table(differences)] if differences else []),
+            *settings_tables(runs),
             shared_settings_table(list(runs.values())),
         ],
         questions=[] if follow else questions(next(iter(summaries.values()))),

@@ -8,10 +8,9 @@ import pytest
 from tiny.comparisons import runner, three_drafters
 
 from outrider.lab.runs.across import best_gamma_lines, best_gammas, pairs_across, shared_prompts
-from outrider.lab.runs.labels import config_differences
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.tables.details import settings_table
+from outrider.lab.tables.details import settings_tables
 
 
 @pytest.fixture(scope="module")
@@ -62,16 +61,14 @@ def test_one_drafter_in_each_run_is_a_pair_by_any_name(runs: dict[str, Run]) -> 
 
 
 def test_the_settings_that_differ_stand_side_by_side(runs: dict[str, Run]) -> None:
-    differences = config_differences(runs)
-    assert differences == {"gamma": {"gamma 2": 2, "gamma 3": 3}}
-    other = runs["gamma 2"]
-    edited = replace(other, facts={**other.facts, "identity": {"target": {"weights": "abc"}}})
-    assert config_differences({"one": other, "edited": edited}) == {
-        "identity.target.weights": {"one": None, "edited": "abc"}
-    }
-    table = settings_table(differences)
+    (table,) = settings_tables(runs)
     assert [column.title for column in table.columns] == ["setting", "gamma 2", "gamma 3"]
     assert table.rows == (("gamma", "2", "3"),)
+    other = runs["gamma 2"]
+    edited = replace(other, facts={**other.facts, "identity": {"target": {"weights": "abc"}}})
+    (table,) = settings_tables({"one": other, "edited": edited})
+    assert table.rows == (("identity.target.weights", "None", "abc"),)
+    assert settings_tables({"one": other}) == []
 
 
 def sped(run: Run, gamma: int, seconds: float, prompts: int) -> Summary:
