@@ -42,17 +42,13 @@ class Finding:
     certain: bool
 
 
-def finding(
-    rows: Sequence[Row],
-    pairs: Sequence[Pair] = (),
-    over_plain: Sequence[Pair] = (),
-    reference: str | None = None,
-) -> Finding | None:
-    """Returns the outcome; None if no drafter drafted, or if there is nothing to compare with.
+def finding_of(summary: Summary) -> Finding | None:
+    """Returns the outcome of one run; None if no drafter drafted, or if one is all that there is.
 
-    pairs: the differences between these drafters. over_plain: those of each from plain decoding.
-    reference: the drafter that was compared with the others, if one was: the outcome is about it.
+    Where one drafter was compared with the others, the outcome is about it.
     """
+    rows, reference = summary.rows, summary.reference
+    pairs, over_plain = summary.pairs, summary.over_plain
     rate = ranking(rows)
     ranked = contenders(rows, rate)
     about = [row for row in ranked if reference in (None, row.drafter, drafter_in(row.drafter))]
@@ -94,11 +90,6 @@ def finding(
             lead = f"is the fastest with {value}x" if others else f"has {value}x"
     sentence = f"{CONDITION}, {name} {lead}{rest}."
     return Finding(name, size, f"{chance[:1].upper()}{chance[1:]}", sentence, certain)
-
-
-def finding_of(summary: Summary) -> Finding | None:
-    """Returns the outcome of one run."""
-    return finding(summary.rows, summary.pairs, summary.over_plain, summary.reference)
 
 
 def conclusion_of(summary: Summary) -> list[str]:

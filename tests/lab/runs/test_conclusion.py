@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outrider.lab.runs.conclusion import Finding, finding, tasks_line, unreliable
+from outrider.lab.runs.conclusion import Finding, finding_of, tasks_line, unreliable
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import Pair
 
@@ -39,8 +39,18 @@ def over_plain(one: str, p: float = 0.001) -> Pair:
     return Pair("speedup", one, "plain decoding", Interval(0.5, 0.2, 0.9), p / 2, p, 12, family=2)
 
 
+def outcome_of(
+    rows: Sequence[Any],
+    pairs: Sequence[Pair] = (),
+    plain: Sequence[Pair] = (),
+    reference: str | None = None,
+) -> Finding | None:
+    summary: Any = SimpleNamespace(rows=rows, pairs=pairs, over_plain=plain, reference=reference)
+    return finding_of(summary)
+
+
 def found(rows: Sequence[Any], *pairs: Sequence[Pair], reference: str | None = None) -> Finding:
-    result = finding(rows, *pairs, reference=reference)
+    result = outcome_of(rows, *pairs, reference=reference)
     assert result is not None
     return result
 
@@ -137,7 +147,7 @@ def test_a_reference_is_told_apart_from_the_others() -> None:
         " apart from alike (p = 0.4)"
     )
     assert outcome.sentence.startswith("On prompts like these, mine has 1.50x plain decoding")
-    assert finding(rows, pairs, reference="none") is None
+    assert outcome_of(rows, pairs, reference="none") is None
 
 
 def test_tasks_are_named_where_tests_show_that_others_are_faster() -> None:
@@ -189,4 +199,4 @@ def test_without_times_alpha_decides() -> None:
 
 
 def test_a_single_variant_has_no_conclusion() -> None:
-    assert finding([]) is finding([SLOW]) is finding([PLAIN, PLAIN]) is None
+    assert outcome_of([]) is outcome_of([SLOW]) is outcome_of([PLAIN, PLAIN]) is None
