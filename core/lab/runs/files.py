@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from outrider.base.bounds import Budget, Count, DraftLength, Finite, Name, Whole
-from outrider.base.errors import ConfigError, message_of
 from outrider.base.contents import json_of
+from outrider.base.errors import ConfigError, message_of
 from outrider.contract.round import ROOT
 from outrider.lab.measuring.measurement import Measurement, Step
 
