@@ -47,7 +47,7 @@ def test_a_play_that_remembers_is_found_out() -> None:
         if len(seen) < 2:
             chance.coins(torch.tensor([0.5]))
 
-    with pytest.raises(RuntimeError, match="fewer decisions"):
+    with pytest.raises(AssertionError, match="other decisions in a replay"):
         list(EnumeratedChance.outcomes(play))
 
 

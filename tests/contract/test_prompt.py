@@ -63,7 +63,7 @@ def test_turns_are_the_users_and_answers_by_turns(tokenizer: Any) -> None:
 )  # fmt: skip
 def test_a_thing_that_is_no_prompt_is_one_line(prompt: Any) -> None:
     with pytest.raises(
-        ConfigError, match=r"^prompt=.*: expected (text, or the ids of one|some text)"
+        ConfigError, match=r"^prompt=.*: expected (text, or the ids of one|some text|one prompt;)"
     ):
         outrider.generate(TabularTarget(6), prompt)
 
