@@ -116,18 +116,23 @@ def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
 
 
 def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) -> None:
-    """Prints a table of figures, and what each of them is."""
-    table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
-    for name in rows[0]:
-        table.add_column(HEADINGS[name], justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(_cell(name, value) for name, value in row.items()))
-    results().print(table)
+    """Prints figures, and what each of them is: a line a figure, or a table of several rows."""
+    lines = Table.grid(padding=(0, 2))
+    if len(rows) == 1:
+        for name, value in rows[0].items():
+            heading = HEADINGS[name].replace("-\n", "").replace("\n", " ")
+            lines.add_row(heading, _cell(name, value), legend.get(heading, ""))
+    else:
+        table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
+        for name in rows[0]:
+            table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*(_cell(name, value) for name, value in row.items()))
+        results().print(table)
+        for line in legend.items():
+            lines.add_row(*line)
     print_json([_finite(row) for row in rows])
-    words = Table.grid(padding=(0, 2))
-    for line in legend.items():
-        words.add_row(*line)
-    remarks(stderr=False).print("", words)
+    (results() if len(rows) == 1 else remarks(stderr=False)).print(lines)
 
 
 def _finite(row: Mapping[str, float]) -> dict[str, float | None]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,16 @@ def rows(printed: str) -> list[list[float]]:
     ]
 
 
-def test_one_row_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
+def figures(printed: str) -> list[float]:
+    """Returns the figure of each line, of those that a single setting has."""
+    return [
+        float(figure) for figure in re.findall(r"^\S.*?  +([\d.]+)(?:  |$)", printed, re.MULTILINE)
+    ]
+
+
+def test_a_line_a_figure_is_printed_for_one_setting(run: Any, tmp_path: Path) -> None:
     out = run.done("theory", "alpha=.7", "gamma=5", "c=.05")
-    (row,) = rows(out)
+    row = figures(out)
     tokens = sum(0.7**i for i in range(6))
     best = formulas.optimal_gamma(0.7, 0.05)
     assert row[:3] == [0.7, 5, 0.05]
@@ -142,4 +150,4 @@ def test_a_measured_profile_takes_the_place_of_alpha(run: Any, tmp_path: Path) -
     ]
     path.write_text(json.dumps(profile | {"accept_length_model": "measured_per_k"}))
     out = run.done("theory", f"profile={path}", "c=.1")
-    assert [row[0] for row in rows(out)] == [3]  # other lengths were not measured
+    assert figures(out)[0] == 3  # other lengths were not measured
