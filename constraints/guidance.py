@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.bounds import Like, checked
+from outrider.base.bounds import checked
 from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError, TargetError, shown
+from outrider.base.expectations import Like
 from outrider.contract.constraint import Constraint
 from outrider.contract.context import Tokens
 from outrider.contract.target import Target

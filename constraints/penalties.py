@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Above, AtLeast, Like, checked
+from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError, is_int, is_number, require
+from outrider.base.expectations import Above, AtLeast, Like
 from outrider.contract.constraint import Constraint
 from outrider.contract.prompt import check_ids
 from outrider.contract.target import Target

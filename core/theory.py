@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, final
 
-from outrider.base.bounds import AtLeast, NonNegative, Share, checked
+from outrider.base.bounds import NonNegative, Share, checked
 from outrider.base.errors import require
+from outrider.base.expectations import AtLeast
 
 
 @final

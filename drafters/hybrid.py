@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, final
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
+from outrider.base.expectations import AtLeast
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft

@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Self, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
+from outrider.base.expectations import AtLeast
 from outrider.contract.composition import ask
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft

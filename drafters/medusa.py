@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu, silu
 
-from outrider.base.bounds import Count, OneOf
+from outrider.base.bounds import Count
+from outrider.base.expectations import OneOf
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Above, Count, Passes, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import is_int, is_number, require
+from outrider.base.expectations import Above, Passes
 from outrider.contract.context import Context
 from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Self, final
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Count, OneOf, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, TargetError
+from outrider.base.expectations import OneOf
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter

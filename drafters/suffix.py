@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self, final
 
-from outrider.base.bounds import Above, Count, Share, Within, checked
+from outrider.base.bounds import Count, Share, checked
+from outrider.base.expectations import Above, Within
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import DrafterExample
 from outrider.contract.pen import Pen

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.expectations import AtLeast
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen

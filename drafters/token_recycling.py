@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self, final
 
-from outrider.base.bounds import AtLeast, Count, Within, checked
+from outrider.base.bounds import Count, checked
+from outrider.base.expectations import AtLeast, Within
 from outrider.contract.context import Context
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.drafter import DrafterExample

@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar, final
 
 import numpy as np
 
-from outrider.base.bounds import Above, Share, checked
+from outrider.base.bounds import Share, checked
+from outrider.base.expectations import Above
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round

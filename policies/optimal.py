@@ -3,7 +3,8 @@
 from typing import Annotated, ClassVar, final
 
 from outrider import theory
-from outrider.base.bounds import Above, NonNegative, Share, checked
+from outrider.base.bounds import NonNegative, Share, checked
+from outrider.base.expectations import Above
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.saved_state import SavedState

@@ -103,7 +103,7 @@ def test_a_missing_library_is_one_line_that_names_the_group(
     lacking = {
         "view": ["theory", "paper=figure2"],
         "training": ["train"],
-        "ray": ["compare", "target=tabular", "data=lines", "workers=2"],
+        "ray": ["compare", "target=tabular", "data=lines", "workers=2", "reports=[]"],
         "launchers": [*tabular, "hydra/launcher=joblib", "-m"],
         "slurm": [*tabular, "hydra/launcher=outrider_slurm", "-m"],
     }

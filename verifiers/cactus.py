@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from outrider.base.bounds import NonNegative, OneOf, checked
+from outrider.base.bounds import NonNegative, checked
+from outrider.base.expectations import OneOf
 from outrider.contract.verifier import DIVERGENCES, Budget, Probs, VerifierExample
 from outrider.verifiers.towards import STEPS, Towards, within
 

@@ -5,7 +5,8 @@ from typing import Annotated, Any, ClassVar, final
 
 import torch
 
-from outrider.base.bounds import NonNegative, OneOf, Share, checked
+from outrider.base.bounds import NonNegative, Share, checked
+from outrider.base.expectations import OneOf
 from outrider.contract.verifier import DIVERGENCES, Budget, Probs, VerifierExample
 from outrider.verifiers.towards import Towards, within
 

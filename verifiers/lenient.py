@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.bounds import Within, checked
+from outrider.base.bounds import checked
 from outrider.base.errors import require
+from outrider.base.expectations import Within
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import Within, checked
+from outrider.base.bounds import checked
+from outrider.base.expectations import Within
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict

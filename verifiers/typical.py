@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.bounds import Within, checked
+from outrider.base.bounds import checked
+from outrider.base.expectations import Within
 from outrider.contract.chance import Chance
 from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample

@@ -6,17 +6,8 @@ What each one means stands in the YAML, which `--help` shows.
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, final
 
-from outrider.base.bounds import (
-    AtLeast,
-    Budget,
-    Count,
-    DraftLength,
-    OneOf,
-    Passes,
-    Seconds,
-    Seed,
-    Within,
-)
+from outrider.base.bounds import Budget, Count, DraftLength, Seconds, Seed
+from outrider.base.expectations import AtLeast, OneOf, Passes, Within
 from outrider.plugins.roles import Listed
 
 Part = Any

@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import threshold
 
-from outrider.base.bounds import AtLeast, NonNegative, Seed, Share, Within, checked
+from outrider.base.bounds import NonNegative, Seed, Share, checked
 from outrider.base.errors import require
+from outrider.base.expectations import AtLeast, Within
 from outrider.contract.devices import wide
 
 FEW = 512

@@ -10,8 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import NonNegative, OneOf, checked
+from outrider.base.bounds import NonNegative, checked
 from outrider.base.errors import PluginError
+from outrider.base.expectations import OneOf
 from outrider.contract.chance import Chance
 from outrider.contract.context import Context, Features
 from outrider.contract.draft import Draft, Verdict

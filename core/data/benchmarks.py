@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from outrider.base.bounds import Count, OneOf, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.expectations import OneOf
 from outrider.data.jsonl import json_lines
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, spaced

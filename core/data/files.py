@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from outrider.base.bounds import Count, ExistingFile, Like, checked
+from outrider.base.bounds import Count, ExistingFile, checked
 from outrider.base.contents import fault_of
 from outrider.base.errors import ConfigError, message_of, require
+from outrider.base.expectations import Like
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced, text_of
 

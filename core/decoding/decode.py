@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated
 
-from outrider.base.bounds import AtLeast, Count, Seconds, checked
+from outrider.base.bounds import Count, Seconds, checked
 from outrider.base.calling import calling, returned
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import AtLeast
 from outrider.contract.chance import Chance
 from outrider.contract.constraint import Constraint
 from outrider.contract.drafter import Drafter

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, Seconds, checked
+from outrider.base.bounds import Count, Seconds, checked
 from outrider.base.calling import calling
 from outrider.base.errors import require
+from outrider.base.expectations import AtLeast
 from outrider.contract.chance import DRAFTER, TARGET, Chance, SampledChance
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.context import Context, Tokens

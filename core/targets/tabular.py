@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import require
+from outrider.base.expectations import AtLeast
 from outrider.contract.context import Tokens
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict
 from outrider.contract.target import Session, Target

@@ -13,14 +13,8 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.exact import (
-    Conditionals,
-    Distribution,
-    Setup,
-    output_distribution,
-    possible_drafts,
-    round_distribution,
-)
+from outrider.testing.conditionals import Conditionals, Distribution
+from outrider.testing.exact import Setup, output_distribution, possible_drafts, round_distribution
 from outrider.testing.table_drafters import (
     CHAINS,
     TREES,

@@ -8,7 +8,8 @@ import torch
 
 from outrider.contract.drafter import Drafter
 from outrider.decoding.decode import decode_together
-from outrider.testing.exact import Distribution, Setup, loop_text
+from outrider.testing.conditionals import Distribution
+from outrider.testing.exact import Setup, loop_text
 
 SIGNIFICANCE = 1e-6
 """A p-value below this fails a check: the chance of failing a right part, were seeds not fixed."""

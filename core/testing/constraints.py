@@ -14,8 +14,9 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
+from outrider.testing.conditionals import Distribution
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.exact import Distribution, assert_equal
+from outrider.testing.exact import assert_equal
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, letters
 from outrider.verifiers.token import Token

@@ -17,8 +17,8 @@ from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.chi_square import assert_samples
+from outrider.testing.conditionals import Conditionals
 from outrider.testing.exact import (
-    Conditionals,
     Setup,
     assert_equal,
     assert_lossless,

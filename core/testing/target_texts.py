@@ -11,7 +11,7 @@ from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.targets.readings import Plain, Reading, spread_over
-from outrider.testing.exact import Conditionals
+from outrider.testing.conditionals import Conditionals
 
 LENGTHS = (18, 3, 9)
 """How many tokens the prompts have."""

@@ -11,14 +11,8 @@ from outrider.contract.verifier import Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import VOCAB, cases, tied_target
 from outrider.testing.chi_square import assert_samples
-from outrider.testing.exact import (
-    TOLERANCE,
-    Conditionals,
-    Distribution,
-    Setup,
-    loop_distribution,
-    output_distribution,
-)
+from outrider.testing.conditionals import Conditionals, Distribution
+from outrider.testing.exact import TOLERANCE, Setup, loop_distribution, output_distribution
 from outrider.testing.table_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED
 

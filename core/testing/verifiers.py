@@ -15,8 +15,9 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.verifier import Scores, Verifier
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.cases import SETTINGS, VOCAB
+from outrider.testing.conditionals import Conditionals
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.exact import TOLERANCE, Conditionals, Setup, loop_text, verdict_of
+from outrider.testing.exact import TOLERANCE, Setup, loop_text, verdict_of
 from outrider.testing.generators import played_twice
 from outrider.testing.tiny_targets import SAMPLED, write_draft
 from outrider.testing.verifier_distributions import GREEDY, drafters

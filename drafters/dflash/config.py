@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast
 from outrider.base.errors import is_int, require
+from outrider.base.expectations import AtLeast
 from outrider.contract.target import Target
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.published import (

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar, Self, final
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest
+from outrider.base.expectations import AtLeast
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 Before = Int[Tensor, "blocks before"]

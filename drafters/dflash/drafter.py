@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast, Share, checked
+from outrider.base.bounds import Share, checked
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import AtLeast
 from outrider.contract.context import Context, Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.dflash.config import DFlashConfig

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from outrider.base.bounds import AtLeast, Count
+from outrider.base.bounds import Count
 from outrider.base.errors import require
+from outrider.base.expectations import AtLeast
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only
 

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
-from outrider.base.bounds import AtLeast, Count, ExistingFile, NonNegative, Seconds, Within
+from outrider.base.bounds import Count, ExistingFile, NonNegative, Seconds
 from outrider.base.errors import ConfigError
+from outrider.base.expectations import AtLeast, Within
 from outrider.cli.settings import Part, Reports
 
 Skipped = Literal[

@@ -10,8 +10,9 @@ from typing import Annotated, Any, final
 
 from hydra.core.singleton import Singleton
 
-from outrider.base.bounds import AtLeast, Count, NonNegative, checked
+from outrider.base.bounds import Count, NonNegative, checked
 from outrider.base.errors import ConfigError, DrafterError, message_of, require
+from outrider.base.expectations import AtLeast
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work
 from outrider.extras.ray.team import Call, Team, Worker

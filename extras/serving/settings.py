@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, final
 
-from outrider.base.bounds import AtLeast, Count
+from outrider.base.bounds import Count
+from outrider.base.expectations import AtLeast
 from outrider.cli.settings import Decoding, Part
 from outrider.plugins.roles import Listed
 

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, final
 
-from outrider.base.bounds import AtLeast, Like, NewFile, NonNegative, Share
+from outrider.base.bounds import NewFile, NonNegative, Share
+from outrider.base.expectations import AtLeast, Like
 
 TABLE1 = "table1"
 """The layout that is a table; any other is a figure, the place of a function that draws it."""

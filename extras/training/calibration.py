@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import AtLeast
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain
 from outrider.drafters.dflash.config import DFlashConfig

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from outrider.base.bounds import Above, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import Above
 from outrider.base.terminal import plain
 from outrider.contract.draft import Draft
 from outrider.contract.policy import Policy

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
+from outrider.base.expectations import AtLeast
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.network import DFlashNetwork

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from outrider.base.bounds import OneOf, checked
+from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError
+from outrider.base.expectations import OneOf
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target

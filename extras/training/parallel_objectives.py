@@ -9,8 +9,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from outrider.base.bounds import Count, OneOf, Within, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
+from outrider.base.expectations import OneOf, Within
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.drafters.parts.networks.logits import LogitRule

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal, final
 import torch
 from torch import Tensor, nn
 
-from outrider.base.bounds import Above, AtLeast, Count, checked
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, message_of, require
+from outrider.base.expectations import Above, AtLeast
 from outrider.base.folders import replacing, write_whole
 
 CURVE = "curve.jsonl"

@@ -10,8 +10,9 @@ from typing import Annotated
 
 from rich.console import Console
 
-from outrider.base.bounds import Within, check
+from outrider.base.bounds import check
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import Within
 from outrider.base.terminal import is_quiet
 from outrider.cli.usage import argument_parser
 from outrider.extras.view.page.listing import run_folders

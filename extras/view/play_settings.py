@@ -9,9 +9,9 @@ from typing import Any
 from hydra.errors import HydraException
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from outrider.base.bounds import is_free_text
 from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, require
+from outrider.base.expectations import is_free_text
 from outrider.contract.drafter import Drafter
 from outrider.extras.view.play import Parts
 from outrider.lab.runs.labels import flatten

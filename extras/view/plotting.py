@@ -9,7 +9,7 @@ from functools import cache
 from html import escape
 from io import BytesIO, StringIO
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from outrider.lab.runs.labels import labelled
 from outrider.lab.runs.row import Row
@@ -24,8 +24,7 @@ else:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555", "#8c564b")
 """Colours that colour-blind people can tell apart (Okabe and Ito 2008), and two more."""
 
-MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
-FILLS = ("full", "none", "left")
+MARKS, FILLS = ("o", "s", "D", "^", "v", "P", "X", "*"), ("full", "none", "left")
 """How marks are filled: another way each time that the colours begin again."""
 
 LINE_STYLES = ("-", "--", ":", "-.")
@@ -293,11 +292,9 @@ def finish(axes: Axes, x: str, y: str = "", *, counts: bool = False, from_0: boo
 
 
 def set_height(axes: Axes, inches: float) -> None:
-    """Sets the height of the figure; call it before `finish`, which adds room for the legend."""
+    """Sets the figure's height; call it before `finish`, which adds room for the legend."""
     _figure_of(axes).set_figheight(inches)
 
 
 def _figure_of(axes: Axes) -> Figure:
-    figure = axes.get_figure(root=True)
-    assert figure is not None, "axes are made by a figure"
-    return figure
+    return cast(Figure, axes.get_figure(root=True))

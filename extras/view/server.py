@@ -1,13 +1,11 @@
 """View: a web server for this machine only, which shows runs and changes nothing."""
 
 import secrets
-from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Any, TypeVar
+from threading import Lock
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -21,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described
+from outrider.extras.view.made import made
 from outrider.extras.view.page.contents import SERVED, Follow, drawings, runs_page
 from outrider.extras.view.page.listing import (
     Listed,
@@ -51,9 +50,6 @@ FILES = ("comparison.json", "comparison.parquet", "rounds.parquet", FACTS, LINES
 TEXTS = 20
 """The questions whose texts one page shows."""
 
-PATIENCE = 5.0
-"""The seconds after which a browser gets a page that says that the one it wants is being made."""
-
 HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -65,11 +61,7 @@ HEADERS = {
 }
 """Sent with every answer. A page loads nothing, and runs no script but the one it comes with."""
 
-KEPT = 16
-"""The pages and runs that are kept, to be shown again."""
-
 Page = Callable[[Request], Response]
-Result = TypeVar("Result")
 
 
 def app(folders: Sequence[Path], token: str, player: Player | None = None) -> ASGIApp:
@@ -192,7 +184,7 @@ def _runs(request: Request) -> Response:
         page, names = stored.html, [""]
     else:
         now = state(folders), query, any(map(active, folders))
-        page, names = _made(request, now, lambda: _page(request, folders, *now))
+        page, names = made(request, now, lambda: _page(request, folders, *now))
     links = render(
         "served",
         first=next(iter(chosen)),
@@ -294,32 +286,4 @@ def _summaries(
         runs = [load(folder) for folder in folders]
         return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
 
-    return _made(request, ("summaries", *folders, state(folders)), read, waits=waits)
-
-
-def _made(
-    request: Request, key: Hashable, make: Callable[[], Result], *, waits: bool = False
-) -> Result:
-    """Returns what is made once for a key, in a thread of its own; only the last few are kept.
-
-    waits: whether to wait for as long as it takes.
-
-    Raises `TimeoutError` if it takes longer than `PATIENCE`; it is made all the same.
-    """
-    known: dict[Hashable, Future[Any]] = request.app.state.made
-    with request.app.state.lock:
-        future = known.get(key)
-        if future is None or (future.done() and future.exception() is not None):
-            future = known[key] = Future()
-            Thread(target=_make, args=(future, make), daemon=True).start()
-        for old in [name for name, each in known.items() if each.done()][:-KEPT]:
-            del known[old]
-    result: Result = future.result(None if waits else PATIENCE)
-    return result
-
-
-def _make(future: Future[Any], make: Callable[[], object]) -> None:
-    try:
-        future.set_result(make())
-    except BaseException as error:  # noqa: BLE001  who waits for it raises it
-        future.set_exception(error)
+    return made(request, ("summaries", *folders, state(folders)), read, waits=waits)

@@ -13,22 +13,17 @@ import pytest
 
 from outrider import ConfigError
 from outrider.base.bounds import (
-    Above,
-    AtLeast,
     Count,
     ExistingFile,
-    Like,
     NewFile,
     NewFolder,
-    OneOf,
     Share,
-    Within,
     check,
     checked,
-    expected,
     values_of,
 )
 from outrider.base.calling import hints_of
+from outrider.base.expectations import Above, AtLeast, Like, OneOf, Within, expected
 
 KNOWN = {"kl": 1, "tv": 2}
 

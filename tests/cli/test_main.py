@@ -97,7 +97,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
             ("compare", "target=tabular", "penalties.presence_penalty=1"),
             "penalties.presence_penalty: no such setting; generate has it",
         ),
-        (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number of at least 1"),
+        (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number in [1, 4096]"),
         (("generate", *TABULAR, "chat=maybe"), "chat='maybe': expected true or false"),
         (("generate", *TABULAR, "drafter.max_n=x"), "drafter.max_n='x': expected a whole number"),
         (("generate", *TABULAR, "verifier=lenient", "verifier.lenience=0"), "expected a number in"),
@@ -134,7 +134,8 @@ def test_generate_writes_the_streamed_text(run: Any, tmp_path: Path) -> None:
     assert report["lossless"] is True
     assert report["error"] is None
     cost = Counts(**counts).told(report["seconds"]["total"])
-    assert f"\n{cost}\naccepted  recovered" in out and "draft_" not in out
+    assert f"\n{cost}; seed={report['seed']} writes it again\naccepted  recovered" in out
+    assert "draft_" not in out
 
 
 def test_several_prompts_are_written_at_once(folder: Path, run: Any, tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class Overwriting(Drafter):
 
 
 def test_logits_that_a_drafter_has_written_into_are_read_by_nothing() -> None:
-    sampling = Sampling(temperature=0.7)
+    sampling = Sampling(temperature=0.7, seed=0)
     options = {"sampling": sampling, "gamma": 3, "logprobs": 2, "max_new_tokens": 20}
     text = outrider.generate(TABLE, [0, 1], Overwriting(), **options)
     assert text.tokens == outrider.generate(TABLE, [0, 1], Random(), **options).tokens

@@ -35,8 +35,8 @@ DRAFTERS = (
 )
 MAKERS = dict(zip(DRAFTERS, makers(DRAFTERS), strict=True))
 NO_SEARCH = {"none", "random"}
-NETWORKS = {"small_lm", "swift"}
-"""One translates its texts, the other remembers a choice of layers, which does not grow."""
+NETWORKS = {"swift"}
+"""It remembers a choice of layers, which does not grow."""
 
 
 def test_every_drafter_with_a_search_or_a_memory_is_here() -> None:

@@ -6,13 +6,8 @@ from torch import Tensor
 
 from outrider import Chance, Sampling
 from outrider.testing import Setup, loop_distribution, output_distribution
-from outrider.testing.exact import (
-    Distribution,
-    Text,
-    assert_equal,
-    assert_lossless,
-    distribution_of,
-)
+from outrider.testing.conditionals import Distribution, Text
+from outrider.testing.exact import assert_equal, assert_lossless, distribution_of
 
 SAMPLED = Sampling(temperature=1.0)
 

@@ -16,7 +16,8 @@ from outrider.decoding.batches.batched import batched
 from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
-from outrider.testing.exact import Distribution, Setup, output_distribution
+from outrider.testing.conditionals import Distribution
+from outrider.testing.exact import Setup, output_distribution
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token

@@ -12,7 +12,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig
 from rich.console import Console
 
-from outrider.base.bounds import NewFolder, OneOf, check
+from outrider.base.bounds import NewFolder, check
+from outrider.base.expectations import OneOf
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports

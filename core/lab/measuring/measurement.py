@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Annotated, Any, final
 
-from outrider.base.bounds import AtLeast, Finite, Name, Whole
+from outrider.base.bounds import Finite, Name, Whole
+from outrider.base.expectations import AtLeast
 from outrider.contract.round import ROOT, Counts, Round
 
 Time = Annotated[Finite, AtLeast(0)]

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.base.bounds import AtLeast, Count, checked
+from outrider.base.expectations import AtLeast
+from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens

@@ -90,7 +90,7 @@ def test_a_package_of_several_roles_registers_and_proves_each(
     ],
     ids=["no such role", "no package"],
 )
-def test_what_can_not_be_written_is_refused(words: list[str], line: str, run: Any) -> None:
+def test_a_role_without_a_template_is_refused(words: list[str], line: str, run: Any) -> None:
     assert line in run.refused("new-plugin", "my-bigram", *words)
 
 

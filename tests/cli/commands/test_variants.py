@@ -48,7 +48,7 @@ def test_each_drafter_runs_with_its_own_settings(compared: Any, tmp_path: Path) 
     [
         ("{drafter: bigram, gama: 3}", "drafters: bigram.gama: did you mean 'gamma'"),
         ("{drafter: bigram, gamma: 0}", "drafters: bigram (gamma 0).gamma=0: expected"),
-        ("{drafter: bigram, verifier: tokn}", "verifiers: 'tokn': did you mean 'token'"),
+        ("{drafter: bigram, verifier: tokn}", "verifier='tokn': did you mean 'token'"),
         ("{drafter: bigram, verifier: {verifier: lenient, lenience: 7}}", "verifier.lenience=7"),
         ("{drafter: token_recycling, budget: 8}", "{drafter: token_recycling, verifier: ...}"),
         ("bigram,bigram", "two are named 'bigram'"),

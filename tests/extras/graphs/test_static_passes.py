@@ -17,7 +17,6 @@ from tiny.models import build, entries
 from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.swift import Swift
 from outrider.extras.graphs import static_cache
 from outrider.extras.graphs.engines import CompiledPasses, Recorded, RecordedPasses
 from outrider.extras.graphs.static_cache import StaticCache
@@ -105,7 +104,6 @@ def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
     [
         (PromptLookup, Token()),
         (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
-        (Swift, Token()),
     ],
 )
 @pytest.mark.parametrize("capacity", [16, 1024])

@@ -76,7 +76,7 @@ def test_only_the_first_rank_speaks_and_writes(
     divisible: Path, tmp_path: Path, run: Any, data: Path
 ) -> None:
     settings = ("target=transformers", f"target.model={divisible}", "max_new_tokens=12")
-    command = ("generate", *settings, PROMPT, "sampling=standard")
+    command = ("generate", *settings, PROMPT, "sampling=standard", "sampling.seed=5")
     spread = forked.run("-m", "outrider", *command, "target.tensor_parallel=true",
                         "hydra.run.dir=spread", cwd=tmp_path, ranks=2)  # fmt: skip
     assert spread.returncode == 0, spread.stderr

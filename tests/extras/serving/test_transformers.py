@@ -121,12 +121,12 @@ def test_the_text_is_outriders_with_a_seed_from_torchs_generator(
     model, fast = llama(), Speculation(name, gamma=3)
     for prompt in PROMPTS:
         target = TransformersTarget(model)
-        torch.manual_seed(sampling.seed)
+        torch.manual_seed(sampling.seed or 0)
         drawn = replace(sampling, seed=int(torch.randint(2**63 - 1, ())))
         expected = outrider.generate(
             target, prompt, name, gamma=3, sampling=drawn, max_new_tokens=40
         )
-        torch.manual_seed(sampling.seed)
+        torch.manual_seed(sampling.seed or 0)
         text = model.generate(**rows(prompt), **options, max_new_tokens=40, custom_generate=fast)
         assert text[0, len(prompt) :].tolist() == expected.tokens
         assert fast.generations[0].counts == expected.counts

@@ -333,7 +333,7 @@ def test_a_run_that_takes_long_is_announced_and_holds_no_other_page(
         return load(folder)
 
     monkeypatch.setattr("outrider.extras.view.server.load", slow)
-    monkeypatch.setattr("outrider.extras.view.server.PATIENCE", 0.01)
+    monkeypatch.setattr("outrider.extras.view.made.PATIENCE", 0.01)
     page = opened(f"runs?run={going}")
     assert "this page opens by itself" in page.inner_text("main")
     for path in ("", f"texts?run={served.id_of('whole')}", f"runs?run={served.id_of('whole')}"):
