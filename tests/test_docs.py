@@ -238,8 +238,8 @@ def test_readme_and_tutorial_run_where_their_own_line_has_installed(
     assert printed[1::2] == ["0"] * len(asked), out
     assert "pip install 'outrider" not in out
     tables = [text for text in printed[::2] if "--format latex" in text]
-    few = "1 prompt is too few to show any of 5 differences: use 8 or more"
-    assert all(r"\toprule" in text and few in text for text in tables)
+    few = "1 prompt is too few to show any of"
+    assert all(r"\toprule" in text and few in text for text in tables), tables
 
 
 def _check_named(program: str, words: list[str]) -> None:

@@ -94,7 +94,7 @@ def api() -> dict[str, str]:
 
 def place(module: Any, name: str) -> str:
     """Returns where the docs find a public name: one that is a plugin's is in its own module."""
-    if name in (outrider.__all__ if module is outrider else vars(module)):
+    if name in vars(outrider.public if module is outrider else module):
         return f"{module.__name__}.{name}"
     return f"{getattr(module, name).__module__}.{name}"
 

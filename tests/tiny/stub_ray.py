@@ -41,7 +41,7 @@ class StubRay:
     def remote(self, **_: Any) -> Callable[[type], Any]:
         return lambda kind: SimpleNamespace(remote=lambda: self._hired(kind))
 
-    def wait(self, refs: Sequence[Callable[[], Any]], num_returns: int) -> Any:
+    def wait(self, refs: Sequence[Callable[[], Any]], **_: int) -> Any:
         """In turn, the call that was made last and the one that was made first end."""
         self.waits += 1
         return [refs[-(self.waits % 2)]], []

@@ -18,7 +18,7 @@ JOBS = {
 
 LAYOUTS = {
     "table3": ("alpha", "temperature", "0", "1"),
-    "lenience": ("alpha by rule", "lenience", "0.5", "bigram, temperature 1"),
+    "lenience": ("alpha of rule", "lenience", "0.5", "bigram, temperature 1"),
     "chen": ("chen_figure1.png",),
     "chen_table1": ("sampling method", "SpS (nucleus 0.8), bigram", "rouge2", "ms/token"),
 }
