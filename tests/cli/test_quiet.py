@@ -46,8 +46,8 @@ def test_compare_and_report_print_their_table(compared: Any, run: Any) -> None:
 def test_steps_after_new_plugin_and_legends_are_remarks(run: Any) -> None:
     assert run("new-plugin", "my-bigram", "--quiet") == (0, "", "")
     assert Path("outrider-my-bigram").is_dir()
-    _, full, _ = run("theory")
-    _, short, _ = run("theory", "--quiet")
+    _, full, _ = run("theory", "alpha=[.8,.9]")
+    _, short, _ = run("theory", "alpha=[.8,.9]", "--quiet")
     assert full.startswith(short) and len(short) < len(full)
 
 
