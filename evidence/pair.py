@@ -142,7 +142,7 @@ def by_ratio(found: Mapping[str, Any]) -> Iterator[str]:
     """Yields a line for each two entrants of a bench, and how many times as fast one is."""
     yield from heading(["", "beside", "tokens a second", "of the other", "times as fast"], texts=2)
     speeds = found["tokens_per_second"]
-    for one, other, ratio in found["ratios"]:
+    for one, other, ratio, *_ in found["ratios"]:
         times = figure(ratio and Interval(**ratio))
         yield line(one, other, f"{speeds[one]:.1f}", f"{speeds[other]:.1f}", times)
 

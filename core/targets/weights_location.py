@@ -31,7 +31,13 @@ def as_folder(model: str, dtype: str) -> str:
 
     dtype: the precision in which Outrider loads it.
     """
-    file = Path(model).expanduser()
-    if file.suffix != GGUF or not file.is_file():
+    file = gguf_file(model)
+    if file is None:
         return model
     return gguf.converted_folder(file, "float32" if dtype == "auto" else dtype)[0]
+
+
+def gguf_file(model: Any) -> Path | None:
+    """Returns the GGUF file that a model's name is, or None."""
+    file = Path(model).expanduser() if isinstance(model, str) else Path()
+    return file if file.suffix == GGUF and file.is_file() else None

@@ -51,8 +51,6 @@ RUNS = "runs.jsonl"
 
 def bench(config: Bench) -> None:
     """Prints the table; each run and the curves are saved in Hydra's run dir."""
-    temperature = config.sampling.temperature
-    require(temperature == 0, "sampling.temperature", temperature, "0: texts are compared")
     folder = Path(HydraConfig.get().runtime.output_dir)
     is_new = not (folder / RUNS).exists()
     require(is_new, "hydra.run.dir", str(folder), f"a folder without the {RUNS} of another bench")
@@ -82,7 +80,8 @@ def bench(config: Bench) -> None:
             for prompt in prompts
         ]
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
-        text_differences = differences(runs, texts, reference)
+        is_greedy = config.sampling.temperature == 0
+        text_differences = differences(runs, texts, reference) if is_greedy else None
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
         target_itself = [
@@ -99,11 +98,9 @@ def bench(config: Bench) -> None:
             reference, together, texts, settings, lambda: progress.advance(task)
         )
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
+        pairs = [(it.name, rival) for it in participants for rival in it.rivals if rival in workers]
         ratios = {
-            (entrant.name, rival): speed_ratio(runs, entrant.name, rival)
-            for entrant in participants
-            for rival in entrant.rivals
-            if rival in workers
+            pair: (speed_ratio(runs, *pair), speed_ratio(runs, *pair, alone=True)) for pair in pairs
         }
         reports.log(final_figures(runs, list(workers), ratios), len(runs))
     result = BenchResult(

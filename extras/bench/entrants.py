@@ -16,7 +16,7 @@ from outrider.drafters.parts.networks.drafting_model import located
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.plugins.parts import factory_of
-from outrider.targets.weights_location import as_folder
+from outrider.targets.weights_location import as_folder, gguf_file
 
 VLLM_ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
@@ -25,7 +25,9 @@ VLLM_ENVIRONMENT = {
 }
 PLAIN = "plain"
 PEER = str(Path(__file__).with_name("peer.py"))
-"""The program of every peer, which runs by its path."""
+LLAMA_CPP = str(Path(__file__).with_name("llama_cpp.py"))
+"""The programs of the peers, which run by their paths."""
+GREEDY_PEERS = ("economize", "flashspec")
 
 
 @final
@@ -53,7 +55,9 @@ class Counterparts:
 
     model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
     drafter: the config of Outrider's drafter. label: what the entrants with it are called.
+    sampling: the settings of `outrider.Sampling`.
     quantize: how the target's weights are rounded; None if they are not.
+    file: the GGUF file that the target comes from, or None.
     """
 
     model: str
@@ -61,7 +65,9 @@ class Counterparts:
     drafter: Mapping[str, Any]
     label: str
     gamma: int
+    sampling: Mapping[str, Any]
     quantize: str | None = None
+    file: Path | None = None
 
     def of(self, peer: str, setting: Any) -> list[Entrant]:
         """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
@@ -70,13 +76,22 @@ class Counterparts:
 
         Raises:
             ConfigError: it should be the Python of an environment, but is not a file, or the peer
-                has no weights of eight bits.
+                has no such weights, or draws no tokens.
         """
         python, environment = Path(sys.executable), None
+        program: tuple[str, ...] = (PEER, peer)
         common: dict[str, Any] = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
-        if peer != "transformers":
+        common["sampling"] = dict(self.sampling)
+        can_draw = not (self.sampling["temperature"] and peer in GREEDY_PEERS)
+        require(can_draw, f"peers.{peer}", setting, "null with sampling.temperature above 0")
+        if peer == "llama_cpp":
+            expected = "null, or target.model=FILE.gguf"
+            require(self.file is not None, f"peers.{peer}", setting, expected)
+            common["model"], program = str(self.file), (LLAMA_CPP,)
+        elif peer != "transformers":
             is_like_target = self.quantize is None
-            require(is_like_target, f"peers.{peer}", setting, "null with target.quantize=int8")
+            require(is_like_target, f"peers.{peer}", setting, "null with target.quantize")
+        if peer != "transformers":
             # Not resolved: an environment is found by the link, not by the file it points to.
             python = Path(str(setting)).expanduser().absolute()
             expected = f"the python of an environment with {peer}"
@@ -87,7 +102,7 @@ class Counterparts:
         return [
             Entrant(
                 f"{peer} {label}",
-                (str(python), PEER, peer),
+                (str(python), *program),
                 common | settings,
                 environment=environment,
                 # With a draft, transformers writes one text at a time.
@@ -107,6 +122,10 @@ class Counterparts:
                 plain = {"max_model_len": 4096, "speculative": None}
                 if lookup:
                     drafting = plain | {"speculative": {"method": "ngram"} | _for_vllm(lookup)}
+            case "llama_cpp":
+                plain, file = {"draft": None}, gguf_file(self._draft_model())
+                if lookup or file:
+                    drafting = {"lookup": lookup} if lookup else {"draft": str(file)}
             case _:  # flashspec decodes with a drafter only
                 plain = {} if peer == "flashspec" else {"lookup": None}
                 drafting = {"lookup": lookup} if lookup else {}
@@ -128,10 +147,15 @@ class Counterparts:
                 "prompt_lookup_num_tokens": lookup["gamma"],
                 "max_matching_ngram_size": lookup["max_n"],
             }
+        model = self._draft_model()
+        return {"assistant_model": as_folder(model, self.drafter["dtype"])} if model else None
+
+    def _draft_model(self) -> str | None:
+        """Returns the draft model that shares the target's vocabulary, or None."""
         if factory_of(self.drafter) is SmallLM and self.drafter["vocabulary"] == "same":
             model = self.drafter["model"]
             if isinstance(model, str) and not student.borrows(located(model)):
-                return {"assistant_model": as_folder(model, self.drafter["dtype"])}
+                return model
         return None
 
 
@@ -190,7 +214,9 @@ def entrants(
     precision = str(dtype).removeprefix("torch.")
     quantize = config["target"].get("quantize")
     gamma = int(config["gamma"])
-    counterparts = Counterparts(model, precision, drafter, label, gamma, quantize)
+    sampling = {name: value for name, value in config["sampling"].items() if name != "_target_"}
+    file = gguf_file(config["target"].get("model"))
+    counterparts = Counterparts(model, precision, drafter, label, gamma, sampling, quantize, file)
     for peer, setting in peers.items():
         if setting:
             entrants += counterparts.of(peer, setting)

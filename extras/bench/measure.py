@@ -19,7 +19,9 @@ class Run:
 
     prompt: the prompt's number. phases: seconds of each phase, empty for an entrant that does not
     report them. calls: calls of the target, likewise None. drafts, rounds: seconds of the draft of
-    each round, and of all of the round; likewise empty.
+    each round, and of all of the round; likewise empty. decoding: the tokens written after the
+    prompt had been read, and their seconds; likewise None. chosen: what the entrant chose among
+    settings of its own.
     """
 
     repeat: int
@@ -31,10 +33,15 @@ class Run:
     calls: int | None = None
     drafts: list[float] = field(default_factory=list)
     rounds: list[float] = field(default_factory=list)
+    decoding: tuple[int, float] | None = None
+    chosen: dict[str, float] = field(default_factory=dict)
 
 
-REPORTED = ("tokens", "seconds", "phases", "calls", "drafts", "rounds")
+REPORTED = ("tokens", "seconds", "phases", "calls", "drafts", "rounds", "decoding", "chosen")
 """What a worker reports of a text."""
+
+TRIED = 3
+"""The prompts by which a worker chooses among settings of its own."""
 
 
 def measure_runs(
@@ -46,10 +53,11 @@ def measure_runs(
     """Yields a run of each prompt by each worker, `repeats` times; the workers take turns at
     going first.
 
-    Each worker first writes a few tokens that do not count.
+    Each worker first writes a few tokens that do not count; some choose their settings then.
     """
+    trial = {"prompts": [*map(list, prompts[:TRIED])], "max_new_tokens": max_new_tokens}
     for worker in workers.values():
-        worker.ask({"ask": "write", "ids": list(prompts[0]), "max_new_tokens": 8})
+        worker.ask({"ask": "write", "ids": list(prompts[0]), "max_new_tokens": 8, "trial": trial})
     names = list(workers)
     for repeat in range(repeats):
         for number, ids in enumerate(prompts):
@@ -61,28 +69,33 @@ def measure_runs(
                 yield Run(repeat, number, name, **told)
 
 
-def speed(runs: Sequence[Run], name: str) -> float:
-    """Returns an entrant's tokens per second: all tokens over the sum of median seconds."""
-    tokens, seconds = _by_prompt(runs, name)
-    return sum(tokens) / sum(seconds)
+def speed(runs: Sequence[Run], name: str, *, alone: bool = False) -> float | None:
+    """Returns an entrant's tokens per second: all tokens over the sum of median seconds.
+
+    alone: counts decoding alone, without the reading of prompts; None if it does not report that.
+    """
+    tokens, seconds = _by_prompt(runs, name, alone=alone)
+    return sum(tokens) / sum(seconds) if tokens else None
 
 
-def speed_ratio(runs: Sequence[Run], name: str, rival: str) -> Interval | None:
+def speed_ratio(
+    runs: Sequence[Run], name: str, rival: str, *, alone: bool = False
+) -> Interval | None:
     """Returns how many times as fast one entrant is as another, with its interval over prompts."""
-    (own_tokens, own_seconds), (tokens, seconds) = _by_prompt(runs, name), _by_prompt(runs, rival)
-    return quotient(ratio(own_tokens, own_seconds), ratio(tokens, seconds))
+    own, others = _by_prompt(runs, name, alone=alone), _by_prompt(runs, rival, alone=alone)
+    return quotient(ratio(*own), ratio(*others)) if own[0] and others[0] else None
 
 
-def _by_prompt(runs: Sequence[Run], name: str) -> tuple[list[float], list[float]]:
-    """Returns the tokens, and the median seconds over repeats, of each prompt."""
-    prompts = sorted({run.prompt for run in runs})
-    repeats = [
-        [run for run in runs if run.entrant == name and run.prompt == prompt] for prompt in prompts
-    ]
-    return (
-        [float(len(runs_of_prompt[0].tokens)) for runs_of_prompt in repeats],
-        [statistics.median(run.seconds for run in runs_of_prompt) for runs_of_prompt in repeats],
-    )
+def _by_prompt(runs: Sequence[Run], name: str, *, alone: bool) -> tuple[list[float], list[float]]:
+    """Returns the tokens and the seconds of each prompt, which are medians over repeats."""
+    repeats: dict[int, list[tuple[int, float]]] = {}
+    for run in runs:
+        written = run.decoding if alone else (len(run.tokens), run.seconds)
+        if run.entrant == name and written:
+            repeats.setdefault(run.prompt, []).append(written)
+    counts = [statistics.median(count for count, _ in pairs) for pairs in repeats.values()]
+    seconds = [statistics.median(spent for _, spent in pairs) for pairs in repeats.values()]
+    return counts, seconds
 
 
 def differences(

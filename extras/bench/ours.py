@@ -41,6 +41,7 @@ def start(settings: dict[str, Any]) -> Answer:
         ConfigError: the target is an encoder-decoder.
     """
     config: Any = OmegaConf.create(settings)
+    options = {"gamma": config.gamma, "budget": config.budget, "sampling": build(config.sampling)}
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
     refuse_encoder(target)
 
@@ -51,9 +52,7 @@ def start(settings: dict[str, Any]) -> Answer:
             drafter,
             verifier,
             question["ids"],
-            gamma=config.gamma,
-            budget=config.budget,
-            sampling=build(config.sampling),
+            **options,
             policy=build(config.policy),
             max_new_tokens=question["max_new_tokens"],
             draft_timeout=config.draft_timeout,
@@ -61,9 +60,11 @@ def start(settings: dict[str, Any]) -> Answer:
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
         rounds, generation, ends = rounds_of(question), Generation(), [time.perf_counter()]
+        read = 0  # tokens of the round that reads the prompt
         for round in rounds:
             generation.add(round)
             ends.append(time.perf_counter())
+            read = read or len(generation.tokens)
         phases = {name: value for name, value in generation.seconds.items() if name != "total"}
         return {
             "tokens": generation.tokens,
@@ -72,6 +73,7 @@ def start(settings: dict[str, Any]) -> Answer:
             "calls": len(generation.rounds),
             "drafts": [round.seconds["draft"] for round in generation.rounds],
             "rounds": [end - began for began, end in pairwise(ends)],
+            "decoding": [len(generation.tokens) - read, ends[-1] - ends[1]],
         }
 
     def count_reads(question: dict[str, Any]) -> dict[str, Any]:
@@ -87,9 +89,7 @@ def start(settings: dict[str, Any]) -> Answer:
         },
         "gap": partial(logit_gap, target),
         "rows": partial(time_passes, target),
-        "texts": partial(
-            batch_speed, target, drafter, {name: config[name] for name in ("gamma", "budget")}
-        ),
+        "texts": partial(batch_speed, target, drafter, options),
         "is_target": lambda question: {"is_target": drafter.is_target},
         "weights": lambda question: {"bytes": _weight_bytes(target)},
     }

@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
@@ -24,9 +25,6 @@ many tokens were written in all."""
 
 PR_SET_PDEATHSIG = 1
 """Of <linux/prctl.h>."""
-
-PEAK_MEMORY_UNIT = 1024
-"""Bytes in the unit in which Linux reports peak memory."""
 
 
 def serve(start: Callable[[dict[str, Any]], Answer]) -> None:
@@ -75,12 +73,15 @@ def _continue_without(bench: int) -> None:
 
 
 def peak_memory() -> int:
-    """Returns the most bytes of memory that this process has had; 0 where they are not counted."""
+    """Returns the most bytes of memory that this program has had; 0 where they are not counted.
+
+    That of `resource` begins with what the process had that started this one.
+    """
     try:
-        import resource
-    except ImportError:  # Windows
+        status = Path("/proc/self/status").read_text()
+    except OSError:  # not Linux
         return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * PEAK_MEMORY_UNIT
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def answering(write: Write, write_together: WriteTogether | None = None) -> Answer:
@@ -103,8 +104,9 @@ def answering(write: Write, write_together: WriteTogether | None = None) -> Answ
 def transformers(settings: dict[str, Any]) -> Answer:
     """Loads a model of transformers.
 
-    settings: `model`, `dtype`, `gamma`, and `options` for `generate`; `assistant_model` is the
-        folder or hub id of a model. With `quantize`, torchao rounds the weights to eight bits.
+    settings: `model`, `dtype`, `gamma`, `sampling`, and `options` for `generate`; `assistant_model`
+        is the folder or hub id of a model. With `quantize`, torchao rounds the weights to eight
+        bits.
     """
     import torch
 
@@ -116,17 +118,19 @@ def transformers(settings: dict[str, Any]) -> Answer:
         # The default schedule would change the draft length as it goes.
         assistant.generation_config.num_assistant_tokens = settings["gamma"]
         assistant.generation_config.num_assistant_tokens_schedule = "constant"
-    ends = end_tokens(model)
+    ends, sampling = end_tokens(model), dict(settings["sampling"])
+    seed = sampling.pop("seed")
+    options |= {"do_sample": True, **sampling} if sampling["temperature"] else {"do_sample": False}
 
     def generated(prompts: Sequence[Ids], max_new_tokens: int) -> list[Ids]:
         width = max(map(len, prompts))
         padding = [[0] * (width - len(ids)) for ids in prompts]
         ids = torch.tensor([zeros + ids for zeros, ids in zip(padding, prompts, strict=True)])
         mask = torch.tensor([zeros + [1] * (width - len(zeros)) for zeros in padding])
+        torch.manual_seed(seed)
         output = model.generate(
             ids,
             attention_mask=mask,
-            do_sample=False,
             max_new_tokens=max_new_tokens,
             pad_token_id=0,
             **options,
@@ -148,7 +152,8 @@ def transformers(settings: dict[str, Any]) -> Answer:
 def vllm(settings: dict[str, Any]) -> Answer:
     """Starts vLLM.
 
-    settings: `model`, `dtype`, `max_model_len`, and `speculative`, the speculative config or None.
+    settings: `model`, `dtype`, `sampling`, `max_model_len`, and `speculative`, the speculative
+        config or None.
     """
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]
 
@@ -162,7 +167,7 @@ def vllm(settings: dict[str, Any]) -> Answer:
 
     def generated(prompts: Sequence[Ids], max_new_tokens: int) -> list[Ids]:
         engine.reset_prefix_cache()  # by default, a prompt is not read again in another repeat
-        params = SamplingParams(temperature=0.0, max_tokens=max_new_tokens)
+        params = SamplingParams(max_tokens=max_new_tokens, **settings["sampling"])
         inputs = [{"prompt_token_ids": ids} for ids in prompts]
         outputs = engine.generate(inputs, params, use_tqdm=False)
         return [list(output.outputs[0].token_ids) for output in outputs]

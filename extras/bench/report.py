@@ -19,6 +19,9 @@ UNTYPICAL = 2
 """The first rounds of a text, left out: in the first one the target reads the prompt, and in the
 second many drafters do."""
 
+Ratios = Mapping[tuple[str, str], tuple[Interval | None, Interval | None]]
+"""How many times as fast the first entrant is as the second: in all, and in decoding alone."""
+
 DraftBytes = Sequence[Sequence[int]]
 """For each prompt, the bytes of the matrices that each of its drafts multiplies with."""
 
@@ -117,7 +120,7 @@ class BenchResult:
     """Everything that a bench measured; mappings are by the entrant's name.
 
     start_seconds, peak_bytes: of each worker.
-    ratios: how many times as fast the first entrant is as the second.
+    differences: of greedy texts; None if texts were drawn.
     weight_bytes: of the weights that a pass of the target reads.
     bandwidth: the bytes per second that the machine reads from memory.
     drafting: what a draft costs.
@@ -127,8 +130,8 @@ class BenchResult:
     runs: Sequence[Run]
     start_seconds: Mapping[str, float]
     peak_bytes: Mapping[str, int]
-    ratios: Mapping[tuple[str, str], Interval | None]
-    differences: Sequence[tuple[str, Difference]]
+    ratios: Ratios
+    differences: Sequence[tuple[str, Difference]] | None
     curves: Mapping[str, Curve]
     weight_bytes: int
     bandwidth: float
@@ -140,8 +143,12 @@ class BenchResult:
         return {
             "settings": settings,
             "tokens_per_second": {name: speed(self.runs, name) for name in self.start_seconds},
+            "decoding_tokens_per_second": {
+                name: speed(self.runs, name, alone=True) for name in self.start_seconds
+            },
             "ratios": [
-                [*pair, asdict(ratio) if ratio else None] for pair, ratio in self.ratios.items()
+                [*pair, *(ratio and asdict(ratio) for ratio in ratios)]
+                for pair, ratios in self.ratios.items()
             ],
             "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
             "drafting": {name: cost.plain() for name, cost in self.drafting.items()},
@@ -149,7 +156,8 @@ class BenchResult:
             "start_seconds": self.start_seconds,
             "peak_bytes": self.peak_bytes,
             "differences": [
-                {"entrant": name, **asdict(difference)} for name, difference in self.differences
+                {"entrant": name, **asdict(difference)}
+                for name, difference in self.differences or []
             ],
             "curves": self.curves,
             "roofline": {
@@ -160,12 +168,10 @@ class BenchResult:
         }
 
 
-def final_figures(
-    runs: Sequence[Run], names: Sequence[str], ratios: Mapping[tuple[str, str], Interval | None]
-) -> dict[str, float]:
+def final_figures(runs: Sequence[Run], names: Sequence[str], ratios: Ratios) -> dict[str, float]:
     """Returns the speeds of entrants, and their ratios with the ends of intervals, by name."""
-    figures = {f"{name}/tokens_per_second": speed(runs, name) for name in names}
-    for (name, rival), ratio in ratios.items():
+    figures = {f"{name}/tokens_per_second": speed(runs, name) or 0.0 for name in names}
+    for (name, rival), (ratio, _) in ratios.items():
         if ratio is not None:
             figures |= ratio.named(f"{name}/times {rival}")
     return figures
@@ -175,14 +181,15 @@ def bench_table(result: BenchResult, title: str) -> Table:
     """Returns the table with a row for each entrant."""
     table = Table(title=title, padding=0)  # so that it fits a narrow terminal
     table.add_column("")
-    for heading in ("tokens/s", "tokens per call", *PHASES, "start s", "peak MB"):
+    for heading in ("tokens/s", "decoding", "tokens\nper call", *PHASES, "start\ns", "peak\nMB"):
         table.add_column(heading, justify="right")
     for name, start_seconds in result.start_seconds.items():
         phases = _phases(result.runs, name)
+        speeds = (speed(result.runs, name, alone=alone) for alone in (False, True))
         per_call = _tokens_per_call(result.runs, name)
         table.add_row(
             plain(name),
-            f"{speed(result.runs, name):.1f}",
+            *("-" if each is None else f"{each:.1f}" for each in speeds),
             f"{per_call:.2f}" if per_call else "-",
             *(f"{phases[phase] / phases['total']:.1%}" if phases else "-" for phase in PHASES),
             f"{start_seconds:.1f}",
@@ -196,11 +203,14 @@ def bench_lines(result: BenchResult) -> list[str]:
     weights, bandwidth = result.weight_bytes, result.bandwidth
     lines = [
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"
-        for (name, rival), ratio in result.ratios.items()
+        + (f", {_with_interval(alone)} in decoding alone" if alone else "")
+        for (name, rival), (ratio, alone) in result.ratios.items()
     ]
+    lines += dict.fromkeys(f"{it.entrant} chose {it.chosen}" for it in result.runs if it.chosen)
     if result.target_itself:
         lines.append(f"{', '.join(result.target_itself)}: {ITSELF}")
-    lines.append(_agreement(result.differences, result.runs))
+    if result.differences is not None:
+        lines.append(_agreement(result.differences, result.runs))
     lines.append(
         f"roofline: {bandwidth / 1e9:.1f} GB/s over {weights / 1e6:.0f} MB of weights is"
         f" {bandwidth / weights:.1f} tokens/s without drafts"

@@ -14,6 +14,7 @@ class Peers:
     vllm: str | None
     economize: str | None
     flashspec: str | None
+    llama_cpp: str | None
 
 
 @final

@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from tiny.wrapped import write_gguf
 
 from outrider.extras.cpu.panel_layout import WIDTH
 
@@ -87,9 +89,51 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     assert all(value > 0 for _, values in facts["curves"].values() for value in values)
 
 
-def test_texts_that_are_drawn_are_not_compared(folder: Path, run: Any) -> None:
-    err = run.refused("bench", "sampling.temperature=1", "target=tabular")
-    assert "sampling.temperature=1: expected 0: texts are compared" in err
+@pytest.mark.usefixtures("forked_workers")
+@pytest.mark.parametrize(
+    ("drafter", "sampling", "option"),
+    [
+        ("prompt_lookup", "greedy", "size_n"),
+        ("small_lm", "greedy", "n_max"),
+        ("small_lm", "standard", "n_max"),
+    ],
+)
+def test_a_bench_beside_llama_cpp(
+    drafter: str, sampling: str, option: str, run: Any, tmp_path: Path
+) -> None:
+    """The same file on both sides, with every weight as it is: greedy texts are the same."""
+    file, prompts = tmp_path / "tiny.gguf", tmp_path / "prompts.jsonl"
+    write_gguf(file, "F32")
+    prompts.write_text('{"prompt": "the cat the cat the"}\n{"prompt": "one two one"}\n')
+    name = {"prompt_lookup": "PromptLookup", "small_lm": "SmallLM"}[drafter]
+    status, out, err = run(
+        "bench",
+        "target=transformers",
+        f"target.model={file}",
+        f"drafter={drafter}",
+        *([f"drafter.model={file}"] if drafter == "small_lm" else []),
+        f"sampling={sampling}",
+        "data=jsonl",
+        f"data.path={prompts}",
+        "peers.transformers=false",
+        f"peers.llama_cpp={sys.executable}",
+        "hydra.run.dir=b",
+        "repeats=1",
+        "rows=[1]",
+        "batches=[1]",
+        "contexts=[]",
+        "max_new_tokens=8",
+    )
+    assert status == 0, err
+    assert ("all 8 texts agree" in out) == (sampling == "greedy")
+    assert "of 8 texts" not in out
+    facts = json.loads((tmp_path / "b" / "bench.json").read_text())
+    entrants = {f"{who} {what}" for who in ("outrider", "llama_cpp") for what in ("plain", name)}
+    for speeds in (facts["tokens_per_second"], facts["decoding_tokens_per_second"]):
+        assert set(speeds) == entrants and all(speed > 0 for speed in speeds.values())
+    pairs = {(one, other) for one, other, _, alone in facts["ratios"] if alone["value"] > 0}
+    assert pairs >= {(f"outrider {what}", f"llama_cpp {what}") for what in ("plain", name)}
+    assert f"llama_cpp {name} chose {{'{option}': " in out
 
 
 def test_prompts_are_read_before_engines_are_started(

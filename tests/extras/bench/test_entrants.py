@@ -10,7 +10,7 @@ import torch
 from tiny.wrapped import write_gguf
 
 from outrider import ConfigError, Context, Drafter, Pen
-from outrider.extras.bench.entrants import PEER, entrants
+from outrider.extras.bench.entrants import LLAMA_CPP, PEER, entrants
 from outrider.plugins.config import compose
 from outrider.plugins.reading import plain_values
 from outrider.targets.weights_location import weights_location
@@ -21,6 +21,9 @@ class PromptLookup(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.write(context.tokens[-1])
+
+
+GREEDY = {"temperature": 0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 0}
 
 
 def asked(*overrides: str) -> Any:
@@ -43,6 +46,7 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
         "model": "/m",
         "dtype": "float32",
         "gamma": 4,
+        "sampling": GREEDY,
         "options": {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2},
     }
     assert by_name["vllm PromptLookup"].settings["speculative"] == {
@@ -115,7 +119,7 @@ def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
     (peer,) = entrants(config, "/m", torch.bfloat16)[1:]
     assert (peer.name, peer.settings["quantize"]) == ("transformers plain", "int8")
     config = asked(f"peers.economize={sys.executable}", "target.quantize=int8")
-    with pytest.raises(ConfigError, match=r"expected null with target\.quantize=int8"):
+    with pytest.raises(ConfigError, match=r"expected null with target\.quantize"):
         entrants(config, "/m", torch.float32)
 
 
@@ -148,7 +152,42 @@ def test_peers_load_the_folder_of_a_gguf_file(
     assert assisted == {"assistant_model": folder}
 
 
+@pytest.mark.parametrize(
+    ("drafter", "own"),
+    [
+        ("prompt_lookup", {"lookup": {"max_n": 3, "min_n": 1, "gamma": 5}}),
+        ("small_lm", {"draft": "FILE"}),
+        ("bigram", None),
+    ],
+)
+def test_llama_cpp_runs_the_gguf_files_themselves(
+    drafter: str, own: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    file = tmp_path / "tiny.gguf"
+    write_gguf(file)
+    of_model = [f"drafter.model={file}"] if drafter == "small_lm" else []
+    config = asked(
+        f"target.model={file}", f"drafter={drafter}", *of_model, "sampling=standard",
+        "target.quantize=int8", "peers.transformers=false", f"peers.llama_cpp={sys.executable}",
+    )  # fmt: skip
+    found = entrants(config, "/m", torch.float32)[2:]
+    expected = [{"draft": None}]
+    if own is not None:
+        expected.append({name: str(file) if it == "FILE" else it for name, it in own.items()})
+    common = {
+        "model": str(file), "dtype": "float32", "gamma": 5,
+        "sampling": GREEDY | {"temperature": 1.0},
+    }  # fmt: skip
+    assert [entrant.settings for entrant in found] == [common | it for it in expected]
+    assert all(entrant.command == (sys.executable, LLAMA_CPP) for entrant in found)
+
+
 def test_peers_that_can_not_run_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"peers.llama_cpp=.*expected null, or target.model=FILE"):
+        entrants(asked(f"peers.llama_cpp={sys.executable}"), "/m", torch.float32)
+    drawn = asked(f"peers.economize={sys.executable}", "sampling=standard")
+    with pytest.raises(ConfigError, match=r"expected null with sampling\.temperature"):
+        entrants(drawn, "/m", torch.float32)
     with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
         entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
     assert weights_location(asked()) == "/m"

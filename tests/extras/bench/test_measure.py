@@ -53,6 +53,18 @@ def test_speed_and_ratio_take_medians_over_repeats() -> None:
     assert (ratio.low, ratio.high) == (None, None)  # two prompts do not show a spread
 
 
+def test_decoding_alone_is_compared_where_both_report_it() -> None:
+    def told(name: str, decoding: tuple[int, float] | None) -> list[Run]:
+        return [Run(0, prompt, name, [7] * 9, 4.0, decoding=decoding) for prompt in (0, 1)]
+
+    some = [*told("slow", (8, 4.0)), *told("fast", (6, 1.0)), *told("silent", None)]
+    assert speed(some, "fast", alone=True) == pytest.approx(6.0)
+    assert speed(some, "silent", alone=True) is None
+    ratio = speed_ratio(some, "fast", "slow", alone=True)
+    assert ratio is not None and ratio.value == pytest.approx(3.0)
+    assert speed_ratio(some, "fast", "silent", alone=True) is None
+
+
 def test_a_difference_is_found_at_its_first_token() -> None:
     log: list[Any] = []
     judge: Any = Fake([], 0, log, "judge")

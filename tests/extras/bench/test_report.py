@@ -74,7 +74,7 @@ def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(PromptLookup, "is_target", True)
     parts = {"target": tiny_target(5), "drafter": PromptLookup(), "verifier": None}
     monkeypatch.setattr(ours, "build", parts.get)
-    settings = {name: name for name in (*parts, "gamma", "budget")}
+    settings = {name: name for name in (*parts, "gamma", "budget", "sampling")}
     answer = ours.start(settings)({"ask": "is_target"})
     assert answer == {"is_target": True}
     result = BenchResult([], {}, {}, {}, [], {}, 1, 1.0, {}, target_itself=["outrider lookup"])

@@ -1,0 +1,127 @@
+"""llama.cpp as an entrant of the bench: `python llama_cpp.py`, in an environment with xllamacpp.
+
+It runs by its path, as `peer` does, and imports nothing of Outrider.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from http.client import HTTPConnection
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+CONTEXT = 4096
+"""The most tokens of a text and its prompt."""
+LENGTHS, LEAST = (2, 4, 8), (0.0, 0.4)
+"""The draft lengths that are tried, and the probabilities below which a draft ends."""
+ORDER = ("temperature", "top_k", "top_p", "min_p")
+"""What makes logits a distribution, in Outrider's order; llama.cpp's own differs."""
+
+
+def trials(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the settings to choose from: lengths of a draft, or nothing without drafts.
+
+    With a draft model at a temperature, drafts are both drawn and greedy, since either may win.
+    """
+    lookup = settings.get("lookup")
+    if lookup:
+        grams = sorted({lookup["min_n"], lookup["max_n"]})
+        yield from ({"size_n": n, "size_m": length} for n, length in product(grams, LENGTHS))
+    elif settings.get("draft"):
+        draws = (False, True) if settings["sampling"]["temperature"] else (False,)
+        for length, least, drawn in product(LENGTHS, LEAST, draws):
+            yield {"n_max": length, "p_min": least, "probabilistic": drawn}
+    else:
+        yield {}
+
+
+def server(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> Any:
+    """Returns llama.cpp's server, which runs in this process.
+
+    settings: `model`, a GGUF file; the draft's, `draft`, or the lengths of prompt lookup, `lookup`,
+        or neither. chosen: one of `trials`.
+    """
+    import xllamacpp as library
+
+    params, kinds = library.CommonParams(), library.common_speculative_type
+    params.model.path = settings["model"]
+    params.n_ctx, params.n_parallel, params.port = CONTEXT, 1, 0
+    params.cache_ram_mib = 0  # prompts of earlier repeats are read again
+    drafts = params.speculative
+    threads = (params.cpuparams, params.cpuparams_batch)
+    for own in (*threads, drafts.draft.cpuparams, drafts.draft.cpuparams_batch):
+        own.n_threads = len(os.sched_getaffinity(0))  # the default leaves out hyperthreads
+    if settings.get("lookup"):
+        drafts.types, options = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE], drafts.ngram_simple
+    elif settings.get("draft"):
+        drafts.types, options = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE], drafts.draft
+        drafts.draft.mparams.path = settings["draft"]
+    for name, value in chosen.items():
+        setattr(options, name, value)
+    return library.Server(params)
+
+
+def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Starts the server, and returns the function that writes the texts that the bench asks for.
+
+    settings: those of `server`, and `sampling`.
+    """
+    choices = list(trials(settings))
+    chosen, running = choices[0], [server(settings, choices[0])]
+
+    def restart(choice: dict[str, Any]) -> None:
+        nonlocal chosen
+        running.clear()  # there is memory for one
+        chosen, running[:] = choice, [server(settings, choice)]
+
+    def write(question: Mapping[str, Any]) -> dict[str, Any]:
+        if "trial" in question and len(choices) > 1:
+            restart(max(choices, key=partial(speed, question["trial"])))
+        options = {"samplers": ORDER, **settings["sampling"]}
+        began = perf_counter()
+        answer = posted(running[0], question["ids"], question["max_new_tokens"], options)
+        seconds, times = perf_counter() - began, answer["timings"]
+        count = int(times["predicted_n"])
+        return {
+            "tokens": answer["tokens"],
+            "seconds": seconds,
+            "calls": count - int(times.get("draft_n_accepted", 0)),
+            # The first token is drawn when the prompt has been read.
+            "decoding": [count - 1, times["predicted_ms"] / 1000],
+            "chosen": chosen,
+        }
+
+    def speed(trial: Mapping[str, Any], choice: dict[str, Any]) -> float:
+        """Returns the tokens per second of some prompts' texts."""
+        restart(choice)
+        write({"ids": trial["prompts"][0], "max_new_tokens": 8})  # does not count
+        limit = trial["max_new_tokens"]
+        texts = [write({"ids": ids, "max_new_tokens": limit}) for ids in trial["prompts"]]
+        seconds: float = sum(text["seconds"] for text in texts)
+        return sum(len(text["tokens"]) for text in texts) / seconds
+
+    return write
+
+
+def posted(running: Any, ids: list[int], limit: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a server's answer to a request for a text of at most `limit` tokens.
+
+    Raises:
+        RuntimeError: it refused, for a reason that the message has.
+    """
+    request = {"prompt": ids, "n_predict": limit, "cache_prompt": False, "return_tokens": True}
+    connection = HTTPConnection(running.listening_address.removeprefix("http://"))
+    connection.request("POST", "/completion", json.dumps(request | dict(options)))
+    response = connection.getresponse()
+    answer: dict[str, Any] = json.loads(response.read())
+    if response.status != 200:
+        raise RuntimeError(answer["error"]["message"])
+    return answer
+
+
+if __name__ == "__main__":
+    from peer import serve  # type: ignore[import-not-found]
+
+    serve(start)
