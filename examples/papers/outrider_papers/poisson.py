@@ -1,0 +1,38 @@
+"""Lists from Poisson processes (arXiv 2609.21858), from the abstract. Exact.
+
+A position of the text has a Poisson process for each token, with a first arrival T(x) that seed and
+position decide. Drafter and target look at the same arrivals and never at each other:
+
+    the draft's list    the tokens with the smallest T(x) / q(x)
+    the text            Y = argmin T(x) / p(x)
+
+so Y has the distribution p, and the draft is right where its list has Y in it. Whoever drafts, and
+however long the list is, the text of a seed is the same, which the kit checks. The pen draws a
+tree's siblings as such a list when the rule is `coupled`: try `drafter.tree=4x2`.
+
+Not here: several arrivals of one token in a list, as in the paper, and noise that a key and the
+last tokens decide in place of seed and position, which would make it a watermark.
+"""
+
+from typing import final
+
+from outrider import Chance, Draft, Scores, Verdict, Verifier
+
+
+@final
+class Poisson(Verifier):
+    """Accepts the target's first arrival if it is in the draft's list."""
+
+    lossless = True
+    coupled = True
+    takes = frozenset({"chain", "distinct"})
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        path, node = [], -1
+        while True:
+            token = chance.race(scores.after(node), scores.start + len(path))
+            found = [child for child in draft.children(node) if draft.tokens[child] == token]
+            if not found:
+                return Verdict(tuple(path), token)
+            node = found[0]
+            path.append(node)
