@@ -64,6 +64,11 @@ class Chance(ABC):
         return self
 
     @property
+    def free(self) -> "Chance":
+        """Returns what draws numbers that are no tokens: itself, unless it follows a given text."""
+        return self
+
+    @property
     def label(self) -> str | None:
         """Returns a name that chances share which decide alike; None if no other one does."""
         return None

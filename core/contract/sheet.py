@@ -121,7 +121,7 @@ class Sheet:
         if self.sampling.greedy:
             return int(probs.argmax())
         self._latents += 1
-        chance = self.chance
+        chance = self.chance.free
         if self.start is not None:  # independent of the noise that the rule draws with
             chance = chance.named(f"latent/{self.start}/{self._latents}")
         try:

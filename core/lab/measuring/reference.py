@@ -137,6 +137,10 @@ class ForcedChance(Chance):
         self._other = other
         self._position = 0
 
+    @property
+    def free(self) -> Chance:
+        return self._other
+
     def more(self, draft: Draft) -> bool:
         """Notes the length of a draft, and returns whether its last token is the text's."""
         self._position = len(draft)

@@ -75,6 +75,28 @@ def test_the_reference_holds_the_logits_at_each_prefix() -> None:
         assert torch.equal(text.logits[row], TARGET.open(prefix).score(Draft())[0])
 
 
+class TwoTables(Drafter):
+    """Draws which of two tables to draft from."""
+
+    TABLES = (TabularTarget(6, 0, 7), TabularTarget(6, 0, 8))
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        table = self.TABLES[pen.latent(torch.ones(2))]
+        while pen.open:
+            pen.draw(table.logits([]))
+
+
+def test_a_latent_is_drawn_freely_where_tokens_follow_the_text() -> None:
+    q = [table.logits([]).softmax(-1) for table in TwoTables.TABLES]
+    p = [TARGET.logits(prefix).softmax(-1) for prefix in PREFIXES]
+    sums = [
+        sum(float(row.minimum(q[z]).sum()) for row, z in zip(p, drawn, strict=True))
+        for drawn in itertools.product(range(2), repeat=len(p))
+    ]
+    found = overlapped(TwoTables()).beta[0]
+    assert any(found == pytest.approx(each) for each in sums[1:-1])  # some of each table
+
+
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3), Sampling()])
 def test_alpha_is_the_mean_of_the_smaller_of_p_and_q(sampling: Sampling) -> None:
     other = TabularTarget(6, 2, 7, sharpness=2.5)  # the table of the drafter
