@@ -16,6 +16,9 @@ last tokens decide in place of seed and position, which would make it a watermar
 
 from typing import final
 
+import torch
+from torch import Tensor
+
 from outrider import Chance, Draft, Scores, Verdict, Verifier
 
 
@@ -36,3 +39,13 @@ class Poisson(Verifier):
                 return Verdict(tuple(path), token)
             node = found[0]
             path.append(node)
+
+    def accepts(self, q: Tensor, scores: Scores, node: int) -> Tensor:
+        """Returns 1 / (q(x) sum over y of max(p(y) / p(x), q(y) / q(x))), for a list of one."""
+        p = scores.after(node)
+        order = torch.where(q > 0, p / q, float("inf")).argsort()
+        upwards, below = p[order], q[order]
+        sums = upwards.flip(0).cumsum(0).flip(0) / upwards + (below.cumsum(0) - below) / below
+        first = torch.zeros_like(q)
+        first[order] = (1 / sums).to(q.dtype)
+        return torch.where((p > 0) & (q > 0), first / q, 0.0)
