@@ -7,6 +7,7 @@ text: `1e3` would be "1000.0", and YAML's `no` "False".
 """
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -18,7 +19,7 @@ from annotated_types import Interval, MinLen, Predicate
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter
 
 from outrider.base.calling import hints_of
-from outrider.base.errors import ConfigError, is_int, nearest, shown
+from outrider.base.errors import ConfigError, is_int, nearest, require, shown
 from outrider.base.expectations import (
     WORDS,
     Above,
@@ -171,6 +172,10 @@ def _field(prefix: str, name: object) -> str:
 def _value_of(hint: Any, value: Any, field: str) -> Any:
     kinds = [kind for kind, _ in options_of(hint)]
     made: Any = next((kind for kind in kinds if is_dataclass(kind)), None)
+    if isinstance(value, str) and hasattr(made, "SPELLED"):
+        found = re.fullmatch(made.SPELLED, value.strip())
+        require(found is not None, field, value, made.EXPECTED)
+        value = found.groupdict() if found else {}
     takes_mappings = any(get_origin(kind) is Mapping for kind in kinds)
     if made is not None and isinstance(value, Mapping) and not takes_mappings:
         return made(**arguments_of(made, value, field, whole=True))

@@ -33,6 +33,12 @@ def figure_names() -> list[str]:
     return [*RATES, *scores, *(f"{name}_difference" for name in scores)]
 
 
+def ratio_names() -> list[str]:
+    """Returns the figures that are ratios of sums over prompts, which can be moved by a number."""
+    others = ("expected_block_efficiency", "speedup_median")
+    return [name for name in figure_names() if name not in others]
+
+
 def print_comparison(summary: Summary, settings: Compare) -> None:
     """Prints the table, what it showed, and the further tables that the settings ask for."""
     print_json(comparison(summary))

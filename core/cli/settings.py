@@ -4,9 +4,10 @@ What each one means stands in the YAML, which `--help` shows.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, final
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, final
 
-from outrider.base.bounds import Budget, Count, DraftLength, Seconds, Seed
+from outrider.base.bounds import Budget, Count, DraftLength, Finite, Seconds, Seed
 from outrider.base.expectations import AtLeast, OneOf, Passes, Within
 from outrider.plugins.roles import Listed
 
@@ -24,6 +25,27 @@ Lossy = Literal["allow", "refuse"]
 
 Rate = Annotated[str, OneOf("outrider.cli.comparison:figure_names")]
 """A figure of a comparison."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What makes a run fail: a rate minus the baseline's is below a number, "alpha < -0.02"."""
+
+    rate: Annotated[str, OneOf("outrider.cli.comparison:ratio_names")]
+    below: Finite
+
+    SPELLED: ClassVar[str] = r"(?P<rate>\w+)\s*<\s*(?P<below>[^\s<]+)"
+    EXPECTED: ClassVar[str] = "a rate < a number, such as 'alpha < -0.02'"
+
+    def __str__(self) -> str:
+        return f"{self.rate} < {self.below:g}"
+
+
+RunFolder = Annotated[
+    str,
+    Passes(lambda path: (Path(path).expanduser() / "run.json").is_file(), "the folder of a run"),
+]
 
 
 def is_shard(value: str) -> bool:
@@ -73,6 +95,8 @@ class Compare(Decoding):
     sort: Rate | None
     columns: Literal["all"] | list[Rate] | None
     objective: Rate | None
+    baseline: RunFolder | None
+    fail_if: Condition | None
     reports: Reports
     live: bool
     cache: bool

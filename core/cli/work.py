@@ -33,7 +33,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 
 SHOWN = (
     "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "workers", "cluster",
-    "lossy",
+    "lossy", "baseline", "fail_if",
 )  # fmt: skip
 """The settings that decide what is printed or reported, or who measures, and nothing else."""
 

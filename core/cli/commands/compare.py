@@ -16,6 +16,7 @@ from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
+from outrider.cli.gate import Gate
 from outrider.cli.reports import chosen_reports
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
@@ -56,7 +57,7 @@ def compare(settings: Compare) -> float | None:
     Returns the rate in `objective`, that of the best drafter, for a sweeper to make larger.
 
     Raises:
-        OutriderError: a drafter failed; what was measured of the others is printed before.
+        OutriderError: a drafter failed, or `fail_if` holds; what was measured is printed before.
     """
     run = measured(settings)
     summary = run.summary
@@ -65,7 +66,17 @@ def compare(settings: Compare) -> float | None:
             print_comparison(summary, settings)
             _print_places(run.files)
         run.check()
+    hold_to_baseline(summary, settings)
     return None if settings.objective is None else best(summary, settings.objective)
+
+
+def hold_to_baseline(summary: Summary, settings: Compare) -> None:
+    """Prints how a run stands to its baseline; raises `OutriderError` if `fail_if` holds."""
+    if gate := Gate.of(settings.baseline, settings.fail_if):
+        passes, line = gate.judged(summary)
+        if not passes:
+            raise OutriderError(line)
+        remarks().print(plain(line), soft_wrap=True)
 
 
 def measured(settings: Compare) -> Measured:
@@ -156,6 +167,8 @@ def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
 def _opened(settings: Compare, facts: Mapping[str, Any]) -> RunFolder:
     """Returns the folder of the run, once it is said what the run can't show."""
     _say_what_is_out_of_reach(facts)
+    if gate := Gate.of(settings.baseline, settings.fail_if):
+        gate.check(facts)
     run_folder = RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
     if run_folder.changed:
         line = f"measured anew, since code or weights have changed: {', '.join(run_folder.changed)}"

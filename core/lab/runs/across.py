@@ -26,7 +26,8 @@ def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
         runs = summaries[one], summaries[other]
         prompts = shared_prompts(*runs)
         rates = [rate for rate in runs[0].compared_rates if rate in runs[1].compared_rates]
-        for rate, names in itertools.product(rates, _matched(*runs) if prompts else []):
+        pairs = matched(*(run.run for run in runs)) if prompts else []
+        for rate, names in itertools.product(rates, pairs):
             comparisons.append(
                 Comparison(
                     rate,
@@ -50,9 +51,9 @@ def shared_prompts(one: Summary, other: Summary) -> list[str]:
     ]
 
 
-def _matched(one: Summary, other: Summary) -> list[tuple[str, str]]:
+def matched(one: Run, other: Run) -> list[tuple[str, str]]:
     """Returns the drafters to compare, the name in one run beside that in the other."""
-    names, others = _drafters(one.run), _drafters(other.run)
+    names, others = _drafters(one), _drafters(other)
     shared = [(name, name) for name in names if name in others]
     if not shared and len(names) == len(others) == 1:
         return [(names[0], others[0])]

@@ -92,6 +92,11 @@ def ratio(numerators: ArrayLike, denominators: ArrayLike) -> Statistic:
     return Statistic(columns, columns[..., 1], _quotient)
 
 
+def shifted(rate: Statistic, by: float) -> Statistic:
+    """Returns a ratio of sums as if it were larger by a number on every prompt."""
+    return ratio(rate.columns[..., 0] + by * rate.columns[..., 1], rate.columns[..., 1])
+
+
 def interval(statistic: Statistic, scale: Scale) -> Interval | None:
     """Returns the figure with its interval; None if there are no data."""
     return _interval(
