@@ -82,7 +82,8 @@ class Gate:
 
     def _worded(self, pair: Pair) -> str:
         gap = pair.difference.value + self.condition.below
-        return f"{pair.one} {gap:+.3f} on {pair.prompts} prompts (p = {pair.p_holm:.2g})"
+        p = f" (p = {pair.p_holm:.2g})" if pair.difference.value < 0 else ""
+        return f"{pair.one} {gap:+.3f} on {pair.prompts} prompts{p}"
 
     def _doubts(self, summary: Summary) -> str:
         rows = [*summary.rows, *self.baseline.rows]

@@ -118,7 +118,7 @@ def test_compare_exits_with_status_1_if_the_run_is_worse(run: Any, quick: Any) -
     same = f"drafters=[{{drafter: small_lm, model: {model}, name: head}}]"
     words = tuple(word for word in words if not word.startswith(("data.path=", "data=jsonl")))
     run.done("compare", *words, same, "hydra.run.dir=out")
-    held = (*words, "baseline=out", "fail_if='alpha < -0.02'")
+    held = (*words, "baseline=out", "fail_if=alpha < -0.02")
     run.done("compare", *held, same, "hydra.run.dir=again")
     worse = "drafters=[{drafter: bigram, name: head}]"
     status, _, errors = run("compare", *held, worse, "hydra.run.dir=worse")

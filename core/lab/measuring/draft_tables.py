@@ -32,6 +32,8 @@ class DraftTables:
         only if that is lossless and decides token by token.
     has_token: 1 where the draft has a token. allowed: the same under the run's policy.
     by_rule, overshoot, text_q: see `Overlap`.
+    shuffled: the sum of sum_x min(p(x), q(y)) at the first depth, where y takes the place of x in a
+        shuffled vocabulary.
     """
 
     beta: Floats
@@ -42,6 +44,7 @@ class DraftTables:
     by_rule: float | None
     overshoot: float
     text_q: list[float | None]
+    shuffled: float
 
     def shifted(self, gamma: int) -> "DraftTables":
         """Returns the tables up to depth `gamma`, from their first column.
@@ -63,7 +66,9 @@ def draft_tables(
     positions, depths = len(text.logits), drafting.depths
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0
-    overshoot = 0.0
+    overshoot = shuffled = 0.0
+    order = torch.randperm(text.logits.shape[-1], generator=torch.Generator().manual_seed(0))
+    order = order.to(text.logits.device)
     beta, ratios, keep_by_rule, has_token, allowed = np.zeros((5, positions, depths))
     text_q: list[float | None] = []
     for first in range(0, positions, CHUNK):
@@ -78,6 +83,7 @@ def draft_tables(
                 p, actual = scores.probs[position], text.ids[text.start + position]
                 q = draft.distribution(depth, p)
                 beta[row, depth] = float(p.minimum(q).sum())
+                shuffled += float(p.minimum(q[order]).sum()) if depth == 0 else 0.0
                 with calling("verifier", verifier):
                     rates = verifier.accepts(q, scores, position - 1)
                 if rates is None:
@@ -91,7 +97,8 @@ def draft_tables(
                 if p[actual] > 0 and rates is not None:
                     share = float(q[actual] * rates[actual] / p[actual])
                     keep_by_rule[row, depth] = min(1.0, share)
-    return DraftTables(beta, ratios, keep_by_rule, has_token, allowed, by_rule, overshoot, text_q)
+    by_depth = (beta, ratios, keep_by_rule, has_token, allowed)
+    return DraftTables(*by_depth, by_rule, overshoot, text_q, shuffled)
 
 
 def kept(tables: DraftTables, verifier: Verifier) -> Floats | None:

@@ -149,6 +149,10 @@ class Overlap:
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
         first node of a draft, and the number of these prefixes: all but those whose ceiling has no
         short formula. See `outrider.verifiers.ceiling`.
+    control: the sum of sum_x min(p(x), q(x)) at some prefixes, and their number, where the drafter
+        is given the target's features of one token before, or q is shuffled if it reads none. What
+        is left of alpha then, it owes to neither. Zeros where alpha is unknown, and in runs of
+        earlier versions.
     text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
         drafter before the run's sampling (1 or 0 for a token that was written, None where there was
         no draft). Empty in runs of earlier versions, and for trees.
@@ -168,6 +172,7 @@ class Overlap:
     text_p: tuple[Finite, ...] = ()
     text_q: tuple[Finite | None, ...] = ()
     overshoot: Finite | None = None
+    control: tuple[Finite, Finite] = (0.0, 0.0)
 
 
 @final

@@ -1,6 +1,7 @@
 """Overlap: alpha by Leviathan's protocol, from p and q at each prefix of the target's text."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,14 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.verifier import Scores, Verifier
 from outrider.decoding.calls import call_drafter, depth_of, opened
-from outrider.lab.measuring.draft_tables import Replay, draft_tables, kept, probability, replay
+from outrider.lab.measuring.draft_tables import (
+    CHUNK,
+    Replay,
+    draft_tables,
+    kept,
+    probability,
+    replay,
+)
 from outrider.lab.measuring.measurement import Overlap
 from outrider.lab.measuring.reference import Drafting, Reference
 from outrider.verifiers.ceiling import acceptance_ceiling
@@ -46,7 +54,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     budget: the most nodes of a tree. Defaults to gamma.
     draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
     """
-    drafter = opened(drafter)
+    unopened, drafter = drafter, opened(drafter)
     if drafter.trees or drafter.observes or drafter.asks:
         zeros, ceiling = (0.0,) * gamma, (0.0, 0.0)
         if not (drafter.observes or drafter.asks):
@@ -56,6 +64,11 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)
     drafting = Drafting(sampling, policy, 1 if slides else gamma, draft_timeout)
     tables = draft_tables(text, drafter, verifier, drafting)
+    control = (tables.shuffled, float(len(text.logits)))
+    if drafter.needs & text.features.keys():
+        behind = text.one_behind(CHUNK)
+        states = draft_tables(behind, opened(unopened), verifier, replace(drafting, depths=1))
+        control = (float(states.beta.sum()), float(len(states.beta)))
     if slides:
         tables = tables.shifted(gamma)
     positions = len(text.logits)
@@ -86,6 +99,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
         text_p=tuple(map(probability, text.logits, text.ids[text.start :])),
         text_q=tuple(tables.text_q),
         overshoot=None if verifier.lossless or tables.by_rule is None else tables.overshoot,
+        control=control,
     )
 
 

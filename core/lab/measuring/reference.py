@@ -1,9 +1,10 @@
 """Reference: a text that the target wrote, and drafts that are made to follow it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -49,6 +50,14 @@ class Reference:
         features = {name: states[: length - 1] for name, states in self.features.items()}
         features = features if row else self.first_features
         return Context(Tokens(self.ids, length), self.source, features, self.start)
+
+    def one_behind(self, rows: int) -> "Reference":
+        """Returns the first rows of the text, each with the features of the token before."""
+        late, first = (
+            {name: torch.cat([states[:1], states[:-1]]) for name, states in features.items()}
+            for features in (self.features, self.first_features)
+        )
+        return replace(self, logits=self.logits[:rows], features=late, first_features=first)
 
 
 def reference(

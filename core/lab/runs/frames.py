@@ -36,6 +36,7 @@ QUESTION_COLUMNS = {
     "overlap_survived": "list<double>",
     "overlap_ended": "list<double>",
     "overlap_ceiling": "list<double>",
+    "overlap_control": "list<double>",
     "rounds": "int64",
     "drafted": "int64",
     "tested": "int64",

@@ -164,6 +164,36 @@ def test_the_acceptance_of_the_runs_rule_is_taken_at_each_prefix(sampling: Sampl
             assert sums.overshoot == pytest.approx(beyond, abs=1e-12)
 
 
+class Head(Drafter):
+    """Reads the states of the target: the logits that it gave before the newest token."""
+
+    needs = frozenset({"hidden_states"})
+
+    def propose(self, context: Context, pen: Pen) -> None:
+        if len(states := context.features.get("hidden_states", ())):
+            pen.draw(states[-1])
+
+
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
+def test_the_control_has_states_one_token_behind_or_a_shuffled_vocabulary(
+    sampling: Sampling,
+) -> None:
+    order = torch.randperm(6, generator=torch.Generator().manual_seed(0))
+    table = TabularTarget(6, 2, 7, sharpness=2.5)
+    text = reference(TARGET, PROMPT, TEXT, frozenset({"hidden_states"}))
+    for drafter in (Head(), ChainDrafter(TARGET, "drawn")):
+        drafter.bind(TARGET)
+        sums = overlap(text, drafter, Token(), sampling, 2)
+        expected = 0.0
+        for row, prefix in enumerate(PREFIXES):
+            p = sampling.probs(TARGET.logits(prefix))
+            q = sampling.probs(table.logits(prefix))[order]
+            if isinstance(drafter, Head):
+                q = sampling.probs(TARGET.logits(prefix[:-2])) if row else torch.zeros(6)
+            expected += float(p.minimum(q).sum())
+        assert sums.control == (pytest.approx(expected, abs=1e-12), len(TEXT))
+
+
 def test_the_ceiling_of_a_chain_is_its_alpha() -> None:
     sums = overlapped(ChainDrafter(TARGET, "drawn"), SAMPLED)
     assert sums.ceiling == pytest.approx((sums.beta[0], sums.prefixes[0]), abs=1e-12)
