@@ -141,11 +141,11 @@ RATES: Mapping[str, Rate] = {
         lambda sums: 0.0 if sums.overshoot is None else sums.prefixes[0],
     ),
     "alpha_ceiling": _share_of_overlap(lambda sums: sums.ceiling[0], lambda sums: sums.ceiling[1]),
-    "alpha_control": _share_of_overlap(lambda sums: sums.control[0], lambda sums: sums.control[1]),
     "expected_alpha_tested": _share_of_overlap(
         lambda sums: sums.accepted[-1], lambda sums: sums.tested[-1]
     ),
     "expected_block_efficiency": Rate("log", _expected_tokens),
+    "alpha_control": _share_of_overlap(lambda sums: sums.control[0], lambda sums: sums.control[1]),
     "alpha_tested": Rate(
         "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.tested))
     ),

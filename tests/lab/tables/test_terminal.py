@@ -59,7 +59,7 @@ def test_names_stay_whole_in_80_columns(
     shown = printed(rates_table(dict.fromkeys(labels, rows), "a title"))
     assert all(shown.count(name) == count for name in names)
     assert count == 1 or shown.count("temperature") == count  # a label stands above its rows
-    assert "hidden at this width: median speedup" in shown
+    assert "hidden at this width: alpha of control, median speedup" in shown
     assert max(map(len, shown.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
     assert "hidden" not in printed(rates_table(dict.fromkeys(labels, rows), "a title"))
