@@ -48,8 +48,6 @@ QUICK = {
     "sweep.py": ["--only", "gpt2", "--modes", "chain"],
 }
 """Settings that keep a documented command short; they come last, so they win."""
-ON_RAY = {"workers=4": "test_cluster.py"}
-"""Where commands on Ray are run, and workers die."""
 MADE = re.compile(r"\bedits/|experiment=table2")
 """What `make edits` is needed for."""
 
@@ -128,9 +126,6 @@ def test_a_documented_command_runs(
     if MADE.search(command):  # by an example, whose models are trained here
         (tmp_path / "edits").symlink_to(request.getfixturevalue("edits"))
     names = [Path(word).name for word in words]
-    for file in (file for word, file in ON_RAY.items() if word in words):
-        assert f'"{command}"' in (ROOT / "tests/extras/ray" / file).read_text()
-        return
     quick = [setting for name in names for setting in QUICK.get(name, ())]
     if "hydra/launcher=joblib" in words:  # in several processes in tests/test_cli.py
         quick = [*quick, "hydra.launcher.n_jobs=1"]

@@ -11,7 +11,7 @@ import pytest
 from tiny.packages import run, site_of
 
 pytestmark = pytest.mark.first
-UNUSED = ("accelerate", "matplotlib", "pandas", "pyarrow", "starlette", "ray", "pytest")
+UNUSED = ("accelerate", "matplotlib", "pandas", "pyarrow", "starlette", "pytest")
 """What only extras bring, or the tests."""
 
 
@@ -103,7 +103,6 @@ def test_a_missing_library_is_one_line_that_names_the_group(
     lacking = {
         "view": ["theory", "paper=figure2"],
         "training": ["train"],
-        "ray": ["compare", "target=tabular", "data=lines", "workers=2", "reports=[]"],
         "launchers": [*tabular, "hydra/launcher=joblib", "-m"],
         "slurm": [*tabular, "hydra/launcher=outrider_slurm", "-m"],
     }

@@ -28,7 +28,7 @@ from outrider.plugins.parts import make
 from outrider.plugins.reading import part_config, read_settings
 from outrider.plugins.roles import Named
 
-PARTS = ("target", "data", "verifier", "policy", "cluster")
+PARTS = ("target", "data", "verifier", "policy")
 """The settings that are a part, beside the sampling and those that list several."""
 
 UNLOGGED = ("hydra/job_logging=none", "hydra/hydra_logging=none", "hydra.output_subdir=null")
@@ -130,4 +130,4 @@ def _part(name: str, value: Any) -> Any:
         )
     if isinstance(value, str | Mapping):
         return part_config(name, value)
-    return value if name == "cluster" else make(name, value)
+    return make(name, value)

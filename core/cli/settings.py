@@ -80,8 +80,6 @@ class Compare(Decoding):
     policies: Annotated[Any, Listed("policy")]
     protocol: Literal["overlap", "decode", "both"]
     shard: Shard | None
-    workers: Count | None
-    cluster: Part = None
     turns: Count | None
     batch: Count
     together: Count

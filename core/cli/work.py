@@ -1,8 +1,6 @@
-"""Who measures a comparison: this process, or workers that a cluster lends."""
+"""What a comparison measures: its parts, made and found to fit each other."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
@@ -32,44 +30,18 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = (
-    "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "workers", "cluster",
-    "lossy", "baseline", "fail_if",
+    "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "lossy", "baseline",
+    "fail_if",
 )  # fmt: skip
-"""The settings that decide what is printed or reported, or who measures, and nothing else."""
-
-
-class Work(AbstractContextManager["Work"], ABC):
-    """A comparison that is ready to be measured.
-
-    facts: the content of `run.json`, which has to be the same when the run is resumed.
-    """
-
-    facts: Mapping[str, Any]
-
-    @abstractmethod
-    def questions(self, on_text: Callable[[], None]) -> list[Question]:
-        """Returns the questions, in the order of the prompts.
-
-        on_text: called once for each text that the target writes for them.
-        """
-
-    @abstractmethod
-    def measure(
-        self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
-    ) -> Iterator[Measurement]:
-        """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
-
-    def __exit__(self, *_: object) -> None:
-        """Ends what the work has started."""
+"""The settings that decide what is printed or reported, and nothing else."""
 
 
 @final
-class OneProcess(Work):
-    """Measures in this process, one question after the other.
+class Work:
+    """A comparison that is ready to be measured.
 
+    facts: the content of `run.json`, which has to be the same when the run is resumed.
     target, prompts, variants: what is measured. writing: how every text is written.
-    answers: whether the target's answers to last turns are needed.
-    folder: the cache of its texts; None for none.
 
     What is cheap to refuse comes before any model. Raises `ConfigError` if a part can't be made, or
     does not go with the others.
@@ -105,35 +77,35 @@ class OneProcess(Work):
         self.facts = run_facts(settings, configs, self.variants, self.target, self.prompts)
         if settings.lossy == "refuse":
             certify(Path(HydraConfig.get().runtime.output_dir), self.target, plain_values(configs))
-        self.settings = settings
-        self.answers: bool = "overlap" in PROTOCOLS[settings.protocol]
-        self.folder: Path | None = cache_folder() if settings.cache else None
-        self._warmed = False
+        self._settings = settings
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
+        """Returns the questions, in the order of the prompts.
+
+        on_text: called once for each text that the target writes for them.
+        """
         return questions(
             self.target,
             self.prompts,
             self.writing,
-            chat=self.settings.chat,
-            answers=self.answers,
-            folder=self.folder,
+            chat=self._settings.chat,
+            answers="overlap" in PROTOCOLS[self._settings.protocol],
+            folder=cache_folder() if self._settings.cache else None,
             on_text=on_text,
         )
 
     def measure(
         self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
-        warmed, self._warmed = self._warmed, True
+        """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
         yield from measure(
             self.target,
             self.variants,
             questions,
             self.writing,
-            protocol=self.settings.protocol,
+            protocol=self._settings.protocol,
             done=done,
             watch=watch,
-            warmed=warmed,
         )
 
 
@@ -148,19 +120,6 @@ def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> Non
         require(has_data, "quality", name, f"prompts with {score.needs}")
         if note := score.note():
             remarks().print(plain(note), soft_wrap=True)
-
-
-def work_of(settings: Compare) -> Work:
-    """Returns what the settings ask to be measured, by whom they ask it to be.
-
-    Raises `ConfigError` if a part can't be made, or there are no such workers.
-    """
-    if settings.workers is None:
-        return OneProcess(settings)
-    expected = "null: no plugin brings a preset cluster/default"
-    require(settings.cluster is not None, "workers", settings.workers, expected)
-    work: Work = build(settings.cluster).work(settings)
-    return work
 
 
 def run_facts(

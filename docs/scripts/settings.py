@@ -49,8 +49,7 @@ def settings_page() -> str:
         " Plugins add settings of their own: `outrider COMMAND --help-all` shows them, too."
     )
     recipes = yaml_options("recipe", "Recipes", "`recipe=NAME` chooses how to train.")
-    clusters = yaml_options("cluster", "Clusters", "Where `compare workers=N` runs its workers.")
-    sections = [commands(), parts(), sampling(), recipes, clusters, presets()]
+    sections = [commands(), parts(), sampling(), recipes, presets()]
     return "\n\n".join(["# Settings", start, *itertools.chain.from_iterable(sections)])
 
 

@@ -120,8 +120,6 @@ def _checked(command: Command, arguments: Sequence[str]) -> Any:
         able = [name for name, other in installed().commands.items() if other.distributed]
         line = f"{FIELD}={is_parallel}: expected false, only {' and '.join(able)} can do that"
         raise ConfigError(line)
-    workers = config.get("workers")
-    require(workers is None, "workers", workers, "null where torchrun has started processes")
     return config
 
 

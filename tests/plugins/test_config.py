@@ -228,7 +228,7 @@ def test_every_recipe_takes_its_settings(name: str) -> None:
 
 def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     # experiment, paper and launcher: commands/; training: the recipes
-    elsewhere = {"experiment", "paper", "hydra/launcher", "training", "cluster"}
+    elsewhere = {"experiment", "paper", "hydra/launcher", "training"}
     folders = {
         str(path.parent.relative_to(folder)) for folder in CONF for path in folder.rglob("*.yaml")
     }

@@ -120,8 +120,7 @@ def test_hooks_are_those_of_the_roles() -> None:
 def test_the_built_in_parts_are_plugins_too() -> None:
     parts = registry_from(plugin_manager(installed=False))
     assert {entry.distribution for entry in parts.entries} == {"outrider"}
-    silent = {*builtin_modules()} - {entry.plugin for entry in parts.entries}
-    assert silent == {"outrider.extras.ray.plugin"}  # which brings a preset alone
+    assert {*builtin_modules()} == {entry.plugin for entry in parts.entries}
     assert parts.find("drafter", "bigram").product is NGram  # made by a function
 
 

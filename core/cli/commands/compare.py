@@ -20,7 +20,7 @@ from outrider.cli.gate import Gate
 from outrider.cli.reports import chosen_reports
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
-from outrider.cli.work import Work, work_of
+from outrider.cli.work import Work
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.machine import load
 from outrider.lab.measuring.measurement import Measurement
@@ -88,9 +88,9 @@ def measured(settings: Compare) -> Measured:
     folder = HydraConfig.get().runtime.output_dir
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
-    is_live = settings.live and settings.together == 1 and settings.workers is None
+    is_live = settings.live and settings.together == 1
+    work = Work(settings)
     with (
-        work_of(settings) as work,
         _opened(settings, work.facts) as run_folder,
         advising(lambda: _advice(run_folder)),
         Screen(live=is_live) as screen,

@@ -55,7 +55,7 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str, str], None]:
 
 def test_every_fault_has_a_line(plugged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     plugged("broken", "outrider-broken", "outrider_no_such_module")
-    needs = ["torch>=99", "no-such-distribution>=1", 'ray>=2; extra == "ray"']
+    needs = ["torch>=99", "no-such-distribution>=1", 'peft>=99; extra == "peft"']
     monkeypatch.setattr(doctor, "requires", lambda _: needs)
     monkeypatch.setattr(doctor, "self_test", lambda faults: {})
     with pytest.raises(OutriderError) as raised:

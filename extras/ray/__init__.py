@@ -1,1 +1,0 @@
-"""One comparison on several workers of Ray."""
