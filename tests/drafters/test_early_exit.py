@@ -179,15 +179,6 @@ def test_many_positions_of_a_text_are_drafted_for_at_once(llama: Any, path: str 
         torch.testing.assert_close(draft.probs, alone.probs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("path", [None, "untrained"])
-def test_a_target_with_windows_and_soft_caps(path: str | None) -> None:
-    target = TransformersTarget(build(ENTRIES["gemma2"]))
-    plain = tokens_of(written(target, NoDraft()))
-    rounds = written(target, EarlyExit(1, path), gamma=3)
-    assert tokens_of(rounds) == plain
-    assert sum(round.drafted for round in rounds) > 0
-
-
 def test_targets_that_can_not_be_cut_are_refused(
     monkeypatch: pytest.MonkeyPatch, llama: Any
 ) -> None:

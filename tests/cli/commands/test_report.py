@@ -11,13 +11,9 @@ pytestmark = pytest.mark.usefixtures("drawn_once")
 
 def test_a_sweep_is_gathered(run: Any, quick: list[str], tmp_path: Path) -> None:
     run.done(
-        "compare",
-        *quick,
-        "--multirun",
-        "gamma=1,2,3",
-        "reports=[]",
+        "compare", *quick, "--multirun", "gamma=1,2,3", "reports=[]",
         f"hydra.sweep.dir={tmp_path / 'sweep'}",
-    )
+    )  # fmt: skip
     lines = tmp_path / "sweep" / "1" / "measurements.jsonl"
     lines.write_text("".join(lines.read_text().splitlines(keepends=True)[:19]))
     printed = run.done("report", str(tmp_path / "sweep"), "--pairs", "--out", str(tmp_path / "all"))
@@ -47,12 +43,5 @@ def test_a_run_is_printed_as_a_table_for_a_paper(compared: Any, run: Any, tmp_pa
     assert "bigram & prompt" in tables[2]
     printed = run.done("report", folder, "--layout", "alpha", "--format", "csv")
     assert printed.splitlines()[0] == "drafter,alpha"
-    complaint = run.refused("report", folder, "--format", "latex", "--reference", "bigrm")
-    assert "did you mean 'bigram'" in complaint
-
-
-def test_a_report_takes_a_layout(compared: Any, run: Any, tmp_path: Path) -> None:
-    compared("protocol=overlap")
-    folder = str(tmp_path / "out")
-    assert "temperature" in run.done("report", folder, "--layout", "leviathan_table3")
-    assert "did you mean" in run.refused("report", folder, "--layout", "table3")
+    for words in (("--format", "latex", "--reference", "bigrm"), ("--layout", "table3")):
+        assert "did you mean" in run.refused("report", folder, *words)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, scaled_dot_product_attention
+from torch.nn.functional import linear
 
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
@@ -59,16 +59,6 @@ def test_a_packed_product_reads_its_packed_matrix(
     monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
     plain = PackedLinear(layer)
     assert counted(lambda: multiply(plain)) == 4 * 48 * 16
-
-
-def test_attention_reads_keys_and_values() -> None:
-    queries, keys = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 5, 8)
-    read = counted(lambda: scaled_dot_product_attention(queries, keys, keys))
-    assert read == 2 * keys.nbytes
-
-
-def test_rows_that_are_looked_up_do_not_count() -> None:
-    assert counted(lambda: embedding(torch.tensor([1, 2]), WEIGHT) * 2) == 0
 
 
 def test_a_block_counts_the_products_inside() -> None:

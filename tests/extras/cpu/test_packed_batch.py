@@ -82,13 +82,6 @@ def test_a_part_of_a_prompt_is_read_in_the_pass_of_a_draft(
         torch.testing.assert_close(result.logits[:, :2], alone, rtol=most, atol=most)
 
 
-def test_a_text_read_along_with_few_others_keeps_its_logits(native_model: Any) -> None:
-    group = PackedBatch(native_model, 2)
-    group.read(0, IDS[0, :90].tolist(), ())
-    result = group.feed([1], [[7, 8]], [Draft.chain([5])], ())[0]
-    assert torch.equal(result.logits, logits_alone(native_model, [7, 8, 5], 2))
-
-
 def test_a_common_prefix_of_prompts_is_read_once(native_model: Any, passes: list[int]) -> None:
     start = IDS[0, :40].tolist()
     texts = [[*start, 1, 2], [5, 6], [*start, 3], [*start[:20], 4], [*start[:7], 5]]

@@ -30,15 +30,6 @@ def test_pieces_make_the_same_panels(
     assert torch.equal(odd, whole)
 
 
-def test_a_panel_holds_its_outputs_side_by_side() -> None:
-    weight = torch.arange(64 * 3).view(64, 3).float()
-    assert torch.equal(arranged(weight)[1, 2], weight[32:, 2])
-    pairs = arranged(weight.bfloat16())
-    assert pairs.shape == (2, 16, 32, 2)  # zeros up to 32 inputs
-    assert torch.equal(pairs[1, 0], weight[32:, :2].bfloat16())
-    assert not pairs[:, 2:].any() and not pairs[:, 1, :, 1].any()
-
-
 def test_panels_are_made_in_inference_mode_too() -> None:
     weight = torch.randn(40, 32)
     with torch.inference_mode():

@@ -19,11 +19,9 @@ from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.drafters.small_lm import SmallLM
 from outrider.extras.serving.checkpoints import (
     spare_token,
     write_parallel_model,
-    write_small_model,
     write_stitched,
 )
 from outrider.targets.transformers import TransformersTarget
@@ -67,16 +65,6 @@ def test_a_parallel_student_has_its_mask_among_the_targets_tokens(
     assert drafts[0].tokens == drafts[1].tokens
     for one, other in zip(*(draft.probs for draft in drafts), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-
-
-def test_a_whole_small_model_is_no_student(
-    target: TransformersTarget, llama: Any, words: Any, tmp_path: Path
-) -> None:
-    small = llama(seed=1, num_hidden_layers=1, vocab_size=len(words) + 2)
-    student.save_student(small, tmp_path / "trained")
-    write_small_model(tmp_path / "trained", target, tmp_path / "whole")
-    assert not student.borrows(tmp_path / "whole")
-    SmallLM(str(tmp_path / "whole")).bind(target)
 
 
 def test_the_mask_replaces_a_token_that_texts_lack(

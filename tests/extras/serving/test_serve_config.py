@@ -26,14 +26,6 @@ def test_a_drafter_of_tokens_is_passed_as_its_config(run: Any) -> None:
     }
 
 
-def test_an_eagle3_is_passed_as_vllms_own(run: Any) -> None:
-    out = run.done("serve-config", *TARGET, "drafter=eagle3")
-    words = shlex.split(out)
-    config = json.loads(words[-1])
-    assert words[1] == "vllm" and config["method"] == "eagle3"
-    assert config["model"].endswith("weights/eagle3")
-
-
 def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: Path) -> None:
     drafter = ("drafter=medusa", "drafter.path=untrained", "gamma=3", f"hydra.run.dir={tmp_path}")
     out = run.done("serve-config", TARGET[0], f"target.model={folder}", *drafter)

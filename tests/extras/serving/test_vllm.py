@@ -74,18 +74,6 @@ def made() -> list[Counting]:
     return Counting.made
 
 
-def test_a_request_keeps_its_drafter_when_its_row_moves(made: list[Counting]) -> None:
-    served = proposer(Counting)
-    assert len(made) == 1  # the check at the start; the first request gets it
-    assert call(served, [[1, 2], [5, 6]]) == [[1], [1]]
-    assert call(served, [[5, 6, 7], [1, 2, 3, 4]]) == [[2], [2]]  # the rows have changed places
-    assert call(served, [[1, 2, 3, 4, 5]]) == [[3]]  # one has ended, and the other is row 0
-    assert [drafter.seen for drafter in made] == [
-        [[1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]],
-        [[5, 6], [5, 6, 7]],
-    ]
-
-
 def test_requests_with_equal_texts_do_not_share_a_drafter(made: list[Counting]) -> None:
     served = proposer(Counting)
     assert call(served, [[1, 2], [1, 2]]) == [[1], [1]]

@@ -102,14 +102,6 @@ def test_texts_may_be_written_with_other_settings(
     assert is_same == (not settings)
 
 
-def test_a_table_is_counted_and_used(run: Any, folder: Path, tmp_path: Path) -> None:
-    settings = ["target=transformers", f"target.model={folder}"]
-    path = tmp_path / "table"
-    assert "alpha" in run.done("train", "drafter=bigram", *settings, *SMALL[:3], f"out={path}")
-    use = ["drafter=bigram", f"drafter.counts={path}/model.safetensors", "prompt=the cat"]
-    assert run("generate", *settings, *use, "max_new_tokens=8")[0] == 0
-
-
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_store_is_written_and_used(
     answers: bool, run: Any, folder: Path, data: Path, tmp_path: Path

@@ -19,7 +19,6 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.training.feature_objectives import (
     Unrolling,
-    least_squares,
     start_eagle,
     unrolled_loss,
 )
@@ -118,14 +117,6 @@ def test_noise_and_detaching(target: Any) -> None:
     assert not torch.equal(plain, grad(detach=True))
     network.train()
     assert not torch.equal(plain, grad(noise=0.5))
-
-
-def test_least_squares_find_a_matrix() -> None:
-    generator = torch.Generator().manual_seed(0)
-    matrix = torch.randn(3, 6, generator=generator)
-    inputs = torch.randn(5000, 6, generator=generator)
-    solution = least_squares([(inputs[:10], inputs[:10] @ matrix.T), (inputs, inputs @ matrix.T)])
-    assert torch.allclose(solution, matrix, atol=0.01)
 
 
 def test_eagle_starts_as_the_best_matrix(target: Any) -> None:

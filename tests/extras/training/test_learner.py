@@ -106,7 +106,7 @@ def test_every_family_names_an_unknown_entry_of_a_config(
     settings = {learned.option: str(tmp_path)}
     make("drafter", family, **settings).bind(target)
     assert "does not read" not in capsys.readouterr().err
-    (tmp_path / "config.json").write_text(json.dumps(config | {"colour": 3}))
+    (tmp_path / "config.json").write_text(json.dumps(config | {"colour": 3, "temperature": 1.0}))
     make("drafter", family, **settings).bind(target)
     assert "does not read colour in config.json" in capsys.readouterr().err.replace("\n", " ")
 

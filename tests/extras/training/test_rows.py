@@ -117,11 +117,6 @@ def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -
     [
         ({"input_ids": [], "loss_mask": []}, r"line 1: input_ids=\[\]: expected at least one id"),
         (
-            {"input_ids": [2, 3], "loss_mask": [0, 0]},
-            "at least one row with something to learn, of 1",
-        ),
-        ({"input_ids": [2], "loss_mask": [1]}, "at least one row with something to learn, of 1"),
-        (
             {"messages": [], "conversations": [{"from": "gpt", "value": "x", "tool_calls": [1]}]},
             r"\[0\].tool_calls",
         ),

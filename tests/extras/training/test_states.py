@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 
 from outrider.extras.training.states import compute_states
@@ -34,17 +33,6 @@ def test_the_states_are_the_targets(examples: Any, texts: Any, target: Any) -> N
 def test_the_seed_decides_the_order(examples: Any) -> None:
     orders = [[batch.ids.tolist() for batch in examples.batches(5, seed)] for seed in (1, 1, 2)]
     assert orders[0] == orders[1] != orders[2]
-
-
-def test_states_on_disk_are_not_computed_again(
-    examples: Any, target: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run_pass(*_: Any) -> None:
-        raise AssertionError("the target reads a text again")
-
-    monkeypatch.setattr("outrider.extras.training.states.run_pass", run_pass)
-    again = compute_states(target, examples.texts, [HIDDEN], tmp_path / "states", console)
-    assert len(list(again.batches(24, 0))) == 1
 
 
 def test_files_of_other_texts_or_without_a_state_are_computed_again(

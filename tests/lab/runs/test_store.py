@@ -85,18 +85,6 @@ def failed_run(run_in: Go, tmp_path: Path) -> Callable[[], Run]:
     return lambda: load(tmp_path)
 
 
-def test_a_drafter_that_failed_has_no_row_and_the_others_keep_theirs(
-    failed_run: Callable[[], Run],
-) -> None:
-    run = failed_run()
-    why = "prompt a: drafter PromptLookup raised KeyError: 'a'"
-    assert (run.failed, run.drafters, run.finished) == ({"lookup": why}, ["none", "bigram"], False)
-    summary = Summary(run)
-    assert [row.drafter for row in summary.rows] == ["none", "bigram"]
-    assert summary.prompts == ["a", "b", "c", "d"]
-    assert conclusion_of(summary)[0] == f"No figures of lookup, which failed at {why}."
-
-
 def test_a_drafter_that_failed_continues_at_its_question(
     run_in: Go, failed_run: Callable[[], Run], tmp_path: Path
 ) -> None:

@@ -1,7 +1,6 @@
 """Tables leave the tool as Markdown, LaTeX and CSV, with the figures of the terminal."""
 
 import csv
-import io
 from dataclasses import replace
 
 import pytest
@@ -93,18 +92,6 @@ def test_intervals_stand_below_their_figures_in_a_wide_table(small: Table) -> No
         r"\bottomrule",
         r"\end{tabular}",
     ]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_rates_of_a_run_are_written(whole_run: Run, name: str) -> None:
-    summary = Summary(whole_run)
-    text = FORMATS[name](starred_rates_table({"": summary}, "4 prompts"))
-    for row in summary.rows:
-        speedup = row.rates["speedup"]
-        assert row.name in text and f"{speedup.value:.2f}" in text
-    if name == "csv":
-        lengths = {len(row) for row in csv.reader(io.StringIO(text))}
-        assert len(lengths) == 1
 
 
 def test_a_run_is_named_once_and_in_every_row_of_a_spreadsheet(whole_run: Run) -> None:

@@ -93,22 +93,6 @@ def with_intervals(rows: list[Row]) -> list[Row]:
     ]
 
 
-@pytest.mark.parametrize("protocol", ["overlap", "decode", "both"])
-@pytest.mark.parametrize("before", ["", "a_name_of_18_chars_"])
-def test_the_table_fits_eighty_columns(
-    run_in: Callable[..., Any], tmp_path: Path, protocol: str, before: str
-) -> None:
-    rows = with_intervals(Summary(run_in(tmp_path, protocol=protocol).run).rows)
-    rows = [replace(row, drafter=before + row.drafter) for row in rows]
-    text = printed(rates_table({"": rows}, "24 prompts"))
-    assert "…" not in text and "LOSSY" not in text and "no intervals" not in text
-    for row in rows:
-        assert row.name.split()[0] in text
-        for name in ("alpha", "alpha_tested", "speedup"):
-            if row.rates[name] is not None:
-                assert all(line in text for line in figure_of(row.rates[name], name).lines())
-
-
 def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -15,11 +15,9 @@ from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.turns import Turn
 from outrider.targets.batches import writing
 from outrider.targets.batches.batch_rows import PaddedBatch
-from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
 PROMPTS = [[3, 4, 5], [9], [7, 7, 2, 20, 11, 6, 3], [5, 6]]
-SETTINGS = [Sampling(), Sampling(temperature=1.0), Sampling(temperature=0.8, top_k=5, top_p=0.9)]
 
 
 def chances() -> list[Chance]:
@@ -55,19 +53,6 @@ def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
         [Turn(prompt, Sampling(), chance, 6), Turn(after, sampling, other, 9)]
         for prompt, chance, other in zip(PROMPTS, chances(), chances()[::-1], strict=True)
     ]
-
-
-@pytest.mark.parametrize("after", [[], [6, 7, 8]])
-@pytest.mark.parametrize("sampling", SETTINGS)
-def test_a_text_continues_at_the_end_of_its_last_turn(
-    sampling: Sampling, after: list[int], llama: Any
-) -> None:
-    target = TransformersTarget(llama().double())
-    target.eos = frozenset({2, 4})
-    written = list(batched(target).write_turns(conversations(sampling, after)))
-    assert written == list(BatchTarget.write_turns(batched(target), conversations(sampling, after)))
-    assert any(question[-1] in target.eos for question, _ in written)
-    assert any(question[-1] not in target.eos for question, _ in written)
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])
@@ -108,9 +93,3 @@ def test_logits_that_are_no_numbers_are_an_error(llama: Any) -> None:
         model.lm_head.weight.fill_(float("nan"))
     with pytest.raises(TargetError, match="NaN"):
         batched(TransformersTarget(model)).write(PROMPTS, Sampling(), chances(), 3)
-
-
-def test_the_fingerprint_is_that_of_the_weights(llama: Any) -> None:
-    one, same, other = (TransformersTarget(llama(seed)) for seed in (0, 0, 1))
-    assert one.fingerprint() == same.fingerprint() != other.fingerprint()
-    assert TabularTarget(6).fingerprint() is None
