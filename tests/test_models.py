@@ -8,7 +8,7 @@ import pytest
 import transformers
 from tiny.models import entries
 from tiny.outcomes import outcomes
-from tiny.page import BEGIN, COLUMNS, END, NOT_BUILT, SIGNS, placed, read, sheet, sign, written
+from tiny.page import COLUMNS, NOT_BUILT, SIGNS, placed, read, sheet, sign, written
 from tiny.subject import subject
 
 import outrider
@@ -100,15 +100,6 @@ def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
         "tree: E: n rows; eagle: drafter … needs model: the target offers source"
     )
     assert (new["kind"], new["reason"], new["plain"]) == ("not built", "it reads audio", "")
-
-
-def test_text_written_by_hand_stays() -> None:
-    page = f"# Models\n\n{BEGIN}\nold\n{END}\n\n## By hand\n"
-    new = placed(page, [], "1.0")
-    assert (new.partition(BEGIN)[0], new.partition(END)[2]) == ("# Models\n\n", "\n\n## By hand\n")
-    assert "(1.0)" in new and "old" not in new
-    with pytest.raises(ValueError, match="expected one of each"):
-        placed("# Models\n", [], "1.0")
 
 
 def test_signs_name_the_error() -> None:

@@ -4,9 +4,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-import pytest
 import torch
-from tiny.checkpoints import change
 from tiny.drafters import bound
 from tiny.parts import held
 from tiny.published import (
@@ -25,10 +23,8 @@ from outrider import Sampling, decode
 from outrider.drafters.eagle import Eagle, EagleNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, tiny_target, write_draft
+from outrider.testing.tiny_targets import draft_after, tiny_target
 from outrider.verifiers.token import Token
-
-SAMPLED: dict[str, Any] = {"gamma": 3}
 
 
 class TestPublished(PublishedNetwork):
@@ -83,29 +79,13 @@ class TestPublished(PublishedNetwork):
         (tmp_path / "config.json").write_text('{"hidden_size": 16, "vocab_size": 31}')
         assert read(tmp_path, target).self_attn.config.rope_theta == 500.0
 
-    def test_entries_that_nothing_reads_are_named(
-        self, llama: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        target = self.target(llama)
-        self.folder(tmp_path, target, True)
-        change(tmp_path, {"biass": False, "model_type": "llama", "temperature": 1.0})
-        EagleNetwork.read_checkpoint(tmp_path, target)
-        assert capsys.readouterr().err.endswith("eagle does not read biass in config.json\n")
-
 
 def test_a_small_vocabulary_writes_nothing_else(tmp_path: Path) -> None:
     target, vocabulary = tiny_target(4), Vocabulary(4, torch.tensor([1, 3]))
     EagleNetwork.untrained(target, vocabulary).save_checkpoint(tmp_path, target)
     drafter = bound(Eagle(str(tmp_path)), target)
     for seed in range(20):
-        draft = write_draft(
-            drafter,
-            target,
-            context_after(drafter, target, [0, 1, 2]),
-            sampling=Sampling(temperature=1.0),
-            seed=seed,
-            **SAMPLED,
-        )
+        draft = draft_after(drafter, target, [0, 1, 2], 3, seed=seed)
         assert len(draft) == 3
         assert set(draft.tokens) <= {1, 3}
         assert all(probs is not None and probs[[0, 2]].sum() == 0 for probs in draft.probs)
@@ -117,8 +97,7 @@ def test_a_chain_is_a_tree_of_one_path() -> None:
     drafts = []
     for drafter in (chain, tree):
         drafter.bind(target)
-        context = context_after(drafter, target, [0, 1, 2, 3])
-        drafts.append(write_draft(drafter, target, context, sampling=Sampling(), **SAMPLED))
+        drafts.append(draft_after(drafter, target, [0, 1, 2, 3], 3, sampling=Sampling()))
     assert len(drafts[0]) == 3 and drafts[0].tokens == drafts[1].tokens
     torch.testing.assert_close(drafts[0].logits, drafts[1].logits)
 

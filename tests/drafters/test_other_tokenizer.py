@@ -93,25 +93,6 @@ def test_trees_too(tree: str) -> None:
     assert_exact(Setup(scored, drafter, rule, [1], gamma=1, sampling=SAMPLED, budget=3), 2)
 
 
-def test_recorded_is_the_drafters_distribution_over_the_shared_tokens() -> None:
-    """The run's top-k is that of the tokens in common, and does not count the others."""
-    own, scored = table(letters(), 2), table(pieces(), 1)
-    drafter = bound(Tabular(own), scored)
-    shared = {2: 5, 1: 2, 5: 6, 4: 3, 6: 8}  # " a", "b", " b", "c" and </s>
-    assert drafter.translation.own_ids == shared
-    context = Context(Tokens([2]))
-    for top_k in (0, 2):
-        sampling = Sampling(temperature=0.5, top_k=top_k)
-        probs = write_draft(drafter, scored, context, gamma=1, sampling=sampling).probs[0]
-        assert probs is not None
-        weights = {token: float(own.table[5, column] / 0.5) for token, column in shared.items()}
-        kept = sorted(weights, key=weights.__getitem__)[-top_k:]
-        expected = torch.full((scored.vocab_size,), float("-inf"), dtype=torch.float64)
-        for token in kept:
-            expected[token] = weights[token]
-        torch.testing.assert_close(probs, expected.softmax(-1))
-
-
 def random_model(tokenizer: Any, **changes: Any) -> TransformersTarget:
     """Returns a random Llama with a tokenizer."""
     settings = {
@@ -188,12 +169,6 @@ def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
             if probs is not None and draft.children(parent)[0] == node:
                 torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
         text += [*draft.tokens[:seed], 6]
-
-
-def test_a_model_with_the_same_tokenizer_is_always_right() -> None:
-    target = own_model()
-    rounds = list(decode(target, with_model(target, "shared"), Token(), [1], max_new_tokens=20))
-    assert all(round.accepted == round.drafted for round in rounds)
 
 
 def greedy_text(ids: list[int], length: int) -> tuple[bytes, bool]:

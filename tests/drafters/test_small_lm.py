@@ -158,19 +158,6 @@ def test_another_tokenizer_is_refused_with_a_word(llama: Any) -> None:
     require_same_vocabulary(llama(), tokenizer(["a", "b", "c"]), target, hint="")
 
 
-def test_embeddings_may_be_padded_to_another_size(
-    llama: Any, words: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    small, large = llama(), llama(vocab_size=40)
-    require_same_vocabulary(large, words, TransformersTarget(small, words), hint="")
-    # A model that is handed over comes without a tokenizer, by which the sizes would be refused.
-    monkeypatch.setattr("outrider.drafters.small_lm.require_same_vocabulary", lambda *_, **__: None)
-    for target, model in ((small, large), (large, small)):
-        padded = TransformersTarget(target, words)
-        draft = draft_after(bound(SmallLM(model), padded), padded, [3], 2)
-        assert [len(probs) for probs in draft.probs] == [padded.vocab_size] * 2
-
-
 @pytest.mark.parametrize("name", ["bloom", "gpt_neo"])
 def test_a_model_that_reads_no_tree_writes_chains_only(name: str) -> None:
     target = TransformersTarget(build(ENTRIES["llama"]))

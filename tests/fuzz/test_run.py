@@ -42,26 +42,6 @@ STAGED = {"drafter": "staged_chain", "kind": "drawn"}
 ENUMERATED = {"sampling": SAMPLED, "drafter": STAGED, "enumerate": True, "max_new_tokens": 2}
 
 
-@pytest.mark.parametrize(
-    ("changes", "kinds"),
-    [
-        ({}, ("greedy", "batch")),
-        (
-            {"target": TABLE | {"encoder": True}, "interrupt": 60},
-            ("greedy", "batch", "interrupted"),
-        ),
-        ({"sampling": SAMPLED, "stops": ["ab"], "prompts": [[0]]}, ("sampled",)),
-        ({"sampling": SAMPLED, "verifier": {"verifier": "gumbel"}}, ("coupled", "batch")),
-        ({"verifier": {"verifier": "typical"}}, ("lossy", "batch")),
-        ({"constraint": {"forbidden": [0, 2], "end": 1}}, ("greedy", "batch")),
-        (ENUMERATED, ("enumerated",)),
-        ({"target": LLAMA, "drafter": {"drafter": "small_lm", "layers": 1}}, ("greedy", "batch")),
-    ],
-)
-def test_a_run_lists_its_checks(changes: dict[str, Any], kinds: tuple[str, ...]) -> None:
-    assert run_example(example(**changes)).kinds == kinds
-
-
 def test_a_refusal_is_no_fault() -> None:
     outcome = run_example(example(drafter={"drafter": "random", "tree": "2x2"}))
     assert outcome == Outcome(refused=outcome.refused)

@@ -1,7 +1,5 @@
 """What a model's own generation config sets is obeyed as by `generate`, or named."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,23 +162,3 @@ def test_beams_refuse_defaults_in_force(llama: Any, words: Any) -> None:
     target = TransformersTarget(_model(llama, {"repetition_penalty": 1.1}), words)
     with pytest.raises(ConfigError, match=r"target\.generation_config=ignore"):
         beam_search(target, PROMPTS[0], "none", width=2)
-
-
-def test_commands_obey_or_ignore_the_folder(
-    llama: Any, words: Any, run: Any, tmp_path: Path
-) -> None:
-    model = _model(llama, {"repetition_penalty": 1.8})
-    model.save_pretrained(tmp_path / "model")
-    words.save_pretrained(tmp_path / "model")
-    texts = {}
-    for choice in ("apply", "ignore"):
-        out = tmp_path / choice
-        status, _, complaint = run(
-            "generate", "target=transformers", f"target.model={tmp_path / 'model'}", "chat=false",
-            f"target.generation_config={choice}", f"prompt={PROMPTS[1]}".replace(" ", ""),
-            f"max_new_tokens={LENGTH}", f"hydra.run.dir={out}",
-        )  # fmt: skip
-        assert status == 0, complaint
-        assert "repetition_penalty=1.8" in complaint
-        texts[choice] = json.loads((out / "generation.json").read_text())["tokens"]
-    assert texts["apply"] == written(model, PROMPTS[1], max_new_tokens=LENGTH) != texts["ignore"]

@@ -12,6 +12,7 @@ import gguf
 import numpy as np
 import pytest
 import torch
+from tiny.wrapped import write_fields
 
 from outrider.plugins.parts import make
 from outrider.targets import gemma3
@@ -60,30 +61,17 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torc
     """A GGUF file of Gemma 3's kind, and the weights that the gguf library reads in it."""
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     random = np.random.default_rng(0)
-    writer = gguf.GGUFWriter(path, "gemma3")
-    writer.add_context_length(8192)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
-    writer.add_feed_forward_length(INNER)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(1)
-    writer.add_key_length(HEAD_DIM)
-    writer.add_value_length(HEAD_DIM)
-    writer.add_layer_norm_rms_eps(1e-6)
-    writer.add_rope_freq_base(1e6)
-    writer.add_sliding_window(WINDOW)
-    writer.add_tokenizer_model("llama")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(WORDS)
-    writer.add_token_scores([-float(number) for number in range(len(WORDS))])
-    writer.add_token_types([3] * 5 + [1] * (len(WORDS) - 5))
-    writer.add_bos_token_id(2)
-    writer.add_eos_token_id(1)
-    writer.add_unk_token_id(3)
-    writer.add_pad_token_id(0)
-    writer.add_add_bos_token(True)
-    writer.add_add_space_prefix(False)
-    writer.add_chat_template(TEMPLATE)
+    fields = {
+        "context_length": 8192, "embedding_length": WIDTH, "block_count": LAYERS,
+        "feed_forward_length": INNER, "head_count": HEADS, "head_count_kv": 1,
+        "key_length": HEAD_DIM, "value_length": HEAD_DIM, "layer_norm_rms_eps": 1e-6,
+        "rope_freq_base": 1e6, "sliding_window": WINDOW, "tokenizer_model": "llama",
+        "tokenizer_pre": "default", "token_list": WORDS,
+        "token_scores": [-float(number) for number in range(len(WORDS))],
+        "token_types": [3] * 5 + [1] * (len(WORDS) - 5), "bos_token_id": 2, "eos_token_id": 1,
+        "unk_token_id": 3, "pad_token_id": 0, "add_bos_token": True, "add_space_prefix": False,
+        "chat_template": TEMPLATE,
+    }  # fmt: skip
     tensors: dict[str, tuple[str, tuple[int, ...], Any]] = {
         "token_embd.weight": ("model.embed_tokens.weight", (len(WORDS), WIDTH), KINDS.Q8_0),
         "output_norm.weight": ("model.norm.weight", (WIDTH,), KINDS.F32),
@@ -92,16 +80,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, torc
         for name, (theirs, shape, kind) in LAYER.items():
             key = f"blk.{layer}.{name}.weight"
             tensors[key] = (f"model.layers.{layer}.{theirs}.weight", shape, kind)
-    weights = {}
+    weights, written = {}, {}
     for name, (theirs, shape, kind) in tensors.items():
         data = quantised(random, shape, kind)
-        writer.add_tensor(name, data, raw_dtype=kind)
+        written[name] = (data, kind)
         values = torch.from_numpy(np.array(gguf.quants.dequantize(data, kind)))
         weights[theirs] = values - 1 if "norm" in name else values  # Gemma's norms are stored + 1
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    write_fields(path, "gemma3", fields, written)
     return path, weights
 
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from gguf import GGUFWriter
-from tiny.wrapped import Adapted, rounded, write_gguf
+from tiny.wrapped import Adapted, rounded, write_fields, write_gguf
 
 import outrider
 from outrider import ConfigError, TargetError
@@ -167,11 +166,7 @@ def test_a_gguf_file_that_is_missing_or_damaged_is_one_line(
     with pytest.raises(TargetError, match=r"damaged\.gguf' can't be loaded: ") as caught:
         TransformersTarget(str(damaged))
     assert "\n" not in str(caught.value)
-    writer = GGUFWriter(damaged, "llama")
-    writer.add_block_count(2**31 - 1)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
+    write_fields(damaged, "llama", {"block_count": 2**31 - 1}, {})
     with pytest.raises(TargetError, match=r"block_count=2147483647: expected at most 2048"):
         TransformersTarget(str(damaged))
     monkeypatch.setitem(sys.modules, "gguf", None)

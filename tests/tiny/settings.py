@@ -64,20 +64,11 @@ _BERT = {name: value for name, value in BY_FIELD.items() if name.endswith(("_id"
 
 BY_TYPE: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
-        [
-            "axk1",
-            "axk2",
-            "deepseek_v2",
-            "deepseek_v3",
-            "deepseek_v32",
-            "dots3_note",
-            "dots3_note_text",
-            "glm4_moe_lite",
-            "glm_moe_dsa",
-            "longcat_flash",
-            "minicpm3",
+        (
+            *("axk1", "axk2", "deepseek_v2", "deepseek_v3", "deepseek_v32", "dots3_note"),
+            *("dots3_note_text", "glm4_moe_lite", "glm_moe_dsa", "longcat_flash", "minicpm3"),
             "youtu",
-        ],
+        ),
         _LATENT,
     ),
     **dict.fromkeys(("gemma3_text", "t5gemma2_text", "t5gemma2_decoder"), ALTERNATING),

@@ -1,5 +1,6 @@
 """What other libraries make of a model: weights and modules that wrap others."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -90,41 +91,46 @@ class Adapted(Tuned):
         return self.base_model(*args, **kwargs)
 
 
+def write_fields(
+    path: Path, kind: str, fields: Mapping[str, Any], tensors: Mapping[str, tuple[Any, Any]]
+) -> None:
+    """Writes a GGUF file: its fields by the names of the library, and tensors with their types."""
+    writer = gguf.GGUFWriter(path, kind)
+    for name, value in fields.items():
+        getattr(writer, f"add_{name}")(value)
+    for name, (data, layout) in tensors.items():
+        writer.add_tensor(name, data, raw_dtype=layout)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
 def write_gguf(path: Path, kind: str = "Q4_0", width: int = 64) -> None:
     """Writes a random Llama of two layers, with a byte-level tokenizer."""
     tokens = [*LETTERS.values(), "th", "the", "<eos>"]
-    writer, draws = gguf.GGUFWriter(path, "llama"), np.random.default_rng(0)
-    writer.add_context_length(128)
-    writer.add_embedding_length(width)
-    writer.add_block_count(2)
-    writer.add_feed_forward_length(2 * width)
-    writer.add_head_count(2)
-    writer.add_head_count_kv(2)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_dimension_count(width // 2)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_token_list(tokens)
-    writer.add_token_types([1] * (len(tokens) - 1) + [3])
-    writer.add_token_merges(["t h", "th e"])
-    writer.add_bos_token_id(len(tokens) - 1)
-    writer.add_eos_token_id(len(tokens) - 1)
-    layout = gguf.GGMLQuantizationType[kind]
+    count, layout = len(tokens), gguf.GGMLQuantizationType[kind]
+    fields = {
+        "context_length": 128, "embedding_length": width, "block_count": 2,
+        "feed_forward_length": 2 * width, "head_count": 2, "head_count_kv": 2,
+        "layer_norm_rms_eps": 1e-5, "rope_dimension_count": width // 2, "vocab_size": count,
+        "tokenizer_model": "gpt2", "token_list": tokens, "token_types": [1] * (count - 1) + [3],
+        "token_merges": ["t h", "th e"], "bos_token_id": count - 1, "eos_token_id": count - 1,
+    }  # fmt: skip
     mlp, square = 2 * width, (width, width)
-    shapes = {"token_embd": (len(tokens), width), "output": (len(tokens), width)}
+    shapes = {"token_embd": (count, width), "output": (count, width)}
+    norms = ["output_norm"]
     for layer in range(2):
         names = ("attn_q", "attn_k", "attn_v", "attn_output")
         shapes |= {f"blk.{layer}.{name}": square for name in names}
         shapes |= {f"blk.{layer}.{name}": (mlp, width) for name in ("ffn_gate", "ffn_up")}
         shapes[f"blk.{layer}.ffn_down"] = (width, mlp)
-        for norm in ("attn_norm", "ffn_norm"):
-            writer.add_tensor(f"blk.{layer}.{norm}.weight", np.ones(width, np.float32))
-    writer.add_tensor("output_norm.weight", np.ones(width, np.float32))
+        norms += [f"blk.{layer}.{norm}" for norm in ("attn_norm", "ffn_norm")]
+    tensors: dict[str, tuple[Any, Any]] = {
+        f"{name}.weight": (np.ones(width, np.float32), None) for name in norms
+    }
+    draws = np.random.default_rng(0)
     for name, shape in shapes.items():
         matrix = 0.3 * draws.standard_normal(shape).astype(np.float32)
-        data = gguf.quants.quantize(matrix, layout)
-        writer.add_tensor(f"{name}.weight", data, raw_dtype=layout)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+        tensors[f"{name}.weight"] = (gguf.quants.quantize(matrix, layout), layout)
+    write_fields(path, "llama", fields, tensors)

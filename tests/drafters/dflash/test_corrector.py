@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,21 +87,6 @@ class TestCorrector:
             # The lattice knows the last token of the text by the backbone's states alone.
             assert differs[changed] == (kind != "lilicorr" or changed > 0)
 
-    def test_the_places_may_be_asked_for_one_by_one(self, kind: str) -> None:
-        correction = corrector_of(kind)(block_of(1))
-        before = torch.tensor([[2, 4, 0, 8]])
-        logits = correction(before, 0)
-        for place in range(PLACES):
-            torch.testing.assert_close(
-                correction(before[:, : place + 1], place), logits[:, place : place + 1]
-            )
-
-    def test_paths_in_one_block_are_corrected_together(self, kind: str) -> None:
-        correction = corrector_of(kind)(block_of(1))
-        paths = torch.tensor([[2, 4, 0], [2, 6, 9], [2, 6, 1]])
-        apart = torch.cat([correction(path[None], 2) for path in paths])
-        torch.testing.assert_close(correction(paths, 2), apart)
-
     def test_blocks_are_corrected_apart(self, kind: str) -> None:
         corrector, block = corrector_of(kind), block_of(3)
         before = torch.tensor([[2, 4, 0, 8], [3, 0, 4, 6], [10, 2, 2, 2]])
@@ -135,15 +119,6 @@ class TestCorrector:
             exact = network.corrector(block)(torch.tensor([[TEXT[-1], *path[:-1]]]), 0)[0, -1]
             if logits is not None:  # in a dynamic tree, tokens are chosen
                 torch.testing.assert_close(logits, exact, rtol=1e-4, atol=1e-3)
-
-    def test_a_round_trip(self, kind: str, deep_llama: Any, tmp_path: Path) -> None:
-        target = TransformersTarget(deep_llama())
-        network = DFlashNetwork.untrained(target, Vocabulary(31), block=4, corrector=kind)
-        network.save_checkpoint(tmp_path, target)
-        again = DFlashNetwork.read_checkpoint(tmp_path, target)
-        assert again.config == network.config
-        for name, tensor in network.state_dict().items():
-            assert torch.equal(again.state_dict()[name], tensor.half().float()), name
 
 
 class Own(Corrector):

@@ -13,6 +13,8 @@ from torch import Tensor
 from transformers import MuseGlimmerAssistantConfig, MuseGlimmerAssistantModel, Qwen3Config
 
 from outrider import ConfigError, Sampling, decode
+from outrider.drafters.dflash.config import DFlashConfig
+from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.drafter import DFlash
 from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.parts import checkpoint
@@ -228,25 +230,96 @@ def test_dflash_drafts_once_the_target_has_read_the_prompt(target: Any) -> None:
 
 MARKOV = {"markov_rank": 3, "markov_head_type": "vanilla"}
 CONFIDENT = {"enable_confidence_head": True, "confidence_head_with_markov": True}
+SELECTOR = {"selector_rank": 3, "selector_top_k": 4, "conv_kernel_size": 2, "conv_group_size": 16}
+DFLASH2 = {"architectures": ["DFlash2DraftModel"], "block_size": BLOCK, "is_causal": False}
 
 
-@pytest.mark.parametrize("library", ["speculators", "SpecForge", "NVIDIA"])
-def test_a_published_dspark(library: str, model: Any, target: Any, tmp_path: Path) -> None:
+def dspark(**changes: Any) -> dict[str, Any]:
+    config = speculators(speculators_model_type="dspark", markov_rank=3) | changes
+    del config["sample_from_anchor"]  # which is the default here
+    return config
+
+
+def deep_spec(**changes: Any) -> dict[str, Any]:
+    """Returns a config of DeepSpec's, whose DFlash is its DSpark without heads."""
+    own = {"block_size": BLOCK, "mask_token_id": MASK, "target_layer_ids": [0, 3]}
+    own |= {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512, "num_target_layers": 5}
+    return decoder() | own | changes
+
+
+HEADS = {"corrector.": "markov_head.", "confidence.": "confidence_head.proj."}
+CODEBOOKS = {f"corrector.{name}_codebook.weight": f"candidate_selector.{name}_codebook"
+             for name in ("predecessor", "successor")}  # fmt: skip
+READ = {"corrector": CorrectorConfig("markov", 3), "from_anchor": True, "confident": "markov"}
+CHOOSES = {"corrector": CorrectorConfig("selector", 3, 4), "from_anchor": False, "convolved": True}
+LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
+    "dspark": (dspark(), READ, HEADS),
+    "dspark, states": (
+        dspark(confidence_head_with_markov=False), READ | {"confident": "state"}, HEADS,
+    ),
+    "dspark, unsure": (dspark(enable_confidence_head=False), READ | {"confident": None}, HEADS),
+    "dspark of NVIDIA": (
+        z_lab(projector_type="dspark", shift_label=True, use_confidence_head=True, **MARKOV)
+        | {"architectures": ["DFlashDraftModel"], "causal": False},
+        READ, {"corrector.": "", "confidence.": "confidence_proj."},
+    ),
+    "dspark of DeepSpec": (deep_spec(**MARKOV, **CONFIDENT), READ, HEADS),
+    "dflash of DeepSpec": (
+        deep_spec(markov_rank=0, enable_confidence_head=False),
+        READ | {"corrector": None, "confident": None}, {},
+    ),
+    "dflash2": (
+        speculators(speculators_model_type="dflash2", **SELECTOR), CHOOSES,
+        {"corrector.": "candidate_selector."},
+    ),
+    "dflash2 of NVIDIA": (
+        z_lab(**SELECTOR, projector_type="dflash2", causal=False) | DFLASH2, CHOOSES,
+        CODEBOOKS | {"corrector.": "candidate_selector."},
+    ),
+    "domino": (
+        z_lab(projector_type="domino", emb_dim=3, gru_hidden_dim=5, pure_draft_prefix_len=1)
+        | {"emb_dim": 3},  # NVIDIA has both
+        {"corrector": CorrectorConfig("domino", 3, memory=5, first=1), "from_anchor": False},
+        {"corrector.": ""},
+    ),
+    "domino, shifted": (
+        z_lab(projector_type="domino", emb_dim=3, gru_hidden_dim=5, shift_label=True),
+        {"corrector": CorrectorConfig("domino", 3, memory=5), "from_anchor": True},
+        {"corrector.": ""},
+    ),
+    "xpress": (
+        speculators(speculators_model_type="xpress", xpress_rank=3, num_jacobi_passes=6),
+        {"corrector": CorrectorConfig("xpress", 3)}, {"corrector.": "refiner_head."},
+    ),
+}  # fmt: skip
+"""Published configs, what they stand for, and how the names of tensors begin, by our own ones."""
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_published_correctors_are_read(layout: str, target: Any, tmp_path: Path) -> None:
+    """What they compute is tested in `test_formulas`, and that drafts have it, beside it."""
+    config, fields, names = LAYOUTS[layout]
+    write(tmp_path, config, {})
+    read = DFlashConfig.read(tmp_path)
+    assert {name: getattr(read, name) for name in fields} == fields
+    right = DFlashNetwork(target, Vocabulary(31), config=read).state_dict()
+    right = {name: torch.rand(tensor.shape) for name, tensor in right.items()}
+    tensors = checkpoint.replace_prefixes(right, names)
+    tensors["embed_tokens.weight"] = weights.embedding(target).detach()
+    write(tmp_path, config, tensors | {"lm_head.weight": weights.head(target).detach()})
+    found = DFlashNetwork.read_checkpoint(tmp_path, target).state_dict()
+    assert found.keys() == right.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in right.items())
+    assert_saved(tmp_path, target)
+
+
+def test_a_published_dspark(model: Any, target: Any, tmp_path: Path) -> None:
     first, second = torch.randn(31, 3), torch.randn(31, 3)
     head = {"markov_head.markov_w1.weight": first, "markov_head.markov_w2.weight": second}
     read, added = torch.randn(1, 19), torch.randn(1)
     head |= {"confidence_head.proj.weight": read, "confidence_head.proj.bias": added}
-    if library == "speculators":
-        config = speculators(speculators_model_type="dspark", markov_rank=3)
-        del config["sample_from_anchor"]  # which is the default here
-    elif library == "SpecForge":
-        config = z_lab(projector_type="dspark", confidence_head_alpha=1.0, **MARKOV, **CONFIDENT)
-        config |= {"architectures": ["DSparkDraftModel"]}
-    else:
-        own = {"projector_type": "dspark", "shift_label": True, "use_confidence_head": True}
-        config = z_lab(causal=False, **own, **MARKOV) | {"architectures": ["DFlashDraftModel"]}
-        renamed = {"markov_head.": "", "confidence_head.proj.": "confidence_proj."}
-        head = checkpoint.replace_prefixes(head, renamed)
+    config = z_lab(projector_type="dspark", confidence_head_alpha=1.0, **MARKOV, **CONFIDENT)
+    config |= {"architectures": ["DSparkDraftModel"]}
     drafter = bound(
         DFlash(write(tmp_path, config, tensors_of(model) | head), confidence=0.0), target
     )
@@ -263,48 +336,7 @@ def test_a_published_dspark(library: str, model: Any, target: Any, tmp_path: Pat
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("rank", [0, 3])
-def test_dflash_and_dspark_of_deepspec(rank: int, model: Any, target: Any, tmp_path: Path) -> None:
-    """Both are of one architecture, and draft the token after the anchor too."""
-    tensors = tensors_of(model) | {"lm_head.weight": weights.head(target).detach()}
-    tensors["embed_tokens.weight"] = weights.embedding(target).detach()
-    own = {"block_size": BLOCK, "mask_token_id": MASK, "target_layer_ids": [0, 3]}
-    own |= {"architectures": ["Qwen3DSparkModel"], "num_anchors": 512, "num_target_layers": 5}
-    own |= {"markov_rank": rank, "enable_confidence_head": bool(rank)}
-    if rank:
-        own |= {"markov_head_type": "vanilla", "confidence_head_with_markov": True}
-        tensors |= {f"markov_head.markov_w{n}.weight": torch.zeros(31, 3) for n in (1, 2)}
-        tensors |= {"confidence_head.proj.weight": torch.rand(1, 19)}
-        tensors |= {"confidence_head.proj.bias": torch.rand(1)}
-    path = write(tmp_path, decoder() | own, tensors)
-    drafter = bound(DFlash(path, confidence=0.0 if rank else None), target)
-    draft = draft_after(drafter, target, TEXT, 9)
-    right = probs_behind(model, target.model, TEXT).double()
-    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("entry", "kept"),
-    [({"confidence_head_with_markov": False}, 16), ({"enable_confidence_head": False}, 0)],
-)
-def test_dspark_with_another_confidence_head(
-    entry: dict[str, bool], kept: int, model: Any, target: Any, tmp_path: Path
-) -> None:
-    tensors = tensors_of(model) | {"markov_head.markov_w1.weight": torch.randn(31, 3)}
-    tensors |= {"markov_head.markov_w2.weight": torch.randn(31, 3)}
-    if kept:
-        tensors["confidence_head.proj.weight"] = torch.randn(1, kept)
-        tensors["confidence_head.proj.bias"] = torch.randn(1)
-    config = speculators(speculators_model_type="dspark", markov_rank=3) | entry
-    del config["sample_from_anchor"]
-    drafter = bound(
-        DFlash(write(tmp_path, config, tensors), confidence=0.0 if kept else None), target
-    )
-    assert len(draft_after(drafter, target, TEXT, 2)) == 2
-
-
-@pytest.mark.parametrize("library", ["speculators", "z-lab", "NVIDIA"])
-def test_a_published_dflash2(library: str, model: Any, target: Any, tmp_path: Path) -> None:
+def test_a_published_dflash2(model: Any, target: Any, tmp_path: Path) -> None:
     tensors = tensors_of(model)
     same = torch.zeros(2, 2, 16)  # convolutions that leave the layer as it is
     same[:, 0] = 1
@@ -317,71 +349,13 @@ def test_a_published_dflash2(library: str, model: Any, target: Any, tmp_path: Pa
         "candidate_selector.successor_codebook": latter,
         "candidate_selector.hidden_projection.weight": hidden,
     }
-    sizes = {"selector_rank": 3, "selector_top_k": 4, "conv_kernel_size": 2, "conv_group_size": 16}
-    config = speculators(speculators_model_type="dflash2", **sizes)
-    if library != "speculators":
-        config = z_lab(**sizes, block_size=BLOCK) | {"architectures": ["DFlash2DraftModel"]}
-        config["is_causal"] = False
-    if library == "NVIDIA":
-        config["dflash_config"] |= {"projector_type": "dflash2", "causal": False}
-    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
+    drafter = bound(DFlash(write(tmp_path, z_lab(**SELECTOR) | DFLASH2, tensors)), target)
     draft = draft_after(drafter, target, TEXT, 9)
     assert len(draft) == BLOCK - 1
     for probs, base in zip(draft.probs, probs_behind(model, target.model, TEXT)[1:], strict=True):
         best = base.topk(4).indices
         exact = torch.zeros(31).index_copy(0, best, base[best] / base[best].sum())
         torch.testing.assert_close(probs, exact.double(), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("shift", "plain"), [(True, 1), (False, 1), (False, 0)])
-def test_a_published_domino(
-    shift: bool, plain: int, model: Any, target: Any, tmp_path: Path
-) -> None:
-    gru = torch.nn.GRU(16, 5, batch_first=True, bias=False)
-    layers = [torch.nn.Linear(21, 3, bias=False), torch.nn.Linear(3, 31, bias=False)]
-    projection = torch.nn.Sequential(layers[0], torch.nn.SiLU(), layers[1])
-    tensors = tensors_of(model)
-    for name, part in {"prefix_gru": gru, "embed_proj": projection}.items():
-        tensors |= {f"{name}.{weight}": rows for weight, rows in part.state_dict().items()}
-    own = {"projector_type": "domino", "emb_dim": 3, "gru_hidden_dim": 5, "shift_label": shift}
-    config = z_lab(**own, pure_draft_prefix_len=plain) | {"emb_dim": 3}  # NVIDIA has both
-    drafter = bound(DFlash(write(tmp_path, config, tensors)), target)
-    states: list[Any] = []
-    held(drafter, DFlashNetwork).register_forward_hook(lambda _, given, out: states.append(out))
-    draft = draft_after(drafter, target, TEXT, 9)
-    base = probs_behind(model, target.model, TEXT)
-    before = torch.tensor([TEXT[-1], *draft.tokens[:-1]])
-    memory, _ = gru(weights.embedding(target)[before][None])
-    base, states = base[-len(draft) :], states[0][0, -len(draft) :]
-    assert len(draft) == BLOCK - 1 + shift
-    bias = projection(torch.cat([states, memory[0]], dim=-1)).detach()
-    bias[:plain] = 0
-    right = (base.log() + bias).softmax(-1).double()
-    torch.testing.assert_close(torch.stack(draft.probs), right, rtol=1e-4, atol=1e-5)
-    assert_saved(tmp_path, target)
-
-
-def test_xpress_of_the_speculators_library(model: Any, target: Any, tmp_path: Path) -> None:
-    words, out = torch.randn(31, 3), torch.randn(31, 3)
-    parts = {"token_embed": words, "readout": out}
-    parts |= {f"down_{name}": torch.zeros(3, 16) for name in ("h", "g")}
-    parts["in_proj"] = torch.cat([torch.zeros(3, 6), torch.eye(3)], dim=1)
-    parts |= {f"mlp_{name}": torch.zeros(6, 3) for name in ("gate", "up")}
-    parts["mlp_down"] = torch.zeros(3, 6)
-    tensors = tensors_of(model) | {f"refiner_head.{name}.weight": w for name, w in parts.items()}
-    row_before = torch.diag(torch.ones(BLOCK - 1), -1)
-    tensors["refiner_head.mix_l"] = row_before.repeat(3, 1, 1)
-    config = speculators(speculators_model_type="xpress", xpress_rank=3, num_jacobi_passes=6)
-    drafter = DFlash(write(tmp_path, config, tensors))
-    drafter.bind(target)
-    context = context_after(drafter, target, TEXT)
-    draft = write_draft(drafter, target, context, gamma=9, sampling=SAMPLED)
-    assert len(draft) == BLOCK - 1
-    tokens = [*TEXT[-2:], *draft.tokens]
-    for place, base in enumerate(probs_behind(model, target.model, TEXT)[1:]):
-        mixed = words[tokens[place]] + words[tokens[place + 1]]
-        exact = (base.log() + out @ mixed).softmax(-1)
-        torch.testing.assert_close(draft.probs[place], exact.double(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

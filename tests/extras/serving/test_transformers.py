@@ -77,7 +77,9 @@ def rows(*prompts: list[int]) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
-def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -> None:
+def test_greedy_texts_alone_and_in_a_batch_are_generates_own(
+    llama: Any, options: dict[str, Any]
+) -> None:
     model = llama()
     shared = options | {"max_new_tokens": 24, "do_sample": False}
     many = [
@@ -85,29 +87,20 @@ def test_the_greedy_text_is_generates_own(llama: Any, options: dict[str, Any]) -
         Speculation(bigram(tree="2x2"), "traversal", gamma=3, budget=6),
         Speculation(SmallLM(model=llama(eos_token_id=None)), gamma=3),
     ]
-    for prompt in PROMPTS:
-        own = model.generate(**rows(prompt), **shared)
+    for prompts in (*([prompt] for prompt in PROMPTS), PROMPTS):
+        own = model.generate(**rows(*prompts), **shared)
         for fast in many:
-            assert torch.equal(model.generate(**rows(prompt), **shared, custom_generate=fast), own)
-
-
-@pytest.mark.parametrize("options", PROCESSED, ids=lambda options: " ".join(options) or "none")
-def test_the_greedy_texts_of_a_batch_are_generates_own(llama: Any, options: dict[str, Any]) -> None:
-    model, fast = llama(), Speculation("prompt_lookup", gamma=4)
-    shared = options | {"max_new_tokens": 30, "do_sample": False}
-    own = model.generate(**rows(*PROMPTS), **shared)
-    text = model.generate(**rows(*PROMPTS), **shared, custom_generate=fast)
-    assert torch.equal(text, own)
+            text = model.generate(**rows(*prompts), **shared, custom_generate=fast)
+            assert torch.equal(text, own)
     ends = [(row[7:] == 1).nonzero() for row in own]
-    for generation, end in zip(fast.generations, ends, strict=True):
-        assert len(generation.tokens) == (int(end[0]) + 1 if len(end) else 30)
+    for generation, end in zip(many[0].generations, ends, strict=True):
+        assert len(generation.tokens) == (int(end[0]) + 1 if len(end) else 24)
 
 
 @pytest.mark.parametrize("name", ["prompt_lookup", "bigram"])
 @pytest.mark.parametrize(
     ("sampling", "options"),
     [
-        (Sampling(), {"do_sample": False}),
         (Sampling(1.0, seed=5), {"do_sample": True, "top_k": 0}),
         (
             Sampling(0.7, 8, 0.9, 0.02, seed=6),

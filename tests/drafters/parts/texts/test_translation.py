@@ -76,12 +76,6 @@ def test_ids_without_a_token_are_not_shared() -> None:
     assert both.spread(torch.tensor([1.0])).tolist() == [1.0, *[-torch.inf] * 4]
 
 
-def test_tokenizers_may_share_no_token(pieces: Any) -> None:
-    both = translation(byte_level(b"xyz"), pieces)
-    assert (both.shared, both.own_ids) == (0, {})
-    assert (both.spread(torch.rand(3, 3)) == -torch.inf).all()
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
