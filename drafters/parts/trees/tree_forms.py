@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require, shown
-from outrider.drafters.parts.trees.dynamic import CostTree, Dynamic
+from outrider.drafters.parts.trees.dynamic import CostTree, Dynamic, Replayed
 from outrider.drafters.parts.trees.shapes import Chain, Levels, Path, Sequoia, Shape, Static
 
 FORMS = (
     "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4,"
     " top:3x2 (the likeliest), [[0],[0,0],[1]] or top:[[0],[0,0],[1]] (paths of ranks),"
-    " dynamic:8, sequoia:.6,.2,.1, cost:8,.1,.02 (width, cost of a pass of the drafter, of a node)"
+    " dynamic:8, replay:8, sequoia:.6,.2,.1,"
+    " cost:8,.1,.02 (width, cost of a pass of the drafter, of a node)"
 )
+
+GROWN = {"dynamic": Dynamic, "replay": Replayed}
+"""Trees that are grown by likelihood, by the name before their width."""
 
 
 def parse_tree(form: Any) -> Shape:
@@ -34,8 +38,10 @@ def parse_tree(form: Any) -> Shape:
         widths = tuple(map(int, rest.split("x")))
         require(min(widths) >= 1, "drafter.tree", form, "widths of at least 1")
         return Levels(widths, {"": "distinct", "iid": "iid", "top": "deterministic"}[kind])
-    if kind in ("paths", "dynamic") and rest.isdigit() and int(rest) >= 1:
-        return Dynamic(int(rest)) if kind == "dynamic" else Static({(): int(rest)}, "paths")
+    if kind in GROWN and rest.isdigit() and int(rest) >= 1:
+        return GROWN[kind](int(rest))
+    if kind == "paths" and rest.isdigit() and int(rest) >= 1:
+        return Static({(): int(rest)}, "paths")
     if kind == "sequoia" and re.fullmatch(r"[\d.]+(,[\d.]+)*", rest):
         rates = tuple(map(float, rest.split(",")))
         is_valid = all(0 <= rate <= 1 for rate in rates) and 0 < sum(rates) <= 1 + 1e-9
