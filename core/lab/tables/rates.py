@@ -177,17 +177,11 @@ def caveats(runs: Mapping[str, Sequence[Row]]) -> list[str]:
     def who(holds: Callable[[Row], Any]) -> str:
         return ", ".join(dict.fromkeys(row.drafter for row in rows if holds(row)))
 
-    def lacks(row: Row) -> bool:
-        return has_alpha and not row.rates["alpha"]
-
     said = {
         MEMORY: who(lambda row: row.remembers),
         ITSELF: who(lambda row: row.target_itself),
-        "no alpha, since it drafts trees": who(
-            lambda row: lacks(row) and row.rates["alpha_ceiling"]
-        ),
-        "no alpha, since its drafts depend on earlier rounds": who(
-            lambda row: lacks(row) and not row.rates["alpha_ceiling"]
+        "no alpha, since it drafts trees or depends on earlier rounds": who(
+            lambda row: has_alpha and not row.rates["alpha"]
         ),
     }
     lines = [f"{names}: {what}" for what, names in said.items() if names]
