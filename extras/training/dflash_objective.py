@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from outrider.base.bounds import Count, checked
+from outrider.base.bounds import Count, Share, checked
 from outrider.base.expectations import AtLeast
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.corrector import CorrectorConfig
@@ -19,7 +19,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.extras.training.learner import Learner, Objective, Setup
-from outrider.extras.training.losses import HeadLoss, learnable
+from outrider.extras.training.losses import HeadLoss, expected_lengths, learnable
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -38,6 +38,8 @@ class DFlashObjective(Objective):
     layers, inner: as for `Eagle3Objective`.
     anchors: the number of blocks in each text, at random positions.
     decay: the factor on the loss from each position of a block to the next (Equation 4).
+    smoothing: weights each position by what is expected to be accepted from it on instead (D-PACE,
+        2605.18810). 0 takes the acceptance as it is, and 1 all tokens as accepted.
     soft: whether to learn the target's distributions; if not, its tokens, as published.
     corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
         a block don't depend on each other. It is shown the text's own tokens.
@@ -56,6 +58,7 @@ class DFlashObjective(Objective):
     inner: int | None = None
     anchors: Count = 32
     decay: float = 0.78
+    smoothing: Share | None = None
     soft: bool = True
     corrector: str | None = None
     rank: Count = 256
@@ -96,27 +99,33 @@ class DFlashObjective(Objective):
             picked = inside & learnable(batch, setup.vocabulary, 1)[rows, before]
             if not picked.any():
                 return states.sum() * 0
-            factors = self.decay ** torch.arange(self.block - 1, device=starts.device)
-            factors = factors.expand_as(picked)[picked]
             target_states = batch.states[HIDDEN][rows, before][picked]
             tokens = batch.ids.roll(-1, 1)[rows, before][picked]
-
-            def mean(terms: Tensor) -> Tensor:
-                return (factors * terms).sum() / factors.sum()
-
             corrector = network.corrector
             if corrector is None:
                 logits = network.logits(states[picked])
-                total = mean(head_loss.terms(logits, target_states, tokens))
             else:
                 earlier = batch.ids.gather(1, (starts - 1).clamp(min=0)).flatten()
                 block = network.block(rows_of_blocks.flatten(0, 1), text, earlier)
                 of_places = picked.flatten(0, 1)
                 logits = corrector(block)(batch.ids[rows, before].flatten(0, 1), 0)[of_places]
-                total = mean(head_loss.terms(logits, target_states, tokens))
-                if corrector.base:
-                    plain = head_loss.terms(block.logits[of_places], target_states, tokens)
-                    total = total + corrector.base * mean(plain)
+            terms = head_loss.terms(logits, target_states, tokens)
+            if self.smoothing is None:
+                factors = self.decay ** torch.arange(self.block - 1, device=starts.device)
+                factors = factors.expand_as(picked)[picked]
+            else:
+                kept = head_loss.acceptance(logits, target_states) if self.soft else (-terms).exp()
+                kept = torch.lerp(kept.detach(), torch.ones_like(kept), self.smoothing)
+                places = torch.zeros_like(picked, dtype=kept.dtype).masked_scatter(picked, kept)
+                factors = expected_lengths(places)[picked]
+
+            def mean(terms: Tensor) -> Tensor:
+                return (factors * terms).sum() / factors.sum()
+
+            total = mean(terms)
+            if corrector is not None and corrector.base:
+                plain = head_loss.terms(block.logits[of_places], target_states, tokens)
+                total = total + corrector.base * mean(plain)
             if self.confident:
                 foreseen = network.foreseen(states[picked], batch.ids[rows, before][picked])
                 accepted = head_loss.acceptance(logits, target_states).to(foreseen.dtype)

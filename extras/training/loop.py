@@ -35,7 +35,7 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     evaluate: Callable[[], Figures] = dict,
     log: Log | None = None,
 ) -> list[Figures]:
-    """Trains a network in place, leaves it at its best held-out loss, and returns the curve.
+    """Trains a network in place, leaves it at its best evaluation, and returns the curve.
 
     A run that was interrupted continues from the last checkpoint in `folder`, and has the same
     curve as one that was not. Weights in half precision become float32 (mixed precision).

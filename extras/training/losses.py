@@ -116,6 +116,19 @@ class HeadLoss:
         return 1 - total_variation(logits, target)
 
 
+def expected_lengths(
+    acceptance: Float[Tensor, "*blocks places"],
+) -> Float[Tensor, "*blocks places"]:
+    """Returns how many tokens are expected to be accepted from each place of a block on.
+
+    sum_{m >= j} prod_{i <= m} a_i for place j: the derivative of the expected length with respect
+    to log a_j (D-PACE, 2605.18810, Equation 8).
+
+    acceptance: the probability a_i that each token is accepted if those before it are.
+    """
+    return acceptance.cumprod(-1).flip(-1).cumsum(-1).flip(-1)
+
+
 def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:
     """Returns the positions from which the token `ahead` positions later can be learned.
 

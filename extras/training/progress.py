@@ -73,7 +73,7 @@ class TrainingProgress:
     """How far a run has come. It continues from the checkpoint in its folder, if there is one.
 
     step: the number of steps done.
-    stale: the number of evaluations since the best held-out loss.
+    stale: the number of evaluations since the best one.
     losses: those of the steps since the last evaluation.
     curve: what was measured at each evaluation.
 
@@ -115,10 +115,12 @@ class TrainingProgress:
     def record(self, figures: Figures) -> None:
         """Adds a point to the curve, and writes a checkpoint.
 
-        figures: what was measured; "held_out" is the loss that decides which weights are best.
+        figures: what was measured. The weights with the highest "block_efficiency" are the best, or
+            with the lowest loss "held_out" where drafts were not measured: acceptance may still
+            rise when the loss has begun to.
         """
         point = {"step": float(self.step), "loss": sum(self.losses) / len(self.losses)} | figures
-        if not self.curve or figures["held_out"] < min(past["held_out"] for past in self.curve):
+        if not self.curve or _merit(figures) > max(map(_merit, self.curve)):
             state = self._network.state_dict()
             self._best = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.stale = 0
@@ -143,9 +145,13 @@ class TrainingProgress:
         write_whole(self._folder / CURVE, "".join(lines))
 
     def restore_best(self) -> None:
-        """Gives the network the weights with the best held-out loss."""
+        """Gives the network the best weights."""
         if self._best:
             self._network.load_state_dict(self._best)
+
+
+def _merit(figures: Figures) -> float:
+    return figures.get("block_efficiency", -figures["held_out"])
 
 
 def _load(path: Path) -> dict[str, Any]:

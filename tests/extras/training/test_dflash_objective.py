@@ -17,7 +17,12 @@ from outrider.drafters.dflash.corrector import CORRECTORS, Block
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.training import dflash_objective
 from outrider.extras.training.loop import train_network
-from outrider.extras.training.losses import cross_entropy, forward_kl
+from outrider.extras.training.losses import (
+    cross_entropy,
+    expected_lengths,
+    forward_kl,
+    total_variation,
+)
 from outrider.extras.training.progress import Schedule
 from outrider.plugins.parts import make
 from outrider.targets.passes.cached_model import HIDDEN
@@ -60,11 +65,18 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
     assert dflash_objective.sample_anchors(own, 99)[0].shape == (3, 8)
 
 
-@pytest.mark.parametrize("more", [{"soft": False}, {}, {"causal": True}, {"convolved": True}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        *({"soft": False}, {}, {"causal": True}, {"convolved": True}),
+        {"smoothing": 0.3},
+        {"smoothing": 0.0, "soft": False},
+    ],
+)
 def test_the_loss_is_that_of_drafts(
-    more: dict[str, bool], target: Any, anchored: Any, tmp_path: Path
+    more: dict[str, Any], target: Any, anchored: Any, tmp_path: Path
 ) -> None:
-    soft = more.get("soft", True)
+    soft, smoothing = more.get("soft", True), more.get("smoothing", 0.0)
     known = Vocabulary(31, torch.arange(0, 31, 2) if soft else None)
     learned = make_learner("dflash", target, known, 0, OPTIONS | more)
     for name, weight in learned.network.named_parameters():
@@ -82,17 +94,22 @@ def test_the_loss_is_that_of_drafts(
         context = Context(Tokens(batch.ids[row, : start + 1].tolist()), None, features)
         return write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
 
-    total = weight = 0.0
+    terms, kept = torch.zeros(2, 6, 3, 3, dtype=torch.float64)
     for row, number, step, place in counted(batch, anchors, known):
         probs = draft(row, int(anchors[0][row, number])).probs[step]
         own = known.rows(probs.log()[:, None]).T
         right = (batch.states[HIDDEN][row, place - 1] @ head.T)[None].double()
         written = batch.ids[row, place][None]
         term = forward_kl(own, right) if soft else cross_entropy(own, written)
-        total, weight = total + 0.5**step * float(term), weight + 0.5**step
-    assert weight > 3
+        accepted = 1 - total_variation(own, right) if soft else (-term).exp()
+        terms[row, number, step] = term[0]
+        kept[row, number, step] = torch.lerp(accepted[0], accepted.new_tensor(1), smoothing)
+    weights = expected_lengths(kept) if "smoothing" in more else 0.5 ** torch.arange(3)
+    weights = weights * (kept > 0)
+    assert weights.sum() > 3
     loss = learned.loss(batch)
-    assert loss.item() == pytest.approx(total / weight, rel=0.01)
+    expected = float((weights * terms).sum() / weights.sum())
+    assert loss.item() == pytest.approx(expected, rel=0.01)
     loss.backward()
     assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
 

@@ -6,6 +6,7 @@ import torch
 from outrider.extras.training.losses import (
     DIVERGENCES,
     cross_entropy,
+    expected_lengths,
     forward_kl,
     jensen_shannon,
     nearness,
@@ -49,3 +50,10 @@ def test_distance_and_cross_entropy() -> None:
     assert nearness(torch.tensor([[0.5, 3.0]]), torch.zeros(1, 2)).item() == (0.125 + 2.5) / 2
     tokens = torch.tensor([2, 1])
     assert cross_entropy(Q.log(), tokens).exp().tolist() == pytest.approx([2, 1.25])
+
+
+def test_a_place_weighs_its_part_in_the_expected_length() -> None:
+    logs = torch.tensor([[0.9, 0.5, 0.8], [0.3, 1.0, 0.6]]).log().requires_grad_()
+    logs.exp().cumprod(-1).sum().backward()
+    assert logs.grad is not None
+    torch.testing.assert_close(expected_lengths(logs.detach().exp()), logs.grad)

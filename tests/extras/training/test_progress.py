@@ -72,3 +72,16 @@ def test_a_damaged_checkpoint_is_one_line(progress: Any, tmp_path: Path, damage:
     with pytest.raises(ConfigError, match=r"checkpoint\.pt: (damaged|expected a ch)") as caught:
         progress()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_weights_that_draft_best_are_kept(progress: Any, measured: bool) -> None:
+    network = nn.Linear(1, 1, bias=False)
+    run = progress(network)
+    for step, (loss, tokens) in enumerate(((2.0, 1.5), (1.0, 1.6), (1.2, 1.9), (1.1, 1.7))):
+        run.step, run.losses = step, [loss]
+        network.weight.data.fill_(step)
+        run.record({"held_out": loss} | ({"block_efficiency": tokens} if measured else {}))
+    assert run.stale == (1 if measured else 2)
+    run.restore_best()
+    assert network.weight.item() == (2 if measured else 1)
