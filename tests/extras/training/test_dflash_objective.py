@@ -106,7 +106,7 @@ def test_the_loss_is_that_of_drafts(
         kept[row, number, step] = torch.lerp(accepted[0], accepted.new_tensor(1), smoothing)
     weights = expected_lengths(kept) if "smoothing" in more else 0.5 ** torch.arange(3)
     weights = weights * (kept > 0)
-    assert weights.sum() > 3
+    assert weights.count_nonzero() > 3
     loss = learned.loss(batch)
     expected = float((weights * terms).sum() / weights.sum())
     assert loss.item() == pytest.approx(expected, rel=0.01)
