@@ -128,7 +128,7 @@ class SmallLM(Drafter):
             tested = target.tested
         else:
             tested = SelfTest(batches="it was not tested")
-        self._branches, self._batches = not tested.trees, not tested.batches
+        self._batches = not tested.batches
         self._text = CachedText(self.chain_model, target.vocab_size)
         self._window = context_window(self.chain_model)
         self.models = (self.chain_model,)
@@ -208,8 +208,7 @@ class SmallLM(Drafter):
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Drafts for each pair; single tokens come from one pass where contexts share a text.
 
-        The lab asks for one token at every position of a text, and a beam search for one token
-        after each of several texts with a common prefix.
+        The lab asks for one token at every position of a text.
         """
         one_by_one = self._other is not None or self.trees
         one_token = not one_by_one and all(pen.open and pen.gamma == 1 for _, pen in pairs)
@@ -224,10 +223,5 @@ class SmallLM(Drafter):
                 logits = self._text.follow(longest, source, rows=len(longest) - shortest + 1)
                 for context, pen in pairs:
                     pen.draw(logits[len(context.tokens) - shortest])
-                return
-            if source is None and self._branches:
-                rows = self._text.side_by_side(texts)
-                for (_, pen), row in zip(pairs, rows, strict=True):
-                    pen.draw(row)
                 return
         super().propose_batch(pairs)

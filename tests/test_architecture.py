@@ -50,13 +50,13 @@ def test_an_import_upwards_is_found(tmp_path: Path) -> None:
 
 def test_a_product_imports_no_other_and_nothing_but_the_stable_api(tmp_path: Path) -> None:
     folder = laid_out(tmp_path)
-    beams = folder / "outrider" / "extras" / "beams" / "search.py"
+    graphs = folder / "outrider" / "extras" / "graphs" / "engines.py"
     imports = "from outrider.decoding import rounds\nfrom outrider.extras.bench import report\n"
-    beams.write_text(beams.read_text() + imports)
+    graphs.write_text(graphs.read_text() + imports)
     done = lint(folder)
     assert done.returncode == 1
     for imported in ("outrider.decoding.rounds", "outrider.extras.bench.report"):
-        assert f"outrider.extras.beams.search -> {imported}" in done.stdout
+        assert f"outrider.extras.graphs.engines -> {imported}" in done.stdout
 
 
 def test_the_page_lists_the_names_that_products_may_import() -> None:

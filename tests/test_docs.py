@@ -26,7 +26,6 @@ ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 QUICK = {
     "generate": ["max_new_tokens=4"],
-    "beams": ["max_new_tokens=4"],
     "compare": ["max_new_tokens=2", "data.limit=1"],
     "demo": ["max_new_tokens=2", "data.limit=1"],
     "bench": [

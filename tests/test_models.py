@@ -89,7 +89,7 @@ def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
         "tree": [{"outcome": "right", "detail": ""}, {"outcome": "RAW", "detail": "E: 3 rows"}],
     }
     llama, new = sheet(facts, {"new": {}, "llama": cells, "unread": {}})
-    assert (llama["plain"], llama["eagle"], llama["tree"], llama["beams"]) == (
+    assert (llama["plain"], llama["eagle"], llama["tree"], llama["write"]) == (
         "right",
         "refused",
         "error",

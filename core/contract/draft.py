@@ -52,21 +52,6 @@ class Draft:
         count = len(tokens)
         return cls(tuple(tokens), tuple(range(ROOT, count - 1)), (None,) * count)
 
-    @classmethod
-    def of_paths(cls, paths: Sequence[tuple[int, ...]]) -> tuple["Draft", list[int]]:
-        """Returns a tree of paths that were written, not drawn, and the last node of each.
-
-        A prefix that several paths share is in the tree once. An empty path ends at the root.
-        """
-        nodes: dict[tuple[int, ...], int] = {(): ROOT}
-        for path in paths:
-            for end in range(1, len(path) + 1):
-                nodes.setdefault(path[:end], len(nodes) - 1)
-        written = list(nodes)[1:]
-        tokens = tuple(path[-1] for path in written)
-        parents = tuple(nodes[path[:-1]] for path in written)
-        return cls(tokens, parents, (None,) * len(written)), [nodes[path] for path in paths]
-
     def __len__(self) -> int:
         return len(self.tokens)
 

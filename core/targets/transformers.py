@@ -19,7 +19,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session
-from outrider.decoding.batches.batch_target import BatchTarget, PathScorer, score_one_by_one
+from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
 from outrider.decoding.batches.turns import Turn
 from outrider.targets.batches.sessions import (
     TogetherSession,
@@ -44,7 +44,6 @@ from outrider.targets.passes.engine import engine_of, engines, spreading_engine
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.recurrent import has_states
-from outrider.targets.passes.text_tree import TextTree
 from outrider.targets.self_test import SelfTest, run_self_test, self_test
 from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.weight_files import WeightsOrigin, weight_files
@@ -85,9 +84,6 @@ class SideBySide(BatchTarget, ABC):
 
     def read_ahead(self, session: Session, limit: int) -> int:
         return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0
-
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        return TextTree(CachedModel(self.model), prompt).logits
 
     def write(
         self,

@@ -7,7 +7,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.base.errors import TargetError
 from outrider.contract.chance import Chance, SampledChance
 from outrider.contract.constraint import constrained
 from outrider.contract.draft import Draft, Verdict
@@ -16,7 +15,7 @@ from outrider.contract.target import Target
 from outrider.decoding.batches.batch_target import BatchTarget
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.batches.turns import Turn, without_end
-from outrider.targets.readings import Reading, Text, read
+from outrider.targets.readings import Text, read
 from outrider.testing.target_texts import (
     WRITTEN,
     assert_near,
@@ -24,7 +23,6 @@ from outrider.testing.target_texts import (
     next_tokens,
     plain_rows,
     prompts_for,
-    refusal,
     token_by_token,
     tolerance,
     tree,
@@ -91,24 +89,6 @@ def _opened(target: BatchTarget, prompts: Sequence[Sequence[int]]) -> list[Text]
     return [Text(session, prompt) for session, prompt in zip(sessions, prompts, strict=True)]
 
 
-def check_paths_are_scored_as_texts(make: Make) -> str | None:
-    """The path scorer, which beams use, gives each continuation the scores of its own text; a
-    target without one raises `TargetError`.
-    """
-    target = make()
-    if not target.trees:
-        return refusal(target)
-    prompt, (one, two, three, *_) = prompts_for(target)[0], next_tokens(target)
-    try:
-        score = batched(target).path_scorer(prompt)
-    except TargetError as error:
-        return str(error)
-    for paths in ([()], [(one,), (two,)], [(two, one), (one, three), (two, three)], [(one, two)]):
-        expected = torch.stack([token_by_token(target, prompt, path)[-1] for path in paths])
-        assert_right([Reading(f"the paths {paths}", score(paths), expected)])
-    return None
-
-
 def check_write_equals_plain_decoding(make: Make) -> None:
     """`write` gives each prompt the text of plain decoding: the likeliest token at temperature 0,
     and otherwise tokens drawn from the distributions that sessions give.
@@ -173,7 +153,6 @@ def _assert_likeliest(rows: Tensor, text: Sequence[int], case: str) -> None:
 CHECKS = (
     check_a_batch_equals_its_texts,
     check_texts_that_join_equal_those_alone,
-    check_paths_are_scored_as_texts,
     check_write_equals_plain_decoding,
     check_turns_go_on_where_the_last_ended,
 )

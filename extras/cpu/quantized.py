@@ -105,7 +105,7 @@ class Quantized(Drafter):
     tree: the shape of its drafts, as for `small_lm`. Defaults to a chain.
     cache: "target" starts each draft on a copy of the target's keys and values, so that neither the
         prompt nor an accepted token is read again. With "own", the drafter reads the text itself.
-        It then works in beam search, with a target that has states instead of keys and values, and
+        It then works with a target that has states instead of keys and values, and
         texts that are decoded together stay one batch. Defaults to "target".
 
     Raises `ConfigError` in `bind` unless the target is in float32 or bfloat16 on a CPU, and there

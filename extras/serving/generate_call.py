@@ -129,7 +129,7 @@ def _faults_of_inputs(call: Call) -> Iterator[str]:
     if call.model.config.is_encoder_decoder:
         yield f"model {type(call.model).__name__}: expected a decoder-only one"
     if beams > 1:
-        yield f"num_beams={beams}: expected 1 (there is outrider.extras.beams)"
+        yield f"num_beams={beams}: expected 1"
     for name in CACHE_ARGUMENTS:
         if getattr(call.inputs.get(name), "_is_user_defined", False):
             yield f"{name}: expected none, a text is read from its beginning"

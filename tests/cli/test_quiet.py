@@ -84,8 +84,6 @@ def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:
     assert written == json.loads(Path("out/generation.json").read_text())
     model = ("target=transformers", f"target.model={folder}", 'prompt=["the","cat"]')
     assert len(content("generate", *model, "max_new_tokens=4")) == 2
-    beams = content("beams", *TABULAR, "drafter=none", "width=2", "max_new_tokens=4")
-    assert len(beams["scores"]) == 1
     assert {"lossless", "plugin"} <= set(content("plugins")[0])
     (row,) = content("theory", "alpha=1", "gamma=3", "c=0")
     assert (row["gamma"], row["oracle"]) == (3, None)

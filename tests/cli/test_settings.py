@@ -14,7 +14,6 @@ from outrider.plugins.registry import installed
 COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
 NEEDED = {
     "audit": ["url=http://localhost"],
-    "beams": ["prompt=hi", "target=tabular"],
     "generate": ["prompt=hi", "target=tabular"],
 }
 

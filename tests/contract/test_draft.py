@@ -14,10 +14,3 @@ def test_a_chain() -> None:
     assert Draft().is_chain
     assert chain.distribution(0, PROBS) is PROBS
     assert chain.distribution(1, PROBS).tolist() == [1, 0, 0]
-
-
-def test_paths_share_their_first_tokens() -> None:
-    tree, ends = Draft.of_paths([(4, 5), (4, 6), (), (4,), (4, 5)])
-    assert tree.tokens == (4, 5, 6)
-    assert tree.parents == (ROOT, 0, 0)
-    assert ends == [1, 2, ROOT, 0, 1]

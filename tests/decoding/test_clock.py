@@ -10,7 +10,6 @@ from outrider import Context, Drafter, Pen, Verdict, Verifier
 from outrider.contract.draft import Draft
 from outrider.decoding import clock
 from outrider.decoding.decode import decode, decode_together
-from outrider.extras.beams.speculation import beam_search
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -84,10 +83,3 @@ def test_texts_of_a_batch_have_the_seconds_of_each_phase(device: Device) -> None
     assert {each["verify"] for each in seconds} == {VERIFY}
     # Two texts in a pass share its time; a text that is alone at the end has it all.
     assert {each["score"] for each in seconds} <= {SCORE, 2 * SCORE}
-
-
-def test_a_beam_search_has_the_seconds_of_each_phase(device: Device) -> None:
-    target, _, _ = parts(device)
-    beams = beam_search(target, [1], "bigram", width=2, gamma=2, max_new_tokens=6)
-    assert beams.seconds["score"] == SCORE * len(beams.rounds)
-    assert beams.seconds["draft"] == beams.seconds["search"] == 0

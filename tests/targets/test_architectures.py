@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.models import build, entries
-from tiny.modes import batch, beams, chain, custom_generate, tree, write
+from tiny.modes import batch, chain, custom_generate, tree, write
 from tiny.outcomes import judged
 from tiny.page import SIGNS, sign
 from tiny.subject import Subject, prompts, truth
@@ -39,7 +39,6 @@ def test_places_of_its_own_leave_batches_right_and_refuse_trees(name: str) -> No
     subject = with_truths(name)
     assert signs(subject, batch) == "✓✓"
     assert set(signs(subject, tree)) == {REFUSED}
-    assert set(signs(subject, beams)) == {REFUSED}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from tiny.subject import written
 from transformers import GenerationConfig
 
 import outrider
-from outrider.base.errors import ConfigError, TargetError
+from outrider.base.errors import TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.decoding.batches.batched import batched
 from outrider.drafters.early_exit import EarlyExit
-from outrider.extras.beams.speculation import beam_search
 from outrider.lab.measuring.reference import reference
 from outrider.targets.defaults import own_defaults
 from outrider.targets.transformers import TransformersTarget
@@ -156,9 +155,3 @@ def test_defaults_in_force_are_part_of_the_fingerprint(llama: Any, words: Any) -
         for choice in ("apply", "ignore")
     )
     assert applied != ignored
-
-
-def test_beams_refuse_defaults_in_force(llama: Any, words: Any) -> None:
-    target = TransformersTarget(_model(llama, {"repetition_penalty": 1.1}), words)
-    with pytest.raises(ConfigError, match=r"target\.generation_config=ignore"):
-        beam_search(target, PROMPTS[0], "none", width=2)

@@ -8,7 +8,6 @@ from tiny.toy_target import PlainBatch
 from torch import Tensor
 
 from outrider import BatchTarget, Chance, Draft, Sampling, Session
-from outrider.decoding.batches.batch_target import PathScorer
 from outrider.decoding.batches.turns import Turn
 from outrider.testing import batches as checks
 
@@ -55,11 +54,6 @@ class JoinsBehindTheEnded(PlainBatch):
 class ReadsTooFarAhead(PlainBatch):
     def read_ahead(self, session: Session, limit: int) -> int:
         return limit + 1
-
-
-class PathsWithoutPrompt(PlainBatch):
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        return super().path_scorer(prompt[-1:])
 
 
 Texts = list[list[int]]
@@ -128,7 +122,6 @@ FAULTY: list[tuple[Any, Callable[[Any], Any]]] = [
     (BatchShifted, checks.check_a_batch_equals_its_texts),
     (JoinsBehindTheEnded, checks.check_texts_that_join_equal_those_alone),
     (ReadsTooFarAhead, checks.check_texts_that_join_equal_those_alone),
-    (PathsWithoutPrompt, checks.check_paths_are_scored_as_texts),
     (WritesShifted, checks.check_write_equals_plain_decoding),
     (WritesUnwarped, checks.check_write_equals_plain_decoding),
     (WritesPastTheEnd, checks.check_write_equals_plain_decoding),

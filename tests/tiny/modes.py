@@ -24,7 +24,6 @@ from outrider.drafters.medusa import Medusa
 from outrider.drafters.none import NoDraft
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.beams.speculation import beam_search
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
@@ -34,7 +33,7 @@ from tiny.drafters import InTurn, ScriptedChain, ScriptedTree
 from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
-from tiny.subject import NEW, Subject, ended, room, written
+from tiny.subject import NEW, Subject, ended, room
 from tiny.two_ranks import has_plan, run_spread
 
 GAMMA = 4
@@ -195,18 +194,6 @@ def write(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "together", lambda: texts(range(len(subject.prompts)))
 
 
-def beams(subject: Subject) -> Iterator[tuple[str, Check]]:
-    def searched(drafter: Drafter) -> Result:
-        target = TransformersTarget(subject.model)
-        sizes = {"width": 3, "draft_width": 4, "gamma": 3, "max_new_tokens": NEW}
-        result = beam_search(target, subject.prompts[0], drafter, **sizes)
-        own = written(subject.model, subject.prompts[0], num_beams=3)
-        return Result({0: list(result.tokens[0])}, truths={0: own})
-
-    yield "without a draft", lambda: searched(NoDraft())
-    yield "small_lm", lambda: searched(SmallLM(copy.deepcopy(subject.model)))
-
-
 def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
     most = room(subject.model, subject.prompts[0])  # also of the shorter rows of a batch
 
@@ -277,6 +264,6 @@ MODES: dict[str, Mode] = {
     "small_lm tree": partial(small_lm, tree="top:2x2", most=3), "early exit": early_exit,
     "lookahead_decoding": lookahead,
     "medusa": partial(untrained, kind=Medusa), "eagle": partial(untrained, kind=Eagle),
-    "batch": batch, "batch tree": batch_tree, "write": write, "beams": beams,
+    "batch": batch, "batch tree": batch_tree, "write": write,
     "custom_generate": custom_generate, "packed": packed, "two ranks": two_ranks,
 }  # fmt: skip

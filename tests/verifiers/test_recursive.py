@@ -19,7 +19,8 @@ PARENTS = (-1, -1, 0, 0, 1, 2)
 
 def test_every_greedy_tree_has_the_path_of_recursive_rejection() -> None:
     """All tokens of a tree of six nodes, repeated siblings included."""
-    logits = TabularTarget(3).open([0, 1]).score(Draft.of_paths([(0, 1, 2), (1, 2), (0, 0)])[0])
+    tree = Draft((0, 1, 2, 1, 2, 0), (-1, 0, 1, -1, 3, 0), (None,) * 6)
+    logits = TabularTarget(3).open([0, 1]).score(tree)
     rows = torch.cat([logits, logits])[:7]
     ended = set()
     for tokens in itertools.product(range(3), repeat=6):

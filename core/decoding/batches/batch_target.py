@@ -1,23 +1,13 @@
 """What decoding several texts together asks of a target beyond `Target`."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-
-import torch
-from jaxtyping import Float
-from torch import Tensor
+from collections.abc import Iterable, Iterator, Sequence
 
 from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.decoding.batches.turns import Turn, write_turn_by_turn
-
-Path = tuple[int, ...]
-"""Ids that continue a prompt."""
-
-PathScorer = Callable[[Sequence[Path]], Float[Tensor, "paths vocab"]]
-"""Maps continuations of a prompt to the target's logits after each, in one pass."""
 
 
 class BatchTarget(Target):
@@ -59,20 +49,6 @@ class BatchTarget(Target):
         to read ahead. This one returns 0: the first score reads the whole prompt.
         """
         return 0
-
-    def path_scorer(self, prompt: Sequence[int]) -> PathScorer:
-        """Returns a function that scores continuations of a prompt, such as beams, in one pass.
-
-        This one reads the prompt again at each call. Override it if the target has a cache.
-        """
-        ids = list(prompt)
-
-        def score(paths: Sequence[Path]) -> Float[Tensor, "paths vocab"]:
-            draft, nodes = Draft.of_paths(paths)
-            logits = self.open(ids).score(draft)
-            return torch.stack([logits[node + 1] for node in nodes])
-
-        return score
 
     def write(
         self,

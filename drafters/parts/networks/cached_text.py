@@ -14,15 +14,14 @@ from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cach
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, RowLogits
 from outrider.targets.passes.masks import CachedTree, TreeMask
-from outrider.targets.passes.text_tree import TextTree
 
 
 @final
 class CachedText:
     """A language model and the text that it read last, with their key-value cache.
 
-    The cache begins with the keys and values of that text. What comes after them, paths of a tree
-    or texts side by side, is dropped when the model next follows a text.
+    The cache begins with the keys and values of that text. What comes after them, paths of a tree,
+    is dropped when the model next follows a text.
 
     model: a transformers model.
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
@@ -46,7 +45,6 @@ class CachedText:
         self._read_elsewhere = 0  # how many of those tokens another model has read
         self._source = source
         self._tree = CachedTree(0)
-        self._continuations: TextTree | None = None
 
     def follow(self, text: Tokens, source: Tokens | None = None, rows: int = 1) -> RowLogits:
         """Returns the logits after the last `rows` tokens of a text.
@@ -64,7 +62,6 @@ class CachedText:
             del self._tokens[shared:]
             self._read_elsewhere = min(self._read_elsewhere, shared)
             cached.drop(cached.length - shared)
-            self._continuations = None
         self._cached = cached
         return self.extend(text[shared:], rows)
 
@@ -87,7 +84,7 @@ class CachedText:
         self._cached = None  # see `_feed`
         cached.drop(cached.length - shared)
         cached.lend(features, shared, known)
-        self._tokens, self._read_elsewhere, self._continuations = text[:known], known, None
+        self._tokens, self._read_elsewhere = text[:known], known
         self._cached = cached
         return self.extend(text[known:])
 
@@ -121,25 +118,6 @@ class CachedText:
         """
         assert self._cached is not None, "no text was followed: there is no cache to read from"
         return self._feed([path[-1] for path in paths], len(paths), self._tree.add(paths))
-
-    def side_by_side(self, texts: Sequence[Tokens]) -> Float[Tensor, "texts vocab"]:
-        """Returns the logits after each of several texts; their common prefix is read only once."""
-        known = len(self._tokens)
-        if self._continuations is None or any(text[:known] != self._tokens for text in texts):
-            # The root is one token shorter than the common prefix, so that no path is empty.
-            root = texts[0][: max(0, min(map(texts[0].shared, texts)) - 1)]
-            if root:
-                self.follow(Tokens(root))
-            else:
-                self._forget(None)
-                self._cached = CachedModel(self._model)
-            assert isinstance(self._cached, CachedModel), "an adapter reads one text at a time"
-            self._continuations, known = TextTree(self._cached, self._known(root)), len(root)
-        cached, continuations = self._cached, self._continuations
-        self._cached = self._continuations = None  # see `_feed`
-        logits = continuations.logits([self._known(text[known:]) for text in texts])
-        self._cached, self._continuations = cached, continuations
-        return fit(logits, self._vocab_size)
 
     def _known(self, tokens: Sequence[int] | Int[Tensor, "tokens"]) -> Any:
         return known_ids(tokens, self._own_size)

@@ -237,11 +237,3 @@ def test_states_are_those_of_the_text(target: Any) -> None:
                 states = together[number][length][name]
                 assert len(states) == length - 1
                 torch.testing.assert_close(states, rows, rtol=1e-4, atol=1e-5)
-
-
-def test_paths_are_scored_as_texts_where_a_target_serves_no_batches() -> None:
-    target = TabularTarget(6)
-    paths = [(1, 2), (1, 3), (), (4,)]
-    logits = batched(target).path_scorer([0, 5])(paths)
-    for path, row in zip(paths, logits, strict=True):
-        torch.testing.assert_close(row, target.logits([0, 5, *path]))

@@ -1,1 +1,0 @@
-"""Beam search, sped up by a drafter's own beams; start with `speculation`."""

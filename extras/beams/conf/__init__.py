@@ -1,1 +1,0 @@
-"""The configs of this product."""
