@@ -36,15 +36,8 @@ MORE = (
 FORMS = {
     "random": ("2x2", "iid:2x2"),
     "small_lm": (
-        *(
-            "iid:2x2",
-            "paths:2",
-            "top:2x2",
-            "dynamic:2",
-            "replay:2",
-            "'sequoia:.5,.2'",
-            "'cost:3,.05,.02'",
-        ),
+        *("iid:2x2", "paths:2", "top:2x2", "dynamic:2", "replay:2"),
+        *("'sequoia:.5,.2'", "'cost:3,.05,.02'"),
     ),
     "eagle": ("2x1", "replay:2", "iid:2x1", "top:2x2", "[[0], [1], [0, 0]]"),
     "eagle3": ("2x1", "top:2x2"),

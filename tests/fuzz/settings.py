@@ -22,14 +22,8 @@ NUMBERS = (None, False, True, 0, 1, 2, 4, 0.1, 0.5, 1.0)
 
 TREES = (
     *(None, "2", "2x2", "3x2x1", "iid:2", "iid:3x2", "paths:2", "paths:3", "top:2x2"),
-    *(
-        "dynamic:3",
-        "replay:3",
-        "sequoia:.6,.3",
-        "cost:3,.1,.05",
-        [[0], [0, 0], [1]],
-        "top:[[0],[0,0],[1]]",
-    ),
+    *("dynamic:3", "replay:3", "sequoia:.6,.3", "cost:3,.1,.05"),
+    *([[0], [0, 0], [1]], "top:[[0],[0,0],[1]]"),
 )
 """The forms of trees; None is a chain."""
 
