@@ -8,22 +8,6 @@ import torch
 from outrider import ConfigError, theory
 
 
-@pytest.mark.parametrize(
-    ("alpha", "gamma", "operations", "speed"),
-    [
-        (0.6, 2, 1.53, 1.96),
-        (0.7, 3, 1.58, 2.53),
-        (0.8, 2, 1.23, 2.44),
-        (0.8, 5, 1.63, 3.69),
-        (0.9, 2, 1.11, 2.71),
-        (0.9, 10, 1.60, 6.86),
-    ],
-)
-def test_table_1_of_leviathan(alpha: float, gamma: int, operations: float, speed: float) -> None:
-    assert theory.operations(alpha, gamma, 0) == pytest.approx(operations, abs=0.0051)
-    assert theory.walltime_improvement(alpha, gamma, 0) == pytest.approx(speed, abs=0.0051)
-
-
 def test_the_whole_table_is_the_sum_of_powers_over_the_cost() -> None:
     for alpha, gamma, c in itertools.product((0.5, 0.6, 0.7, 0.8), (3, 4, 5, 6), (0.01, 0.05)):
         tokens = sum(alpha**i for i in range(gamma + 1))

@@ -121,21 +121,6 @@ def test_each_token_of_the_text_has_its_p_and_q(sampling: Sampling) -> None:
     assert overlapped(NoDraft()).text_q == (None,) * len(TEXT)
 
 
-def test_the_target_itself_has_alpha_one_at_every_depth() -> None:
-    sums = overlapped(ChainDrafter(TARGET, "exact"), SAMPLED, 3)
-    assert sums.beta == pytest.approx(sums.prefixes, abs=1e-12)
-    assert sums.prefixes == (6, 5, 4)
-
-
-def test_a_written_token_counts_its_probability() -> None:
-    class Zero(Drafter):
-        def propose(self, context: Context, pen: Pen) -> None:
-            pen.write(0)
-
-    expected = sum(float(TARGET.logits(prefix).softmax(-1)[0]) for prefix in PREFIXES)
-    assert alpha(Zero(), SAMPLED) == pytest.approx(expected / len(PREFIXES), abs=1e-12)
-
-
 def test_silence_counts_nothing_and_lowers_coverage() -> None:
     silent = overlapped(NoDraft())
     assert silent.beta == silent.reached == (0, 0)

@@ -99,13 +99,6 @@ def test_a_busy_machine_is_a_doubt(whole_run: Run) -> None:
     assert ("the machine is busy: load 2.0 on 2 cores",) not in why(2.0, 2.0)
 
 
-def test_a_run_without_measurements_has_no_rows(run_in: Callable[..., Any], tmp_path: Path) -> None:
-    run = run_in(tmp_path, stop_after=1).run
-    empty = Summary(replace(run, measurements=()))
-    assert isinstance(empty.run, Run)
-    assert (empty.rows, empty.pairs) == ([], [])
-
-
 def test_the_categories_of_mt_bench_are_one_task_beside_others(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
