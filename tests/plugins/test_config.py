@@ -14,7 +14,6 @@ from omegaconf import OmegaConf
 
 import outrider
 from outrider import ConfigError, PluginError
-from outrider.drafters.small_lm import SmallLM
 from outrider.plugins import options
 from outrider.plugins.config import build, compose
 from outrider.plugins.entry import Entry
@@ -118,22 +117,9 @@ def test_a_part_is_not_made_later() -> None:
 
 
 def test_the_signature_is_the_config() -> None:
-    node = option_schema(entry(SmallLM))
-    assert node == {
-        "_target_": "outrider.drafters.small_lm.SmallLM",
-        "model": None,
-        "layers": None,
-        "dtype": "auto",
-        "device": "auto",
-        "optimize": "auto",
-        "quantize": "auto",
-        "device_map": None,
-        "quantization_config": None,
-        "attn_implementation": None,
-        "trust_remote_code": False,
-        "tree": None,
-        "vocabulary": "same",
-    }
+    place = f"{__name__}.{Plain.__name__}"
+    node = {"_target_": place, "mode": None, "order": 2, "net": None}
+    assert option_schema(entry(Plain)) == node
 
 
 def test_a_parameter_without_default_is_mandatory() -> None:

@@ -84,21 +84,12 @@ def test_hook_config_search_paths() -> None:
     assert list(registry(mine).search_paths)[-1] == "pkg://mine.conf"
 
 
-@pytest.mark.parametrize(
-    ("hook", "role"),
-    [
-        ("register_constraints", "constraint"),
-        ("register_data_sources", "data"),
-        ("register_recipes", "recipe"),
-        ("register_reports", "report"),
-        ("register_scores", "score"),
-    ],
-)
-def test_hooks_of_further_roles_take_places(hook: str, role: str) -> None:
+@pytest.mark.parametrize("role", ROLES)
+def test_hooks_of_every_role_take_places(role: str) -> None:
     def implementation(register: Any) -> None:
         register("mine", "nowhere:Mine", extra="fast")
 
-    entry = registry(plugin(**{hook: implementation})).find(role, "mine")
+    entry = registry(plugin(**{ROLES[role].hook: implementation})).find(role, "mine")
     assert (entry.path, entry.extra) == ("nowhere.Mine", "fast")
 
 
