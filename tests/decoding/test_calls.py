@@ -289,16 +289,3 @@ def test_a_part_that_exits_ends_no_command_silently(
     assert status == 1 and "Traceback" not in err
     place = rf"\({re.escape(__file__)}:\d+\); --traceback shows where$"
     assert re.search(rf"(?m)^outrider: target Leaves raised SystemExit: 0 {place}", err)
-
-
-@pytest.mark.parametrize(
-    ("part", "line"),
-    [(Hasty, r"verifier Hasty raised TypeError: .*\); --traceback shows where$"),
-     (Writes, r"drafter Writes wrote id 6: .*test_calls\.py:\d+\)$")],
-)  # fmt: skip
-def test_a_fault_is_one_line_of_a_command(run: Any, part: Any, line: str) -> None:
-    role = "verifier" if issubclass(part, Verifier) else "drafter"
-    words = (f"target.vocab_size={SIZE}", f"{role}._target_={__name__}.{part.__name__}")
-    status, _, err = run("generate", "target=tabular", "prompt=[0]", "drafter=none", *words)
-    assert status == 1 and "Traceback" not in err
-    assert re.search(f"(?m)^outrider: {line}", err)

@@ -56,35 +56,11 @@ def tokens(rounds: Sequence[Round]) -> list[int]:
 GREEDY = tokens(run(NoDraft()))
 
 
-def test_plain_decoding_is_a_round_a_token() -> None:
-    rounds = run(NoDraft())
-    assert len(rounds) == 12
-    assert {round.origins for round in rounds} == {("plain",)}
-    assert {(round.drafted, round.tested, round.accepted) for round in rounds} == {(0, 0, 0)}
-    assert [round.stop for round in rounds] == [None] * 11 + ["max_new_tokens"]
-
-
 @pytest.mark.parametrize("wrong", [2, 4, 7, 100])
 @pytest.mark.parametrize("gamma", [1, 3, 20])
 def test_greedy_text_does_not_depend_on_the_drafter(scripted: Any, wrong: int, gamma: int) -> None:
     drafter = scripted([*PROMPT, *GREEDY], wrong)
     assert tokens(run(drafter, gamma=gamma)) == GREEDY
-
-
-def test_counts_and_origins_of_a_rejection(scripted: Any) -> None:
-    first = run(scripted([*PROMPT, *GREEDY], wrong=4), gamma=4)[0]
-    assert first.tokens == tuple(GREEDY[:3])
-    assert first.origins == ("accepted", "accepted", "recovered")
-    assert (first.drafted, first.tested, first.accepted) == (4, 3, 2)
-    assert first.draft[:2] == tuple(GREEDY[:2])
-    assert (first.path, first.parents) == ((0, 1), (-1, 0, 1, 2))
-    assert set(first.seconds) == {"draft", "score", "verify"}
-
-
-def test_counts_and_origins_of_a_whole_draft(scripted: Any) -> None:
-    first = run(scripted([*PROMPT, *GREEDY]), gamma=4)[0]
-    assert first.origins == ("accepted",) * 4 + ("bonus",)
-    assert (first.drafted, first.tested, first.accepted) == (4, 4, 4)
 
 
 def test_the_last_draft_leaves_room_for_the_targets_token(scripted: Any) -> None:
@@ -101,13 +77,6 @@ def test_a_token_past_eos_is_never_emitted(scripted: Any, monkeypatch: Any) -> N
         rounds = run(scripted([*PROMPT, *GREEDY]), gamma=gamma)
         assert tokens(rounds) == GREEDY[: end + 1]
         assert rounds[-1].stop == "eos"
-
-
-def test_tokens_past_a_stop_count_nowhere(scripted: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(TARGET, "eos", frozenset({GREEDY[0]}))
-    (only,) = run(scripted([*PROMPT, *GREEDY]), gamma=6)
-    assert (only.drafted, only.tested, only.accepted) == (1, 1, 1)
-    assert only.origins == ("accepted",)
 
 
 def test_a_stop_string_inside_an_accepted_block(llama: Any, words: Any, scripted: Any) -> None:
@@ -130,16 +99,6 @@ def test_the_context_window_ends_the_text(scripted: Any, monkeypatch: Any) -> No
     rounds = run(scripted([*PROMPT, *GREEDY]), gamma=4)
     assert tokens(rounds) == GREEDY[:6]
     assert rounds[-1].stop == "max_length"
-
-
-def test_a_policy_that_stops_at_nothing_gives_plain_decoding(scripted: Any) -> None:
-    class Never(Policy):
-        def depth(self, gamma: int) -> int:
-            return 0
-
-    rounds = run(scripted([*PROMPT, *GREEDY]), policy=Never())
-    assert tokens(rounds) == GREEDY
-    assert {round.drafted for round in rounds} == {0}
 
 
 def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:

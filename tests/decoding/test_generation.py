@@ -73,17 +73,9 @@ def test_parts_are_taken_by_name_as_mappings_and_as_instances(parts: dict[str, A
         ({"chatt": True}, "chatt: did you mean 'chat'?"),
         ({"temperature": 0.7}, "temperature: here it is sampling={'temperature': ...}; there are"),
         ({"do_sample": True}, "do_sample: here it is sampling='standard'; there are: budget, chat"),
-        ({"stop_strings": "a"}, "stop_strings: here it is stop=...;"),
-        ({"assistant_model": "m"}, "here it is drafter={'drafter': 'small_lm', 'model': ...};"),
-        ({"prompt_lookup_num_tokens": 3}, "here it is drafter='prompt_lookup', gamma=...;"),
         ({"sampling": "nucles"}, "sampling='nucles': did you mean 'nucleus'?"),
         ({"sampling": {"temprature": 1}}, "sampling.temprature: did you mean 'temperature'?"),
-        (
-            {"policy": 3},
-            "policy=3: expected a name, or a mapping with 'policy' or '_target_',",
-        ),
         ({"drafter": {"_target_": "no.Drafter"}}, "ModuleNotFoundError: No module named 'no'"),
-        ({"seed": -1}, "seed=-1: expected a whole number in [0, 18446744073709551615], or null"),
         ({"prompt": ["a", "b"]}, "expected one prompt; outrider.generate_together takes several"),
     ],
 )
@@ -142,16 +134,6 @@ def test_a_folder_is_a_target(folder: Any) -> None:
     assert generation.text == target.tokenizer.decode(generation.tokens, skip_special_tokens=True)
 
 
-def test_a_string_is_a_turn_of_a_chat_on_request(llama: Any, words: Any) -> None:
-    words.chat_template = "{% for m in messages %}the {{ m['content'] }} ?{% endfor %}"
-    try:
-        target = TransformersTarget(llama(), words)
-        assert target.encode("cat", chat=True) == words.encode("the cat ?")
-        assert target.encode("cat") == words.encode("cat")
-    finally:
-        words.chat_template = None
-
-
 class Late(Drafter):
     """Fails at its fourth draft."""
 
@@ -170,28 +152,6 @@ def test_a_failure_hands_over_finished_texts() -> None:
     with pytest.raises(DrafterError, match="Late raised RuntimeError: late") as caught:
         outrider.generate(TARGET, [0], Late(), sampling=Sampling(temperature=1.0))
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
-
-
-def test_one_prompt_several_times_gives_several_texts_that_can_be_repeated() -> None:
-    """Each is the text that `generate` writes for its number; another seed gives others."""
-    prompts, options = [[0, 1]] * 4 + [[2]], {"gamma": 3, "max_new_tokens": 30}
-    texts = {}
-    for seed in (0, 1):
-        sampling = Sampling(temperature=1.0, seed=seed)
-        for _ in range(2):
-            both = outrider.generate_together(
-                TARGET, prompts, "random", sampling=sampling, **options
-            )
-            for number, (prompt, together) in enumerate(zip(prompts, both, strict=True)):
-                alone = outrider.generate(
-                    TARGET, prompt, "random", sampling=sampling, number=number, **options
-                )
-                assert together.tokens == alone.tokens
-                assert together.counts == alone.counts
-                texts[seed, number] = tuple(together.tokens)
-    assert len(set(texts.values())) == len(texts) == 10
-    first = outrider.generate(TARGET, [0, 1], "random", sampling="standard", seed=0, **options)
-    assert tuple(first.tokens) == texts[0, 0]
 
 
 def test_the_target_alone_writes_the_text_of_decoding_without_drafts() -> None:

@@ -22,7 +22,7 @@ PROMPT = [0, 1]
 
 
 class Asks(Drafter):
-    """Writes one token, and asks about two others."""
+    """Writes two tokens, and asks what comes behind the text and behind each of them."""
 
     kind = "deterministic"
 
@@ -31,8 +31,11 @@ class Asks(Drafter):
 
     def propose(self, context: Context, pen: Pen) -> None:
         pen.write(2)
-        ask(pen, 4)
+        pen.write(3, after=-1)
+        ask(pen, 0)
+        ask(pen, 4, node=1)
         ask(pen, 5)
+        ask(pen, 1, node=0)
 
     def answer(self, probes: Draft, logits: torch.Tensor) -> None:
         self.answers.append((probes, logits))
@@ -72,40 +75,15 @@ def scored(run: Run, text: ActiveText) -> tuple[Proposal, torch.Tensor]:
 
 def test_probes_are_scored_behind_the_draft_and_answered() -> None:
     drafter = Asks()
-    run, text = begun(drafter)
-    proposal, logits = scored(run, text)
-    assert proposal.draft.tokens == (2,)
-    assert proposal.to_score.tokens == (2, 4, 5)
-    assert proposal.to_score.parents == (-1, -1, 1)
-    finish(run, text, proposal, logits, Lap(0.0))
-    ((probes, answers),) = drafter.answers
-    assert probes.tokens == (4, 5)
-    torch.testing.assert_close(answers[0], TARGET.logits([*PROMPT, 4]))
-    torch.testing.assert_close(answers[1], TARGET.logits([*PROMPT, 4, 5]))
-
-
-class AsksBehind(Asks):
-    """Asks what comes behind a token of its draft, too."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        pen.write(2)
-        pen.write(3, after=-1)
-        ask(pen, 4, node=1)
-        ask(pen, 5)
-        ask(pen, 0, after=-1)
-        ask(pen, 1, node=0)
-
-
-def test_a_probe_may_continue_the_draft() -> None:
-    drafter = AsksBehind()
     run, text = begun(drafter, budget=2)
     proposal, logits = scored(run, text)
-    assert proposal.to_score.tokens == (2, 3, 4, 5, 0, 1)
-    assert proposal.to_score.parents == (-1, -1, 1, 2, -1, 0)
+    assert proposal.draft.tokens == (2, 3)
+    assert proposal.to_score.tokens == (2, 3, 0, 4, 5, 1)
+    assert proposal.to_score.parents == (-1, -1, -1, 1, 3, 0)
     finish(run, text, proposal, logits, Lap(0.0))
     ((probes, answers),) = drafter.answers
-    assert probes.parents == (-3, 0, -1, -2)
-    for path, row in zip(([3, 4], [3, 4, 5], [0], [2, 1]), answers, strict=True):
+    assert probes.parents == (-1, -3, 1, -2)
+    for path, row in zip(([0], [3, 4], [3, 4, 5], [2, 1]), answers, strict=True):
         torch.testing.assert_close(row, TARGET.logits([*PROMPT, *path]))
 
 

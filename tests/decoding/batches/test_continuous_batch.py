@@ -8,7 +8,7 @@ import pytest
 import torch
 from tiny.drafters import InTurn, tokens_of
 
-from outrider import ConfigError, Constraint, SampledChance, Sampling, decode
+from outrider import ConfigError, Constraint, Sampling, decode
 from outrider.contract.policy import Fixed
 from outrider.decoding.batches import continuous_batch
 from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
@@ -180,22 +180,6 @@ def test_texts_outgrow_the_initial_room(target: Any) -> None:
     for prompt, text in zip(prompts, texts, strict=True):
         alone = decode(target, PromptLookup(), Token(), prompt, **options)
         assert text == tokens_of(alone)
-
-
-def test_each_text_may_have_a_chance_of_its_own() -> None:
-    target = TabularTarget(vocab_size=5, order=1)
-    options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 12}
-    chances = [SampledChance.seeded(seed) for seed in (1, 2)]
-    texts: list[list[int]] = [[], []]
-    for number, round in decode_together(
-        target, NoDraft(), Token(), [[1], [1]], chances=chances, **options
-    ):
-        texts[number] += round.tokens
-    for seed, text in zip((1, 2), texts, strict=True):
-        chance = SampledChance.seeded(seed)
-        alone = decode(target, NoDraft(), Token(), [1], chance=chance, **options)
-        assert text == tokens_of(alone)
-    assert texts[0] != texts[1]
 
 
 def test_every_prompt_has_its_own_parts() -> None:
