@@ -3,18 +3,19 @@
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
+    AfterValidator,
+    AliasChoices,
     BaseModel,
     BeforeValidator,
-    Discriminator,
     Field,
     NonNegativeInt,
     Strict,
     StrictStr,
-    Tag,
     ValidationError,
+    model_validator,
 )
 
 from outrider.extras.audit.client import Choice, Token
@@ -25,10 +26,11 @@ BY_ID = "token_id:"
 ROUNDED = 0.05
 """By how much listed probabilities may exceed 1 by rounding; natural logarithms do not by more."""
 
-FORMS = ("legacy", "listed")
-"""The tags of the forms that log-probabilities have, which are no part of a path."""
+EVENT, END = "data:", "[DONE]"
+"""What the lines of a stream begin with, and what its last one says."""
 
 Model = TypeVar("Model", bound=BaseModel)
+Row = TypeVar("Row", list[Any], dict[str, float])
 
 
 def _log_probability(value: Any) -> float:
@@ -42,62 +44,67 @@ def _log_probability(value: Any) -> float:
     return min(number, 0.0)
 
 
+def _natural(listed: Row) -> Row:
+    """Returns log-probabilities of one position; raises `ValueError` for those of another base."""
+    numbers = listed.values() if isinstance(listed, dict) else (top.logprob for top in listed)
+    total = sum(map(math.exp, numbers))
+    if total > 1 + ROUNDED:
+        raise ValueError(f"their probabilities sum to {total:.2f}: expected natural logarithms")
+    return listed
+
+
 LogProb = Annotated[float, BeforeValidator(_log_probability)]
 Id = Annotated[NonNegativeInt, Strict()]
 
 
-class _Top(BaseModel):
+class _Named(BaseModel):
     token: StrictStr
+    id: Id | None = None
+
+    @property
+    def name(self) -> Token:
+        """Returns its id, as llama.cpp and vLLM tell it, or its characters."""
+        number = self.token.removeprefix(BY_ID)
+        if number != self.token and number.isdecimal():
+            return int(number)
+        return self.token if self.id is None else self.id
+
+
+class _Top(_Named):
     logprob: LogProb
-    id: Id | None = None
 
 
-class _Entry(BaseModel):
-    token: StrictStr
+class _Entry(_Named):
     logprob: LogProb | None = None
-    id: Id | None = None
-    top_logprobs: list[_Top] | None = None
+    top_logprobs: Annotated[list[_Top], AfterValidator(_natural)] | None = None
 
 
 class _Listed(BaseModel):
-    """The form that chats have, and llama.cpp always."""
+    """Log-probabilities: an entry a token in chats and llama.cpp, a column a field in others."""
 
     content: list[_Entry] | None = None
-
-    def place(self, index: int) -> str:
-        return f"content[{index}].top_logprobs"
-
-
-class _Legacy(BaseModel):
-    """The form that completions have: dictionaries by name."""
-
-    tokens: list[StrictStr]
+    tokens: list[StrictStr] | None = None
     token_logprobs: list[LogProb | None] | None = None
-    top_logprobs: list[dict[str, LogProb] | None] | None = None
+    top_logprobs: list[Annotated[dict[str, LogProb], AfterValidator(_natural)] | None] | None = None
 
-    @property
-    def content(self) -> list[_Entry]:
+    @model_validator(mode="after")
+    def _fill(self) -> Self:
+        if self.tokens is None:
+            return self
         absent: list[Any] = [None] * len(self.tokens)
         own, tops = self.token_logprobs or absent, self.top_logprobs or absent
         for name, column in (("token_logprobs", own), ("top_logprobs", tops)):
             if len(column) != len(self.tokens):
                 raise ValueError(f"{name}: {len(column)} for {len(self.tokens)} tokens")
-        rows = zip(self.tokens, own, tops, strict=True)
-        return [
+        self.content = [
             _Entry(
                 token=token,
                 logprob=logprob,
                 top_logprobs=[_Top(token=name, logprob=it) for name, it in (top or {}).items()],
             )
-            for token, logprob, top in rows
+            for token, logprob, top in zip(self.tokens, own, tops, strict=True)
         ]
-
-    def place(self, index: int) -> str:
-        return f"top_logprobs[{index}]"
-
-
-def _form(listed: Any) -> str:
-    return "legacy" if isinstance(listed, Mapping) and "tokens" in listed else "listed"
+        return self
 
 
 class _Part(BaseModel):
@@ -130,16 +137,33 @@ class _Message(BaseModel):
 
 
 class _Choice(_Message):
-    message: _Message | None = None
-    logprobs: (
-        Annotated[
-            Annotated[_Legacy, Tag("legacy")] | Annotated[_Listed, Tag("listed")],
-            Discriminator(_form),
-        ]
-        | None
-    ) = None
+    message: _Message | None = Field(None, validation_alias=AliasChoices("message", "delta"))
+    logprobs: _Listed | None = None
     token_ids: list[Id] | None = None
     finish_reason: str | None = None
+
+    def read(self) -> Choice:
+        """Returns the text. Its tokens are known by ids where the server tells them."""
+        entries = [] if self.logprobs is None else self.logprobs.content or []
+        names = [entry.name for entry in entries]
+        tokens = names if self.token_ids is None else self.token_ids
+        likeliest, shared = [], set[Token]()
+        for entry, token in zip(entries, tokens, strict=False):
+            tops = entry.top_logprobs or ()
+            told = [top.name for top in tops]
+            shared |= {name for name in told if told.count(name) > 1}
+            likeliest.append(
+                {token if it.name == entry.name else it.name: it.logprob for it in tops}
+            )
+        logprobs = [entry.logprob for entry in entries if entry.logprob is not None]
+        return Choice(
+            text=(self.message or self).words,
+            tokens=tuple(tokens),
+            logprobs=tuple(logprobs) if entries and len(logprobs) == len(entries) else None,
+            likeliest=tuple(likeliest) if any(likeliest) else (),
+            ended=self.finish_reason == "stop",
+            shared=frozenset(shared),
+        )
 
 
 class _Reply(BaseModel):
@@ -161,18 +185,16 @@ def model_in(answer: str) -> str:
 
 def choices_in(answer: str) -> list[Choice]:
     """Returns the texts of an answer; raises `ValueError` with the path of what is wrong."""
-    choices = []
-    for place, choice in enumerate(_read(_Reply, answer).choices):
-        try:
-            choices.append(_choice(choice))
-        except ValueError as error:
-            raise ValueError(f"choices[{place}].logprobs.{error}") from None
-    return choices
+    return [choice.read() for choice in _read(_Reply, answer).choices]
 
 
 def _read(model: type[Model], answer: str) -> Model:
+    lines = [line for line in answer.split("\n") if line.startswith(EVENT)] or [answer]
     try:
-        reply = json.loads(answer)
+        reply = None
+        for line in lines:
+            if (event := line.removeprefix(EVENT).strip()) != END:
+                reply = _joined(reply, json.loads(event))
     except ValueError as error:
         raise ValueError(f"no JSON ({error}): {answer[:60]!r}") from None
     if isinstance(reply, dict) and reply.get("error"):
@@ -181,43 +203,22 @@ def _read(model: type[Model], answer: str) -> Model:
         return model.model_validate(reply)
     except ValidationError as error:
         first = error.errors()[0]
-        path = (f"[{at}]" if isinstance(at, int) else f".{at}" for at in first["loc"])
-        path = (step for step in path if step.removeprefix(".") not in FORMS)
+        path = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first["loc"])
         words = first["msg"].removeprefix("Value error, ")
-        raise ValueError(f"{''.join(path).removeprefix('.')}: {words}") from None
+        raise ValueError(f"{path.removeprefix('.')}: {words}") from None
 
 
-def _choice(choice: _Choice) -> Choice:
-    """Returns a text. Its tokens are known by ids where the server tells them."""
-    listed = choice.logprobs
-    entries = [] if listed is None else listed.content or []
-    names = [_name(entry) for entry in entries]
-    tokens = names if choice.token_ids is None else choice.token_ids
-    likeliest, shared = [], set[Token]()
-    for index, (entry, own, token) in enumerate(zip(entries, names, tokens, strict=False)):
-        named = [(_name(top), top.logprob) for top in entry.top_logprobs or ()]
-        total = sum(math.exp(logprob) for _, logprob in named)
-        if listed is not None and total > 1 + ROUNDED:
-            cause = f"their probabilities sum to {total:.2f}: expected natural logarithms"
-            raise ValueError(f"{listed.place(index)}: {cause}")
-        told = [name for name, _ in named]
-        shared |= {name for name in told if told.count(name) > 1}
-        likeliest.append({token if name == own else name: it for name, it in named})
-    logprobs = [entry.logprob for entry in entries if entry.logprob is not None]
-    message = choice.message or choice
-    return Choice(
-        text=message.words,
-        tokens=tuple(tokens),
-        logprobs=tuple(logprobs) if entries and len(logprobs) == len(entries) else None,
-        likeliest=tuple(likeliest) if any(likeliest) else (),
-        ended=choice.finish_reason == "stop",
-        shared=frozenset(shared),
-    )
-
-
-def _name(entry: _Top | _Entry) -> Token:
-    """Returns a listed token's id, as llama.cpp and vLLM tell it, or its characters."""
-    number = entry.token.removeprefix(BY_ID)
-    if number != entry.token and number.isdecimal():
-        return int(number)
-    return entry.token if entry.id is None else entry.id
+def _joined(one: Any, two: Any) -> Any:
+    """Returns what two parts of a stream say together; entries of one index are one."""
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        return {**one, **{name: _joined(one.get(name), two[name]) for name in two}}
+    if isinstance(one, list) and isinstance(two, list):
+        if not all(isinstance(it, Mapping) and "index" in it for it in one + two):
+            return one + two
+        parts = {it["index"]: it for it in one}
+        return [
+            *(parts | {it["index"]: _joined(parts.get(it["index"]), it) for it in two}).values()
+        ]
+    if isinstance(one, str) and isinstance(two, str):
+        return one + two
+    return one if two is None else two

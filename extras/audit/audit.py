@@ -9,17 +9,10 @@ from typing import Any, final
 from outrider.base.errors import require
 from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
-from outrider.extras.audit.client import Choice, Client, Counted, Request, Token
+from outrider.extras.audit.client import Choice, Client, Request, Token
 from outrider.extras.audit.expected import Expected
 from outrider.extras.audit.greedy import Greedy
-from outrider.extras.audit.martingale import (
-    Bet,
-    Observation,
-    Suspicions,
-    bets,
-    growth,
-    learned,
-)
+from outrider.extras.audit.martingale import Bets, Observation, Suspicions, learned
 from outrider.extras.audit.pairs import TwoSamples
 from outrider.extras.audit.plan import GREEDY, Asked, Plan
 from outrider.extras.audit.power import Power
@@ -30,6 +23,9 @@ REPEATED = 2
 
 PLAUSIBLE = 0.005
 """The least probability of a token that is planted to see what would have been found."""
+
+TOLERANCE = 0.2
+"""How far listed log-probabilities may be from the expected ones."""
 
 LISTED = "log-probabilities"
 """What is found of the ones that a server lists."""
@@ -55,7 +51,6 @@ class Auditor:
     baseline: the same engine without drafts, or None.
     level: the chance, at most, of suspecting an engine without a fault, and then of confirming it.
     tie: the gap of log-probabilities, at most, that greedy texts may differ by.
-    tolerance: how far listed log-probabilities may be from the expected ones.
     skip: kinds that are not asked for, and promises that are not judged.
     """
 
@@ -65,10 +60,9 @@ class Auditor:
     baseline: Client | None = None
     level: float = 0.01
     tie: float = 0.05
-    tolerance: float = 0.2
     skip: Collection[str] = ()
-    _bets: defaultdict[str, list[Bet]] = field(default_factory=lambda: defaultdict(bets))
-    _pairs: defaultdict[str, TwoSamples] = field(default_factory=lambda: defaultdict(TwoSamples))
+    _sent: int = 0
+    _tests: dict[str, Any] = field(default_factory=dict)
     _powers: dict[str, Power[Any]] = field(default_factory=dict)
     _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -95,32 +89,34 @@ class Auditor:
             OutriderError: the engine can't be judged: it fails, as without drafts or where that is
                 not known, it refuses a request, or does not tell enough.
         """
-        client = Counted(self.client)
         cycle = 0
-        while client.sent + self._plan.size <= limit and not self._is_broken():
+        while self._sent + self._plan.size <= limit and not self._is_broken():
             for batch in self._plan.batches(cycle):
-                answers = self._answers(client, batch)
+                answers = self._answers(batch)
                 if self._is_broken():
                     break
                 self._read(batch, answers)
                 if self.baseline is not None:
                     asked = [ask.request for ask in batch]
                     self._compare(batch, answers, self.baseline.ask(asked))
-                report(client.sent)
+                report(self._sent)
                 self._suspicions.see(self._growths())
             is_due = cycle < CYCLES_OF_PROMISES or cycle % CYCLES_OF_PROMISES == 0
-            is_due &= not {"seeds", "stop strings"} <= {*self.skip} and not self._is_broken()
-            if is_due and client.sent + promises.MOST <= limit:
-                self._try_promises(client, cycle)
+            if is_due and not self._is_broken() and self._sent + promises.MOST <= limit:
+                self._try_promises(cycle)
             cycle += 1
-        return self._result(client.sent)
+        return self._result()
 
-    def _answers(self, client: Counted, batch: Sequence[Asked]) -> list[list[Choice]]:
+    def _ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
+        self._sent += len(requests)
+        return self.client.ask(requests)
+
+    def _answers(self, batch: Sequence[Asked]) -> list[list[Choice]]:
         """Returns the engine's answers; none if it fails again and again, and only with drafts."""
         requests = [ask.request for ask in batch]
         for _ in range(REPEATED):
             try:
-                return client.ask(requests)
+                return self._ask(requests)
             except Unreadable:
                 raise
             except ServerError as error:
@@ -166,22 +162,17 @@ class Auditor:
             token, before = choice.tokens[position], choice.tokens[:position]
             other = near[position] if position < len(near) else None
             text.append(Observation(*row, token, before, other, noise))
-        prompt = asked.request.prompt
-        for bet in self._bets[asked.name]:
-            bet.see(prompt, text)
 
         def may(place: int, token: Token) -> bool:
             seen = text[place]
             return float(seen.probs[seen.cells.get(token, -1)]) >= PLAUSIBLE
 
-        def play(played: list[Bet], planted: Sequence[Token]) -> None:
+        prompt = asked.request.prompt
+        self._tests.setdefault(asked.name, Bets()).see(prompt, text)
+        power = self._powers.setdefault(asked.name, Power(learned))
+        for played, planted in power.planted([observed.token for observed in text], may):
             pairs = zip(text, planted, strict=True)
-            other = [it if it.token == token else replace(it, token=token) for it, token in pairs]
-            for bet in played:
-                bet.see(prompt, other)
-
-        power = self._powers.setdefault(asked.name, Power(learned, growth))
-        power.see([observed.token for observed in text], play, may)
+            played.see(prompt, [replace(it, token=token) for it, token in pairs])
 
     def _read_logprobs(self, asked: Asked, choice: Choice) -> None:
         if self.expected is None or choice.logprobs is None:
@@ -196,7 +187,7 @@ class Auditor:
             )
             for row in known
         ]
-        if min(gaps) > max(self.tolerance, self._greedy.tie):
+        if min(gaps) > max(TOLERANCE, self._greedy.tie):
             self._add_fault(LISTED, f"one is {min(gaps):.2f} away from the target's")
 
     def _compare(
@@ -216,28 +207,22 @@ class Auditor:
                     continue
                 name, prompt = asked.name + AGAINST, asked.request.prompt
                 one, two = (it.tokens or tuple(it.text) for it in (mine, theirs))
-                self._pairs[name].see(prompt, one, two)
+                self._tests.setdefault(name, TwoSamples()).see(prompt, one, two)
+                power = self._powers.setdefault(name, Power(TwoSamples))
+                for played, planted in power.planted(one):
+                    played.see(prompt, planted, two)
 
-                def play(
-                    pair: TwoSamples,
-                    planted: Sequence[Token],
-                    prompt: Any = prompt,
-                    two: Sequence[Token] = two,
-                ) -> None:
-                    pair.see(prompt, planted, two)
-
-                power = self._powers.setdefault(name, Power(TwoSamples, lambda it: it.growth))
-                power.see(one, play)
-
-    def _try_promises(self, client: Client, cycle: int) -> None:
+    def _try_promises(self, cycle: int) -> None:
         """Tries seeds and stop strings, as far as they are to be judged."""
+        if {"seeds", "stop strings"} <= {*self.skip}:
+            return
         prompt = self.prompts[cycle % len(self.prompts)]
         request = replace(prompt, sampling=promises.WARM, seed=cycle)
-        text = client.ask([request])[0][0]
+        text = self._ask([request])[0][0]
         if "seeds" not in self.skip:
-            self._add_fault("seeds", self._seeds.fault(client, request, text), REPEATED)
+            self._add_fault("seeds", self._seeds.fault(self._ask, request, text), REPEATED)
         if "stop strings" not in self.skip:
-            self._add_fault("stop strings", promises.stop_fault(client, request, text))
+            self._add_fault("stop strings", promises.stop_fault(self._ask, request, text))
 
     def _add_fault(self, name: str, fault: str | None, times: int = 1) -> None:
         """Notes what a single text shows, if it shows anything that is to be judged."""
@@ -250,13 +235,12 @@ class Auditor:
         return {name: shown[0] for name, shown in self._shown.items() if len(shown) >= REPEATED}
 
     def _growths(self) -> dict[str, float]:
-        found = {name: growth(played) for name, played in self._bets.items()}
-        return found | {name: pair.growth for name, pair in self._pairs.items()}
+        return {name: test.growth for name, test in self._tests.items()}
 
     def _is_broken(self) -> bool:
         return bool(self._faults or self._suspicions.confirmed)
 
-    def _result(self, requests: int) -> Result:
+    def _result(self) -> Result:
         growths, needed = self._growths(), self._suspicions.needed
         confirmed = self._suspicions.confirmed
         findings = [Finding(name, math.inf, 1, fault) for name, fault in self._faults.items()]
@@ -278,7 +262,7 @@ class Auditor:
         return Result(
             verdict,
             self.level,
-            requests,
+            self._sent,
             control,
             tuple(findings),
             self._greedy.ties,

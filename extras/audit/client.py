@@ -64,16 +64,3 @@ class Client(ABC):
             ServerError: the engine failed, or is gone.
             Refusal: it refused a request.
         """
-
-
-@final
-class Counted(Client):
-    """Counts the requests that an engine gets, in `sent`."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.sent = 0
-
-    def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
-        self.sent += len(requests)
-        return self._client.ask(requests)

@@ -3,8 +3,9 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,18 @@ from rich.table import Table
 from outrider.base.errors import OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.http import without_secrets
+from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
+from outrider.extras.audit.kept import REPORT, Kept
 from outrider.extras.audit.result import NEVER, Result
 from outrider.extras.audit.served import OpenAIClient
 from outrider.extras.audit.settings import Audit
-from outrider.extras.audit.tasks import audit_task, facts_of, items_of
+from outrider.extras.audit.tasks import TaskResult, audit_task, items_of
 from outrider.extras.audit.texts import compared, written_in
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings
@@ -39,75 +42,62 @@ PROMPTS = 2
 
 
 def audit(settings: Audit) -> None:
-    """Prints the verdict and the evidence; writes `audit.json` and `audit.html` in Hydra's run dir.
+    """Prints the verdict and the evidence, and writes them in Hydra's run dir.
 
     Raises:
-        OutriderError: the server is broken, or texts differ by more than rounding.
+        OutriderError: the server is broken, a task's score changed, or texts differ by more than
+            rounding.
     """
     if settings.texts:
         _audit_texts(settings)
         return
     require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
-    if settings.task is not None:
-        _audit_task(settings, settings.task)
-        return
-    reports = chosen_reports(settings.reports)
-    auditor = _auditor(settings)
-    folder = Path(HydraConfig.get().runtime.output_dir)
+    reports, folder = chosen_reports(settings.reports), Path(HydraConfig.get().runtime.output_dir)
+    kept = Kept(folder)
+    run = _auditor(settings, kept).run if settings.task is None else _task_audit(settings, kept)
     with (
         following(reports, folder, plain_settings(settings)),
+        advising(kept.advice),
         Progress(console=remarks()) as progress,
     ):
-        task = progress.add_task("requests", total=settings.requests)
-        result = auditor.run(settings.requests, lambda done: progress.update(task, completed=done))
+        bar = progress.add_task("requests", total=settings.requests)
+        result = run(settings.requests, lambda done: progress.update(bar, completed=done))
         reports.log(result.figures, result.requests)
     addresses = {"url": settings.url, "baseline": settings.baseline}
     sources = {name: url and without_secrets(url) for name, url in addresses.items()}
-    content = write(result, folder, sources)
-    results().print(_table(result))
+    content = write(result, folder, sources | {"task": settings.task})
+    if isinstance(result, Result):
+        results().print(_table(result))
+        remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
     print_json(content)
-    remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
-    if result.verdict == "broken":
-        raise OutriderError(f"{sources['url']}: {result.line}")
-    results().print(plain(result.line), soft_wrap=True)
+    line = f"{settings.task or sources['url']}: {result.line}"
+    if result.verdict in ("broken", "changed"):
+        raise OutriderError(line)
+    results().print(plain(line), soft_wrap=True)
 
 
-def _audit_task(settings: Audit, task: str) -> None:
+def _client(settings: Audit, url: str | None, kept: Kept) -> OpenAIClient:
+    return OpenAIClient(
+        str(url),
+        model=settings.model,
+        logprobs=settings.logprobs,
+        kept=kept,
+        key=settings.key,
+        patience=settings.patience,
+    )
+
+
+def _task_audit(settings: Audit, kept: Kept) -> Callable[..., TaskResult]:
     baseline = settings.baseline
     require(baseline is not None, "baseline", baseline, "the engine without drafts, for a task")
     sampling = Sampling(temperature=settings.temperature)
-    items = items_of(task, settings.max_new_tokens, sampling)
-    clients = _client(settings, str(settings.url)), _client(settings, str(baseline))
-    reports, folder = chosen_reports(settings.reports), Path(HydraConfig.get().runtime.output_dir)
-    with (
-        following(reports, folder, plain_settings(settings)),
-        Progress(console=remarks()) as progress,
-    ):
-        bar = progress.add_task("pairs", total=settings.requests)
-        result = audit_task(
-            *clients,
-            items,
-            settings.requests,
-            level=settings.level,
-            tie=settings.tie,
-            report=lambda done: progress.update(bar, completed=done),
-        )
-        reports.log(facts_of(result), result.pairs)
-    content = json.dumps({"task": task, "line": result.line} | asdict(result), indent=1) + "\n"
-    write_whole(folder / "audit.json", content)
-    print_json(content)
-    if result.verdict == "changed":
-        raise OutriderError(f"{task}: {result.line}")
-    results().print(plain(f"{task}: {result.line}"), soft_wrap=True)
-
-
-def _client(settings: Audit, url: str) -> OpenAIClient:
-    return OpenAIClient(
-        url,
-        model=settings.model,
-        logprobs=settings.logprobs,
-        key=settings.key,
-        patience=settings.patience,
+    return partial(
+        audit_task,
+        _client(settings, settings.url, kept),
+        _client(settings, baseline, kept),
+        items_of(str(settings.task), settings.max_new_tokens, sampling),
+        level=settings.level,
+        tie=settings.tie,
     )
 
 
@@ -125,7 +115,7 @@ def _audit_texts(settings: Audit) -> None:
         table.add_row(*map(plain, cells))
     results().print(table)
     content = json.dumps([asdict(each) for each in found], indent=1) + "\n"
-    path = Path(HydraConfig.get().runtime.output_dir) / "audit.json"
+    path = Path(HydraConfig.get().runtime.output_dir) / REPORT
     write_whole(path, content)
     print_json(content)
     remarks(stderr=False).print(plain(path), soft_wrap=True)
@@ -136,8 +126,10 @@ def _audit_texts(settings: Audit) -> None:
     results().print(plain(f"differences: {said}"))
 
 
-def _auditor(settings: Audit) -> Auditor:
-    baseline = None if settings.baseline is None else _client(settings, settings.baseline)
+def _auditor(settings: Audit, kept: Kept) -> Auditor:
+    url, baseline = settings.baseline, None
+    if url is not None:
+        baseline = _client(settings, url, kept)
     expected: Expected | None = None
     target = None
     if settings.target is not None:
@@ -158,7 +150,7 @@ def _auditor(settings: Audit) -> Auditor:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
     return Auditor(
-        _client(settings, str(settings.url)),
+        _client(settings, settings.url, kept),
         requests,
         expected,
         baseline,
@@ -215,29 +207,19 @@ def _power(result: Result, name: str) -> str:
     return "not the planted" if least is None else f"{least:.2g}"
 
 
-def write(result: Result, folder: Path, sources: Mapping[str, str | None]) -> str:
-    """Writes a result's page, and its facts as JSON, which are returned.
+def write(result: Result | TaskResult, folder: Path, sources: Mapping[str, str | None]) -> str:
+    """Writes a result's facts as JSON, which are returned, and the page of an audit of texts.
 
     sources: the addresses that were asked, and what else tells where the result is from.
     """
-    content = json.dumps({**sources, **report(result)}, indent=1) + "\n"
-    write_whole(folder / "audit.json", content)
-    loader = PackageLoader("outrider.extras.audit", ".")
-    template = Environment(loader=loader, autoescape=True).get_template("page.html.jinja")
-    facts = {
-        "result": result,
-        "sources": sources,
-        "headings": HEADINGS,
-        "rows": _rows(result),
-        "never": NEVER,
-    }
-    write_whole(folder / "audit.html", template.render(facts))
-    return content
-
-
-def report(result: Result) -> dict[str, Any]:
-    """Returns a result as it is written into a file."""
-    facts = asdict(result)
-    for finding in facts["findings"]:
+    facts = {**sources, "line": result.line, **asdict(result)}
+    for finding in facts.get("findings", ()):
         finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
-    return {"line": result.line} | facts
+    content = json.dumps(facts, indent=1) + "\n"
+    write_whole(folder / REPORT, content)
+    if isinstance(result, Result):
+        loader = PackageLoader("outrider.extras.audit", ".")
+        template = Environment(loader=loader, autoescape=True).get_template("page.html.jinja")
+        page = {"result": result, "sources": sources, "headings": HEADINGS, "rows": _rows(result)}
+        write_whole(folder / "audit.html", template.render(page | {"never": NEVER}))
+    return content

@@ -177,19 +177,34 @@ class Tilted(Bet):
         return {cells[token] for token in tokens if token is not None and token in cells}
 
 
-def learned() -> list[Bet]:
+@final
+class Bets:
+    """Gamblers against one distribution, none of whom knows what is wrong.
+
+    played: the gamblers. Defaults to those of every kind.
+    """
+
+    def __init__(self, played: Sequence[Bet] = ()) -> None:
+        kinds = map(Tilted, ("likely", "last", "written", "new", "beside"))
+        self._played = played or [*_learned(), *kinds]
+
+    @property
+    def growth(self) -> float:
+        """Returns the logarithm of their mean fortune, a fortune itself."""
+        return log_mean([bet.growth for bet in self._played])
+
+    def see(self, prompt: Hashable, text: Sequence[Observation]) -> None:
+        for bet in self._played:
+            bet.see(prompt, text)
+
+
+def learned() -> Bets:
     """Returns gamblers who bet on what they have seen."""
+    return Bets(_learned())
+
+
+def _learned() -> list[Learned]:
     return [Learned(length, weight) for length in (None, 0, 1, 2) for weight in WEIGHTS]
-
-
-def bets() -> list[Bet]:
-    """Returns gamblers against one distribution, none of whom knows what is wrong."""
-    return [*learned(), *map(Tilted, ("likely", "last", "written", "new", "beside"))]
-
-
-def growth(played: Sequence[Bet]) -> float:
-    """Returns the logarithm of the mean fortune of several gamblers, a fortune itself."""
-    return log_mean([bet.growth for bet in played])
 
 
 def log_mean(logarithms: Sequence[float] | np.ndarray) -> float:
@@ -208,30 +223,20 @@ class Suspicions:
     at most `level`, and then the second with at most `level` again: a fortune that goes on from
     where it is, is as fair as a new one.
 
-    again: the logarithm of 1 / level.
+    again: the logarithm of 1 / level. needed: that of a fortune that is suspicious.
+    confirmed: the names of the fortunes that are confirmed.
     """
 
     def __init__(self, level: float, count: int) -> None:
         self.again = -math.log(level)
-        self._first = self.again + math.log(max(count, 1))
+        self.needed = self.again + math.log(max(count, 1))
+        self.confirmed: set[str] = set()
         self._since: dict[str, float] = {}
-        self._confirmed: set[str] = set()
-
-    @property
-    def needed(self) -> float:
-        """Returns the logarithm of the fortune that is suspicious."""
-        return self._first
-
-    @property
-    def confirmed(self) -> frozenset[str]:
-        """Returns the names of the fortunes that are confirmed."""
-        return frozenset(self._confirmed)
 
     def see(self, growths: Mapping[str, float]) -> None:
         """Looks at the logarithms of all fortunes, as often as one likes."""
         for name, growth in growths.items():
-            if name not in self._since:
-                if growth >= self._first:
-                    self._since[name] = growth
-            elif growth >= self._since[name] + self.again:
-                self._confirmed.add(name)
+            if name in self._since and growth >= self._since[name] + self.again:
+                self.confirmed.add(name)
+            elif growth >= self.needed:
+                self._since.setdefault(name, growth)

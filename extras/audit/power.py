@@ -1,8 +1,8 @@
 """What an audit would have found: a fault of a known size, planted in the texts that it read."""
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -23,24 +23,31 @@ LEFT = 1.28
 ENOUGH = 20
 """The texts from which on the least fault is told."""
 
-Evidence = TypeVar("Evidence")
+
+class Evidence(Protocol):
+    """What gathers evidence from texts, and the logarithm of it."""
+
+    @property
+    def growth(self) -> float: ...
+
+
+Gatherer = TypeVar("Gatherer", bound=Evidence)
 
 
 @final
-class Power(Generic[Evidence]):
+class Power(Generic[Gatherer]):
     """Evidence against texts in which tokens are replaced, by how often they are.
 
     What takes the place of a token depends on the one before: the first that was seen after that.
     So the total variation of a token's distribution is the share of tokens that change.
 
-    make: returns what gathers evidence. growth: the logarithm of what it has gathered.
+    make: returns what gathers evidence.
     """
 
-    def __init__(self, make: Callable[[], Evidence], growth: Callable[[Evidence], float]) -> None:
-        self._played, self._growth = [make() for _ in RATES], growth
+    def __init__(self, make: Callable[[], Gatherer]) -> None:
+        self._played = [make() for _ in RATES]
         self._others: dict[Token | None, Token] = {}
         self._draws = np.random.default_rng(0)
-        self._steps = np.zeros((len(RATES), 0))
         self._found: list[np.ndarray] = []
         self._changed, self._tokens = np.zeros(len(RATES)), 0
 
@@ -49,13 +56,10 @@ class Power(Generic[Evidence]):
         """Returns the evidence against the texts of the control."""
         return float(self._found[-1][CONTROL]) if self._found else 0.0
 
-    def see(
-        self,
-        tokens: Sequence[Token],
-        play: Callable[[Evidence, Sequence[Token]], None],
-        may: Callable[[int, Token], bool] = lambda place, token: True,
-    ) -> None:
-        """Plays a text with replaced tokens.
+    def planted(
+        self, tokens: Sequence[Token], may: Callable[[int, Token], bool] = lambda place, token: True
+    ) -> Iterator[tuple[Gatherer, list[Token]]]:
+        """Yields what gathers evidence, each with the text to gather it from.
 
         may: whether a token may stand at a place.
         """
@@ -70,9 +74,9 @@ class Power(Generic[Evidence]):
             drawn = zip(tokens, others, uniforms, strict=True)
             planted = [other if uniform < rate else token for token, other, uniform in drawn]
             self._changed[index] += sum(a != b for a, b in zip(planted, tokens, strict=True))
-            play(played, planted)
+            yield played, planted
         self._tokens += len(tokens)
-        self._found.append(np.array([self._growth(played) for played in self._played]))
+        self._found.append(np.array([played.growth for played in self._played]))
 
     def least(self, needed: float) -> float | None:
         """Returns the least total variation that would have been found, in nine audits of ten."""

@@ -1,13 +1,16 @@
 """What a server promises beside its distribution: seeds repeat, texts end where they have to."""
 
 import math
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import final
 
 from outrider.contract.sampling import Sampling
-from outrider.extras.audit.client import Choice, Client, Request
+from outrider.extras.audit.client import Choice, Request
 from outrider.extras.audit.expected import BROKEN
+
+Ask = Callable[[Sequence[Request]], list[list[Choice]]]
+"""Asks the engine, as `Client.ask` does."""
 
 WARM = Sampling(temperature=1.0)
 
@@ -35,14 +38,14 @@ class Seeds:
         self._needed = needed
         self._changed, self._growths = [0, 0], [0.0, 0.0]
 
-    def fault(self, client: Client, request: Request, text: Choice) -> str | None:
+    def fault(self, ask: Ask, request: Request, text: Choice) -> str | None:
         """Returns what is wrong by now.
 
         text: what the request was answered by.
         """
         other = replace(request, sampling=Sampling(), seed=None)
         for index, words in enumerate(("then", "and beside a greedy request")):
-            again = client.ask([other, request] if index else [request])[-1][0]
+            again = ask([other, request] if index else [request])[-1][0]
             place = _first_difference(text, again)
             self._changed[index] += place is not None and _have_one_distribution(text, again, place)
             self._growths[index] += math.log(OFTEN if place != 0 else 2 - OFTEN)
@@ -69,7 +72,7 @@ def _have_one_distribution(text: Choice, again: Choice, place: int) -> bool:
     return all(row and max(row) <= EQUAL for row in apart)
 
 
-def stop_fault(client: Client, request: Request, text: Choice) -> str | None:
+def stop_fault(ask: Ask, request: Request, text: Choice) -> str | None:
     """Returns what is wrong if a text goes on after its stop string, or ends without it.
 
     Both have to come again, and the text without the stop string, too.
@@ -81,12 +84,12 @@ def stop_fault(client: Client, request: Request, text: Choice) -> str | None:
     if not stop.strip() or BROKEN in before + stop:
         return None
     stopped = replace(request, stop=(stop,))
-    written = client.ask([stopped])[0][0].text.removesuffix(stop)
+    written = ask([stopped])[0][0].text.removesuffix(stop)
     if stop in written:
         return f"stop {stop!r} is inside {written!r}"
     if not written or len(written) >= len(before) or not before.startswith(written):
         return None
-    again = [client.ask([each])[0][0].text.removesuffix(stop) for each in (stopped, request)]
+    again = [ask([each])[0][0].text.removesuffix(stop) for each in (stopped, request)]
     if again != [written, text.text.removesuffix(stop)]:
         return None
     return f"the text ended before its stop {stop!r}: {written!r} of {before!r}"

@@ -24,47 +24,37 @@ THOUGHT = "</think>"
 """What ends the thoughts before an answer."""
 
 
-def after_thought(text: str) -> str:
-    """Returns the answer of a text, without the thoughts before it."""
-    return text.rpartition(THOUGHT)[2].strip()
+def score(key: str, right: Any, text: str) -> float:
+    """Returns whether a text is right, without the thoughts before its answer.
+
+    key: of the record that says what is `right`, out of `SCORES`.
+    """
+    return float(SCORES[key](right, text.rpartition(THOUGHT)[2].strip()))
 
 
-def is_answer(text: str, answer: Any) -> bool:
+def is_answer(right: Any, text: str) -> bool:
     """Returns whether the last number of a text is the answer, or the text is, if it is no number.
 
-    >>> is_answer("3 and 4 are 7, so $1,200.0", 1200)
+    >>> is_answer(1200, "3 and 4 are 7, so $1,200.0")
     True
     """
-    wanted = str(answer).rpartition("####")[2].strip()  # as GSM8K writes it
+    wanted = str(right).rpartition("####")[2].strip()  # as GSM8K writes it
     if NUMBER.fullmatch(wanted):
-        found = NUMBER.findall(after_thought(text))
+        found = NUMBER.findall(text)
         return bool(found) and float(found[-1].replace(",", "")) == float(wanted.replace(",", ""))
-    return after_thought(text).strip(" .").casefold() == wanted.strip(" .").casefold()
+    return text.strip(" .").casefold() == wanted.strip(" .").casefold()
 
 
-def is_choice(text: str, choice: str) -> bool:
-    """Returns whether the first letter that stands alone is the right one."""
-    found = LETTER.search(after_thought(text))
-    return found is not None and found[1] == choice
-
-
-def is_json_of(text: str, schema: Mapping[str, Any]) -> bool:
+def is_json_of(schema: Mapping[str, Any], text: str) -> bool:
     """Returns whether a text is JSON that a schema allows."""
     try:
-        value = json.loads(after_thought(text))
+        return bool(Draft202012Validator(schema).is_valid(json.loads(text)))
     except JSONDecodeError:
         return False
-    return bool(Draft202012Validator(schema).is_valid(value))
 
 
-def is_call(text: str, call: Mapping[str, Any] | None) -> bool:
+def is_call(call: Mapping[str, Any] | None, text: str) -> bool:
     """Returns whether a text calls the right tool with the right arguments; with None, no tool."""
-    found = _calls(text)
-    return found == ([] if call is None else [dict(call)])
-
-
-def _calls(text: str) -> list[dict[str, Any]]:
-    """Returns the calls in a text, which are objects with a name and arguments."""
     found, place = [], 0
     while (place := text.find("{", place)) >= 0:
         try:
@@ -79,29 +69,30 @@ def _calls(text: str) -> list[dict[str, Any]]:
             except JSONDecodeError:
                 given = None  # it was cut
             found.append({"name": value["name"], "arguments": given})
-    return found
+    return found == ([] if call is None else [dict(call)])
 
 
-def defines(text: str, function: str) -> bool:
+def defines(function: str, text: str) -> bool:
     """Returns whether the Python in a text has no error of syntax and defines a function.
 
     It is not run.
     """
-    code = BLOCK.search(after_thought(text))
+    code = BLOCK.search(text)
     try:
-        tree = ast.parse(code[1] if code else after_thought(text))
+        tree = ast.parse(code[1] if code else text)
     except (SyntaxError, ValueError):
         return False
     return any(isinstance(it, ast.FunctionDef) and it.name == function for it in ast.walk(tree))
 
 
-SCORES: dict[str, Callable[[str, Any], bool]] = {
-    "choice": is_choice,
+SCORES: dict[str, Callable[[Any, str], bool]] = {
+    "choice": lambda choice, text: (LETTER.findall(text) or [None])[0] == choice,
     "schema": is_json_of,
     "call": is_call,
     "function": defines,
-    "refuses": lambda text, refuses: (REFUSALS.search(text) is not None) == refuses,
-    "regex": lambda text, regex: re.fullmatch(regex, after_thought(text)) is not None,
+    "refuses": lambda refuses, text: (REFUSALS.search(text) is not None) == refuses,
+    "regex": lambda regex, text: re.fullmatch(regex, text) is not None,
     "answer": is_answer,
 }
-"""How a text is scored, by the key of the record that says what is right."""
+"""How a text is scored, by the key of the record that says what is right: a choice is the first
+letter that stands alone."""

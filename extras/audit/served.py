@@ -1,13 +1,16 @@
 """Asks an engine over HTTP, by the OpenAI-compatible API."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar, final
 
-from outrider.base.http import HttpClient, Refusal, Unreadable
+from outrider.base.http import HttpClient, Refusal, Unreadable, without_secrets
 from outrider.base.terminal import plain, remarks
 from outrider.extras.audit.answers import choices_in, model_in
 from outrider.extras.audit.client import Choice, Client, Request
+from outrider.extras.audit.kept import Kept
 
 ALL = -1
 """What servers call a top-k that keeps all tokens."""
@@ -36,15 +39,22 @@ class OpenAIClient(Client):
     url: its address, with or without `/v1`.
     model: the name that it serves the model by. Defaults to the first that it lists.
     logprobs: how many of the likeliest tokens it is asked for; 0 to ask for no log-probabilities.
+    kept: has the answers of an interrupted run, and gets those of this one.
     more: `key`, `patience` and `hint` of its `HttpClient`.
 
     Raises `OutriderError` if it can't be reached.
     """
 
     def __init__(
-        self, url: str, *, model: str | None = None, logprobs: int = 5, **more: Any
+        self,
+        url: str,
+        *,
+        model: str | None = None,
+        logprobs: int = 5,
+        kept: Kept | None = None,
+        **more: Any,
     ) -> None:
-        self._http = HttpClient(url, **more)
+        self._http, self._kept, self._place = HttpClient(url, **more), kept, without_secrets(url)
         self._logprobs = logprobs
         self._is_strict: bool | None = None  # not known yet
         self._model = model or self._call("/models", None, model_in)
@@ -115,7 +125,10 @@ class OpenAIClient(Client):
     ) -> Found:
         """Returns what `read` finds in an answer."""
         path = f"/v1{path}"
+        ask = partial(self._http.text, path, body)
         try:
-            return read(self._http.text(path, body))
+            if self._kept is None or body is None:
+                return read(ask())
+            return read(self._kept.answer(json.dumps([self._place, path, body]), ask))
         except ValueError as error:
             raise self._http.unexpected_answer(path, str(error)) from error

@@ -2,8 +2,9 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -16,8 +17,9 @@ from outrider.data.jsonl import json_lines
 from outrider.data.records import form_of, turns_of
 from outrider.extras.audit.client import Client, Request
 from outrider.extras.audit.greedy import Greedy
+from outrider.extras.audit.harness import MARK, scored_requests
 from outrider.extras.audit.plan import GREEDY, Asked
-from outrider.extras.audit.scores import SCORES
+from outrider.extras.audit.scores import SCORES, score
 
 FOLDER = Path(__file__).parent / "tasks"
 TOGETHER = 8
@@ -30,20 +32,8 @@ TRIALS = 400
 """How many audits are simulated to find it."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A prompt of a task, and its score.
-
-    request: what is asked. score: the name of a score in `SCORES`. right: what it takes for right.
-    """
-
-    request: Request
-    score: str
-    right: Any
-
-    def is_right(self, text: str) -> bool:
-        return SCORES[self.score](text, self.right)
+Item = tuple[Request, Callable[[str], float]]
+"""A prompt of a task: what is asked, and what gives an answer its score, from 0 to 1."""
 
 
 @final
@@ -52,8 +42,8 @@ class TaskResult:
     """What drafts have done to a task's score.
 
     verdict: "changed", or "kept" if no change was found.
-    pairs: prompts that both engines have answered. right: how many of them each had right, the one
-        with drafts first. better, worse: where one alone had it right.
+    requests: prompts that both engines have answered. scores: the sums of each, the one with drafts
+        first. better, worse: how many have a higher or lower score with drafts.
     growth: the logarithm of the evidence for a change.
     least: the smallest change of the score that nine audits of ten would have found; None if none.
     ties: greedy texts that differ at a tie, which count as the same.
@@ -61,8 +51,8 @@ class TaskResult:
     """
 
     verdict: str
-    pairs: int
-    right: tuple[int, int]
+    requests: int
+    scores: Sequence[float]
     better: int
     worse: int
     growth: float
@@ -71,10 +61,17 @@ class TaskResult:
     texts: int
 
     @property
+    def figures(self) -> dict[str, float]:
+        """Returns what follows a run."""
+        changed = float(self.verdict == "changed")
+        figures = {"evidence": self.growth, "better": self.better, "worse": self.worse}
+        return figures | {"broken": changed}
+
+    @property
     def line(self) -> str:
         """Returns the verdict in one line."""
-        mine, theirs = (100 * right / max(self.pairs, 1) for right in self.right)
-        score = f"{mine:.1f}% with drafts, {theirs:.1f}% without, {self.pairs} pairs"
+        mine, theirs = (100 * score / max(self.requests, 1) for score in self.scores)
+        score = f"{mine:.1f}% with drafts, {theirs:.1f}% without, {self.requests} pairs"
         pairs = f"{self.better} better, {self.worse} worse"
         if self.verdict == "changed":
             return f"changed: {score} ({pairs}): evidence e^{self.growth:.1f}"
@@ -86,25 +83,28 @@ def items_of(task: str, max_tokens: int, sampling: Sampling) -> list[Item]:
     """Returns the prompts of a task: one that comes with the package, or a file of JSON lines.
 
     A record has a prompt in any form of data sets, and one of the keys of `SCORES`. `body` is sent
-    with the request as it is, such as `tools`; `max_tokens` is the length of its answer.
+    with the request as it is, such as `tools`; `max_tokens` is the length of its answer. A name
+    after "lm_eval:" is that of a task of lm-evaluation-harness.
 
     Raises `ConfigError` if there is no such task, or a record does not say what is right.
     """
+    if task.startswith(MARK):
+        return [*scored_requests(task, max_tokens, sampling)]
     names = sorted(file.stem for file in FOLDER.glob("*.jsonl"))
     path = FOLDER / f"{task}.jsonl" if task in names else Path(task).expanduser()
     if not path.is_file():
         raise ConfigError(f"task={task!r}: {nearest(task, names)}, or a file of JSON lines")
-    items = []
+    items: list[Item] = []
     for where, record in json_lines(str(path)):
         if isinstance(record, ConfigError):
             raise record
         text = turns_of(record, form_of(record, where, None), where)[0]
-        score = next((name for name in SCORES if name in record), None)
-        if score is None:
+        key = next((name for name in SCORES if name in record), None)
+        if key is None:
             raise ConfigError(f"{where}: expected one of {', '.join(SCORES)}")
         body, length = record.get("body", {}), record.get("max_tokens", max_tokens)
         request = Request((("user", text),), length, sampling, more=body)
-        items.append(Item(request, score, record[score]))
+        items.append((request, partial(score, key, record[key])))
     require(bool(items), "task", task, "at least one prompt")
     return items
 
@@ -114,10 +114,10 @@ def audit_task(
     baseline: Client,
     items: Sequence[Item],
     limit: int,
+    report: Callable[[int], None] = lambda done: None,
     *,
     level: float = 0.01,
     tie: float = 0.05,
-    report: Callable[[int], None] = lambda done: None,
 ) -> TaskResult:
     """Asks both engines in turn, until the scores are known to differ or `limit` pairs are asked.
 
@@ -127,30 +127,28 @@ def audit_task(
     tie: as that of an `Auditor`.
     """
     greedy, pairs, texts = Greedy(tie, None), 0, 0
-    rights, better, worse = [0, 0], 0, 0
-    is_greedy = items[0].request.sampling.greedy
+    scores, better, worse = [0.0, 0.0], 0, 0
+    is_greedy = items[0][0].sampling.greedy
     limit = min(limit, len(items)) if is_greedy else limit
     while pairs < limit and evidence(better, worse) < -math.log(level):
         asked = [items[at % len(items)] for at in range(pairs, min(pairs + TOGETHER, limit))]
-        requests = [item.request for item in asked]
-        for item, request, mine, theirs in zip(
-            asked, requests, client.ask(requests), baseline.ask(requests), strict=True
-        ):
+        requests = [request for request, _ in asked]
+        answers = zip(asked, client.ask(requests), baseline.ask(requests), strict=True)
+        for (request, score_of), mine, theirs in answers:
             pairs += 1
             ties = greedy.ties
             if is_greedy:
                 fault = greedy.compare(Asked(GREEDY, False, request), mine[0], theirs[0])
                 texts += fault is not None
-            one, two = (item.is_right(each[0].text) for each in (mine, theirs))
+            one, two = (score_of(each[0].text) for each in (mine, theirs))
             one = two if greedy.ties > ties else one
-            rights = [rights[0] + one, rights[1] + two]
+            scores = [scores[0] + one, scores[1] + two]
             better, worse = better + (one > two), worse + (one < two)
         report(pairs)
     growth = float(evidence(better, worse))
     verdict = "changed" if growth >= -math.log(level) else "kept"
     least = smallest(pairs, better + worse, level)
-    right = (rights[0], rights[1])
-    return TaskResult(verdict, pairs, right, better, worse, growth, least, greedy.ties, texts)
+    return TaskResult(verdict, pairs, scores, better, worse, growth, least, greedy.ties, texts)
 
 
 def evidence(better: Any, worse: Any) -> Any:
@@ -179,11 +177,3 @@ def smallest(pairs: int, differing: int, level: float) -> float | None:
 
     least = bisect_left(range(101), True, key=is_seen)
     return None if least > 100 * (1 - 2 * side) else least / 100
-
-
-def facts_of(result: TaskResult) -> Mapping[str, float]:
-    """Returns the figures that follow a run."""
-    changed = float(result.verdict == "changed")
-    return {"evidence": result.growth, "better": result.better, "worse": result.worse} | {
-        "broken": changed
-    }

@@ -78,6 +78,7 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("--clean", type=int, default=200, help="audits of an engine without faults")
     parser.add_argument("--nulls", type=int, default=300, help="audits of engines that round")
+    parser.add_argument("--first", type=int, default=0, help="the first of them, to go on")
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--seeds", type=int, default=3, help="audits of each fault")
     parser.add_argument("--workers", type=int, default=2, help="processes")
@@ -94,11 +95,10 @@ def main() -> None:
             print(f"{fault}; {source}: {found} of {len(results)}, within {most}", flush=True)
         clean = pool.map(audit, [(None, "target", 1000 + seed) for seed in range(options.clean)])
         print("without a fault:", summary([*clean]) if options.clean else "-", flush=True)
-        nulls = []
-        for name, result in pool.map(null, range(options.nulls)):
+        nulls, seeds = [], range(options.first, options.nulls)
+        for seed, (name, result) in zip(seeds, pool.map(null, seeds), strict=True):
             nulls.append(result)
-            if result.verdict == "broken" or result.suspected:
-                print(name, result.line, flush=True)
+            print(seed, name, f"({result.requests} requests)", summary([result]), flush=True)
         print("rounded:", summary(nulls) if nulls else "-")
 
 

@@ -27,6 +27,35 @@ class LM(ABC):
     def generate_until(self, requests: list[Any]) -> list[str]: ...
 
 
+class Task:
+    """A task of sums, as far as an audit asks it: filters leave the last digit of an answer."""
+
+    def __init__(self, kind: str) -> None:
+        self.OUTPUT_TYPE, self.config = kind, SimpleNamespace(task="adds")
+
+    _instances: list[Any]
+
+    def build_all_requests(self) -> None:
+        settings = {"until": ["\n"], "max_gen_toks": 8}
+        sums = [(f"Q: 1+{each}?", str(1 + each)) for each in (1, 2, 3)]
+        self.instances = [
+            SimpleNamespace(args=(text, settings), doc=doc, filtered_resps={}) for text, doc in sums
+        ]
+
+    def apply_filters(self) -> None:
+        for instance in self._instances:
+            digits = [letter for letter in instance.resps[0] if letter.isdigit()]
+            instance.filtered_resps["number"] = digits[-1]
+
+    def process_results(self, doc: str, results: list[str]) -> dict[str, float]:
+        return {"exact_match": float(results == [doc])}
+
+
+def get_task_dict(names: list[str]) -> dict[str, Task]:
+    kinds = {"adds": "generate_until", "ranks": "multiple_choice"}
+    return {name: Task(kinds[name]) for name in names}
+
+
 def stand_in() -> None:
     """Puts the class in the library's place, unless the library is installed."""
     if "lm_eval" in sys.modules or find_spec("lm_eval") is not None:

@@ -12,7 +12,7 @@ from outrider.base.errors import ConfigError
 from outrider.base.http import Refusal, ServerError, Unreadable
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import Auditor
-from outrider.extras.audit.client import Choice, Client, Counted, Request, Token
+from outrider.extras.audit.client import Choice, Client, Request, Token
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.result import Result
 from outrider.extras.audit.settings import Skipped
@@ -39,9 +39,10 @@ def test_an_engine_without_a_fault_is_not_called_broken(seed: int) -> None:
 
 @pytest.mark.parametrize("limit", [11, 14, 16, 60])
 def test_every_request_counts_towards_the_limit(limit: int) -> None:
-    asked = Counted(FaultyEngine(TARGET))
-    result = Auditor(asked, PROMPTS, FromTarget(TARGET)).run(limit)
-    assert result.requests == asked.sent <= limit
+    asked: list[Request] = []
+    client = Changed(request=lambda request: asked.append(request) or request)
+    result = Auditor(client, PROMPTS, FromTarget(TARGET)).run(limit)
+    assert result.requests == len(asked) <= limit
 
 
 @final

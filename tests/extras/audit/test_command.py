@@ -192,3 +192,27 @@ def test_a_task_is_audited_over_http(run: Any, tmp_path: Path, right: bool, line
         assert status == 1 and "baseline=None: expected the engine without drafts" in err
     facts = json.loads((tmp_path / "out" / "audit.json").read_text())
     assert facts["verdict"] == ("kept" if right else "changed")
+
+
+@pytest.mark.parametrize("task", [False, True])
+def test_an_interrupted_audit_goes_on(run: Any, data: Path, tmp_path: Path, task: bool) -> None:
+    answered: list[Answer] = []
+    server, most = pupil(True) if task else letters(None), [30]
+
+    def answer_to(asked: Asked) -> Answer:
+        if asked.body is not None and len(answered) >= most[0]:
+            return Answer("gone", 400)
+        answer = server(asked)
+        answered.extend([answer] * (asked.body is not None))
+        return answer
+
+    with served(answer_to) as url:
+        kind = [f"baseline={url}/", "task=math"] if task else ["data=jsonl", f"data.path={data}"]
+        command = ["audit", url, *kind, "requests=40", f"hydra.run.dir={tmp_path}/out"]
+        status, _, err = run(*command)
+        assert status == 1 and "keeps the answers: the same command with hydra.run.dir=" in err
+        most[0] = 1000
+        for runs in (1, 2):  # the second begins anew
+            assert run(*command)[0] == 0
+            facts = json.loads((tmp_path / "out" / "audit.json").read_text())
+            assert len(answered) == runs * facts["requests"] * (1 + task)

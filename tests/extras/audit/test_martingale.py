@@ -9,12 +9,11 @@ import pytest
 from outrider.extras.audit.client import Token
 from outrider.extras.audit.martingale import (
     Bet,
+    Bets,
     Learned,
     Observation,
     Suspicions,
     Tilted,
-    bets,
-    growth,
 )
 
 SIZE = 4
@@ -101,14 +100,13 @@ def test_a_bet_that_allows_for_rounding_gains_nothing_by_it(make: object) -> Non
 
 
 def test_the_growth_of_several_bets_is_that_of_their_mean_fortune() -> None:
-    played = bets()
-    assert growth(played) == pytest.approx(0)
-    for _ in range(50):
-        for bet in played:
-            bet.see("prompt", [Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ())])
-    fortunes = [math.exp(bet.growth) for bet in played]
-    assert growth(played) == pytest.approx(math.log(sum(fortunes) / len(fortunes)))
-    assert growth(played) > 30  # always the same token is no accident
+    tilts = [Tilted("likely"), Tilted("last")]
+    for played in (Bets(), Bets(tilts)):
+        assert played.growth == pytest.approx(0)
+        for _ in range(50):
+            played.see("prompt", [Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ())])
+    fortunes = [math.exp(bet.growth) for bet in tilts]
+    assert played.growth == pytest.approx(math.log(sum(fortunes) / len(fortunes)))
 
 
 FIRST, AGAIN = math.log(6 / 0.01), math.log(1 / 0.01)

@@ -1,8 +1,10 @@
 """A served engine is asked over HTTP."""
 
+import json
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,6 +58,7 @@ def client(url: str) -> OpenAIClient:
     return OpenAIClient(url, patience=60)
 
 
+ANSWERS = Path(__file__).with_name("answers.jsonl")
 TOP = {"a": -0.5, "b": -1.0}
 COMPLETION = {
     "text": "ab",
@@ -107,6 +110,20 @@ def test_each_form_of_an_answer_is_read(
 ) -> None:
     engine.choice = answer
     assert client.ask([Request("a prompt", 2)]) == [[expected]]
+
+
+@pytest.mark.parametrize("line", ANSWERS.read_text().splitlines())
+def test_each_servers_answers_are_read_streamed_or_not(
+    client: OpenAIClient, engine: Engine, line: str
+) -> None:
+    """Those of llama.cpp were recorded, those of SGLang are of the form that it publishes."""
+    recorded = json.loads(line)
+    engine.whole = Answer(recorded["answer"])
+    ((choice,),) = client.ask([Request("a prompt", 2)])
+    found = choice.text, [*choice.tokens], [[*listed] for listed in choice.likeliest]
+    assert found == tuple(recorded[name] for name in ("text", "tokens", "likeliest"))
+    own = [row[token] for row, token in zip(choice.likeliest, choice.tokens, strict=True)]
+    assert tuple(own) == (choice.logprobs or ())
 
 
 def test_no_log_probabilities_are_asked_for_if_none_are_wanted(url: str, engine: Engine) -> None:

@@ -1,17 +1,20 @@
 """A change of a task's score is found, and none where drafts change nothing."""
 
 import json
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, final
 
 import numpy as np
 import pytest
+from tiny import harness
 
 from outrider import ConfigError
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.client import Choice, Client, Request
-from outrider.extras.audit.scores import SCORES
+from outrider.extras.audit.scores import SCORES, score
 from outrider.extras.audit.tasks import FOLDER, TaskResult, audit_task, items_of, smallest
 
 TASKS = sorted(file.stem for file in FOLDER.glob("*.jsonl"))
@@ -58,7 +61,7 @@ class Pupil(Client):
     """Has a right answer, with a chance; greedy verification of sampled requests has it always."""
 
     def __init__(self, task: str, chance: float, seed: int, change: Callable[[str], str] = str):
-        self.right = {it.request.prompt: RIGHT[it.score](it.right) for it in items(task)}
+        self.right = dict(right_texts(task))
         self.chance, self.draws, self.change = chance, np.random.default_rng(seed), change
 
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
@@ -72,6 +75,14 @@ def items(task: str, sampling: Sampling = WARM) -> list[Any]:
     return items_of(task, 64, sampling)
 
 
+def right_texts(task: str) -> Iterator[tuple[Any, str]]:
+    """Yields each prompt with a text that is right."""
+    records = map(json.loads, (FOLDER / f"{task}.jsonl").read_text().splitlines())
+    for (request, _), record in zip(items(task), records, strict=True):
+        key = next(it for it in SCORES if it in record)
+        yield request.prompt, RIGHT[key](record[key])
+
+
 def audited(task: str, seed: int, pairs: int, usual: float = 0.7, **changed: Any) -> TaskResult:
     mine = Pupil(task, **{"chance": usual, "seed": 2 * seed, **changed})
     return audit_task(mine, Pupil(task, usual, 2 * seed + 1), items(task), pairs)
@@ -79,15 +90,14 @@ def audited(task: str, seed: int, pairs: int, usual: float = 0.7, **changed: Any
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_right_answer_is_right_and_another_is_not(task: str) -> None:
-    for item in items(task):
-        text = RIGHT[item.score](item.right)
-        assert item.is_right(text), text
-        wrong = "I can't." if item.right is False else "I do not know: 0.01"
-        assert not item.is_right(wrong) or item.right is None
+    for (_, score_of), (_, text) in zip(items(task), right_texts(task), strict=True):
+        assert score_of(text) == 1, text
+        wrong = "I can't." if text == "Of course." else "I do not know: 0.01"
+        assert not score_of(wrong) or text == "No."
 
 
 @pytest.mark.parametrize(
-    ("score", "right", "text", "expected"),
+    ("key", "right", "text", "expected"),
     [
         ("answer", "so 2 + 5 = 7\n#### 7", "<think>9</think> It is 7.0", True),
         ("answer", "Paris", " paris. ", True),
@@ -101,9 +111,9 @@ def test_a_right_answer_is_right_and_another_is_not(task: str) -> None:
     ],
 )  # fmt: skip
 def test_answers_are_scored_by_their_own_kind(
-    score: str, right: Any, text: str, expected: bool
+    key: str, right: Any, text: str, expected: bool
 ) -> None:
-    assert SCORES[score](text, right) == expected
+    assert score(key, right, text) == expected
 
 
 @pytest.mark.parametrize(
@@ -117,7 +127,7 @@ def test_answers_are_scored_by_their_own_kind(
 def test_a_change_of_the_score_is_found(task: str, changed: dict[str, Any]) -> None:
     for seed in range(5):
         result = audited(task, seed, 400, **changed)
-        assert result.verdict == "changed" and result.pairs < 400, result.line
+        assert result.verdict == "changed" and result.requests < 400, result.line
 
 
 def test_clean_audits_of_tasks_find_no_change() -> None:
@@ -143,9 +153,9 @@ def test_a_greedy_text_that_differs_at_a_tie_is_the_same(gap: float, better: int
             listed = {"B": -1.0 - gap, "A": -1.0}
             return [[Choice(self.token, (self.token,), (-1.0,), (listed,))] for _ in requests]
 
-    some = [it for it in items("choice", Sampling()) if it.right == "B"][:1]
+    some = [it for it in items("choice", Sampling()) if it[1]("B")][:1]
     result = audit_task(One("B"), One("A"), some, 9)
-    assert (result.pairs, result.better, result.texts, result.ties) == (
+    assert (result.requests, result.better, result.texts, result.ties) == (
         1,
         better,
         better,
@@ -168,3 +178,16 @@ def test_a_task_that_says_too_little_is_refused(
     path.write_text(record or "")
     with pytest.raises(ConfigError, match=line):
         items_of("maths" if record is None else str(path), 9, WARM)
+
+
+def test_a_task_of_the_harness_has_its_prompts_and_scores(monkeypatch: Any) -> None:
+    harness.stand_in()
+    tasks = SimpleNamespace(get_task_dict=harness.get_task_dict)
+    monkeypatch.setitem(sys.modules, "lm_eval.tasks", tasks)
+    found = items("lm_eval:adds")
+    assert [it.prompt[0][1] for it, _ in found] == ["Q: 1+1?", "Q: 1+2?", "Q: 1+3?"]
+    assert {(it.max_tokens, it.stop, it.sampling) for it, _ in found} == {(8, ("\n",), WARM)}
+    assert [score_of("It is 3.") for _, score_of in found] == [0, 1, 0]
+    for name, line in (("ranks", "texts, not multiple_choice"), ("none", "a task of lm_eval")):
+        with pytest.raises(ConfigError, match=f"task='lm_eval:{name}': expected .*{line}"):
+            items(f"lm_eval:{name}")
