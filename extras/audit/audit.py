@@ -14,7 +14,7 @@ from outrider.extras.audit.expected import Expected
 from outrider.extras.audit.greedy import Greedy
 from outrider.extras.audit.martingale import Bets, Observation, Suspicions, learned
 from outrider.extras.audit.pairs import TwoSamples
-from outrider.extras.audit.plan import GREEDY, Asked, Plan
+from outrider.extras.audit.plan import GREEDY, Asked, batches
 from outrider.extras.audit.power import Power
 from outrider.extras.audit.result import Finding, Result
 
@@ -67,15 +67,16 @@ class Auditor:
     _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _greedy: Greedy = field(init=False)
-    _plan: Plan = field(init=False)
+    _names: list[str] = field(init=False)
     _suspicions: Suspicions = field(init=False)
     _seeds: promises.Seeds = field(init=False)
 
     def __post_init__(self) -> None:
-        self._plan = Plan(self.prompts, self.skip)
-        require(bool(self._plan.kinds), "skip", self.skip, "a kind of sampled texts to be left")
+        asked = [it for batch in batches(self.prompts[0], self.skip) for it in batch]
+        self._names = [*dict.fromkeys(it.name for it in asked if it.kind != GREEDY)]
+        require(bool(self._names), "skip", self.skip, "a kind of sampled texts to be left")
         sources = (self.expected is not None) + (self.baseline is not None)
-        count = len(self._plan.names) * sources + 2  # two are those of seeds
+        count = len(self._names) * sources + 2  # two are those of seeds
         self._suspicions = Suspicions(self.level, count)
         self._seeds = promises.Seeds(self._suspicions.needed)
         self._greedy = Greedy(self.tie, self.expected)
@@ -90,8 +91,10 @@ class Auditor:
                 not known, it refuses a request, or does not tell enough.
         """
         cycle = 0
-        while self._sent + self._plan.size <= limit and not self._is_broken():
-            for batch in self._plan.batches(cycle):
+        plans = [batches(prompt, self.skip) for prompt in self.prompts]
+        size = sum(map(len, plans[0]))
+        while self._sent + size <= limit and not self._is_broken():
+            for batch in plans[cycle % len(plans)]:
                 answers = self._answers(batch)
                 if self._is_broken():
                     break
@@ -137,9 +140,11 @@ class Auditor:
             for choice in choices:
                 eos: Collection[int] = ()
                 if self.expected is not None:
-                    self.expected.check(asked.request, choice)
                     self.expected.see(asked.request, choice, asked.alone)
                     eos = self.expected.eos
+                    gap = self.expected.listed_gap(asked.request, choice)
+                    if gap > max(TOLERANCE, self._greedy.tie):
+                        self._add_fault(LISTED, f"one is {gap:.2f} away from the target's")
                 self._add_fault(ENDS, promises.end_fault(asked.request, choice, eos))
                 self._texts[asked.name] += 1
                 if asked.kind == GREEDY:
@@ -147,7 +152,6 @@ class Auditor:
                 else:
                     self._read_sampled(asked, choice, beside.get(asked.kind))
                     beside.setdefault(asked.kind, choice)
-                self._read_logprobs(asked, choice)
 
     def _read_sampled(self, asked: Asked, choice: Choice, beside: Choice | None) -> None:
         rows = None if self.expected is None else self.expected.rows(asked.request, choice)
@@ -173,22 +177,6 @@ class Auditor:
         for played, planted in power.planted([observed.token for observed in text], may):
             pairs = zip(text, planted, strict=True)
             played.see(prompt, [replace(it, token=token) for it, token in pairs])
-
-    def _read_logprobs(self, asked: Asked, choice: Choice) -> None:
-        if self.expected is None or choice.logprobs is None:
-            return
-        known = self.expected.logprobs(asked.request, choice)
-        if known is None:
-            return
-        gaps = [
-            max(
-                (abs(a - b) for a, b in zip(choice.logprobs, row, strict=False) if b > -math.inf),
-                default=0.0,
-            )
-            for row in known
-        ]
-        if min(gaps) > max(TOLERANCE, self._greedy.tie):
-            self._add_fault(LISTED, f"one is {min(gaps):.2f} away from the target's")
 
     def _compare(
         self,
@@ -250,7 +238,7 @@ class Auditor:
                 growths.items(), key=lambda item: (item[0] not in confirmed, -item[1])
             )
         ]
-        firsts = [name + end for name in self._plan.names[:1] for end in ("", AGAINST)]
+        firsts = [name + end for name in self._names[:1] for end in ("", AGAINST)]
         controls = [power.growth for name, power in self._powers.items() if name in firsts]
         control = min(controls, default=0.0)
         suspected = max(growths.values(), default=0.0) >= needed and not confirmed

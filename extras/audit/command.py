@@ -23,7 +23,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import LISTED, Auditor
-from outrider.extras.audit.client import Request
+from outrider.extras.audit.client import Client, Request
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.kept import REPORT, Kept
 from outrider.extras.audit.result import NEVER, Result
@@ -54,7 +54,19 @@ def audit(settings: Audit) -> None:
     require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
     reports, folder = chosen_reports(settings.reports), Path(HydraConfig.get().runtime.output_dir)
     kept = Kept(folder)
-    run = _auditor(settings, kept).run if settings.task is None else _task_audit(settings, kept)
+    clients = [
+        OpenAIClient(
+            url,
+            model=settings.model,
+            logprobs=settings.logprobs,
+            kept=kept,
+            key=settings.key,
+            patience=settings.patience,
+        )
+        for url in (settings.url, settings.baseline)
+        if url is not None
+    ]
+    run = (_auditor if settings.task is None else _task_audit)(settings, *clients)
     with (
         following(reports, folder, plain_settings(settings)),
         advising(kept.advice),
@@ -76,29 +88,15 @@ def audit(settings: Audit) -> None:
     results().print(plain(line), soft_wrap=True)
 
 
-def _client(settings: Audit, url: str | None, kept: Kept) -> OpenAIClient:
-    return OpenAIClient(
-        str(url),
-        model=settings.model,
-        logprobs=settings.logprobs,
-        kept=kept,
-        key=settings.key,
-        patience=settings.patience,
-    )
-
-
-def _task_audit(settings: Audit, kept: Kept) -> Callable[..., TaskResult]:
-    baseline = settings.baseline
-    require(baseline is not None, "baseline", baseline, "the engine without drafts, for a task")
+def _task_audit(
+    settings: Audit, client: Client, baseline: Client | None = None
+) -> Callable[..., Result | TaskResult]:
+    require(baseline is not None, "baseline", None, "the engine without drafts, for a task")
+    assert baseline is not None
     sampling = Sampling(temperature=settings.temperature)
-    return partial(
-        audit_task,
-        _client(settings, settings.url, kept),
-        _client(settings, baseline, kept),
-        items_of(str(settings.task), settings.max_new_tokens, sampling),
-        level=settings.level,
-        tie=settings.tie,
-    )
+    items = items_of(str(settings.task), settings.max_new_tokens, sampling)
+    how: dict[str, Any] = {"level": settings.level, "tie": settings.tie}
+    return partial(audit_task, client, baseline, items, **how)
 
 
 def _audit_texts(settings: Audit) -> None:
@@ -126,10 +124,9 @@ def _audit_texts(settings: Audit) -> None:
     results().print(plain(f"differences: {said}"))
 
 
-def _auditor(settings: Audit, kept: Kept) -> Auditor:
-    url, baseline = settings.baseline, None
-    if url is not None:
-        baseline = _client(settings, url, kept)
+def _auditor(
+    settings: Audit, client: Client, baseline: Client | None = None
+) -> Callable[..., Result | TaskResult]:
     expected: Expected | None = None
     target = None
     if settings.target is not None:
@@ -149,15 +146,8 @@ def _auditor(settings: Audit, kept: Kept) -> Auditor:
         elif target is not None:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
-    return Auditor(
-        _client(settings, settings.url, kept),
-        requests,
-        expected,
-        baseline,
-        level=settings.level,
-        tie=settings.tie,
-        skip=settings.skip,
-    )
+    how: dict[str, Any] = {"level": settings.level, "tie": settings.tie, "skip": settings.skip}
+    return Auditor(client, requests, expected, baseline, **how).run
 
 
 def _rows(result: Result) -> list[tuple[str, ...]]:

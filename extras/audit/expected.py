@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -55,15 +55,14 @@ class Expected(ABC):
     eos: Collection[int] = ()
     sd: float = 0.0
 
+    @abstractmethod
     def see(self, request: Request, choice: Choice, alone: bool) -> None:
         """Measures rounding by a text, as far as it can be; `sd` is then that of such texts.
 
         alone: whether no other request was in the engine, since batches round in other ways.
-        """
 
-    @abstractmethod
-    def check(self, request: Request, choice: Choice) -> None:
-        """Raises `OutriderError` if the server does not tell what its texts are judged by."""
+        Raises `OutriderError` if the server does not tell what its texts are judged by.
+        """
 
     @abstractmethod
     def rows(self, request: Request, choice: Choice) -> Rows | None:
@@ -76,9 +75,9 @@ class Expected(ABC):
         """
         return None
 
-    def logprobs(self, request: Request, choice: Choice) -> Sequence[Sequence[float]] | None:
-        """Returns the log-probabilities that the tokens may be listed with, by each convention."""
-        return None
+    def listed_gap(self, request: Request, choice: Choice) -> float:
+        """Returns how far the log-probabilities that a text came with are from the expected."""
+        return 0.0
 
 
 @final
@@ -94,22 +93,20 @@ class FromTarget(Expected):
         self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
-    def check(self, request: Request, choice: Choice) -> None:
-        ids = [token for token in choice.tokens if isinstance(token, int)]
-        if len(ids) < max(len(choice.tokens), 1):
-            raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
-        size, most = self._target.vocab_size, max(ids)
-        if not 0 <= most < size or min(ids) < 0:
-            raise OutriderError(
-                f"the server wrote token {most}: expected one of the {size} that the target has"
-            )
-        _check_end(request, choice, ids[-1] in self._target.eos)
-
     def see(self, request: Request, choice: Choice, alone: bool) -> None:
         """Compares the logits that are listed at temperature 1 and without penalties.
 
         Without any, rounding is taken to be that of bfloat16.
         """
+        ids = [token for token in choice.tokens if isinstance(token, int)]
+        if len(ids) < max(len(choice.tokens), 1):
+            raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
+        size, most = self._target.vocab_size, max(ids)
+        if most >= size:
+            raise OutriderError(
+                f"the server wrote token {most}: expected one of the {size} that the target has"
+            )
+        _check_end(request, choice, ids[-1] in self._target.eos)
         logits = self._logits(request, choice, penalised=False)
         if request.sampling == PLAIN and not request.penalties:
             named = [{name for name in row if isinstance(name, int)} for row in choice.likeliest]
@@ -150,17 +147,26 @@ class FromTarget(Expected):
                 return position, gap
         return None
 
-    def logprobs(self, request: Request, choice: Choice) -> list[list[float]]:
-        """By the two conventions of vLLM: before and after penalties, temperature and so on."""
+    def listed_gap(self, request: Request, choice: Choice) -> float:
+        """By the nearer of the two conventions of vLLM: before and after what changes logits."""
         raw = self._logits(request, choice, penalised=False).log_softmax(-1)
-        changed = self._logits(request, choice, penalised=True)
-        processed = request.sampling.probs(changed).log()
-        ids = [int(token) for token in choice.tokens]
-        rows = range(len(ids))
-        return [table[rows, ids].tolist() for table in (raw, processed)]
+        processed = request.sampling.probs(self._logits(request, choice, penalised=True)).log()
+        pairs = [*zip(choice.logprobs or (), map(int, choice.tokens), strict=False)]
+
+        def gap(table: torch.Tensor) -> float:
+            rows = zip(pairs, table, strict=False)
+            known = [
+                abs(own - float(row[token])) for (own, token), row in rows if row[token] > LEAST
+            ]
+            return max(known, default=0.0)
+
+        return min(gap(raw), gap(processed))
 
     def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
-        prompt = self._prompt_ids(request)
+        messages = [it[1] for it in request.prompt if isinstance(it, tuple)]
+        prompt = [token for token in request.prompt if isinstance(token, int)]
+        if messages:
+            prompt = self._target.encode_turns(messages, chat=True)
         ids = [int(token) for token in choice.tokens]
         logits = self._raw(tuple(prompt), tuple(ids))
         if penalised and request.penalties:
@@ -177,15 +183,6 @@ class FromTarget(Expected):
             self._read = prompt, ids, logits.detach().double()
         return self._read[2]
 
-    def _prompt_ids(self, request: Request) -> list[int]:
-        prompt = request.prompt
-        if isinstance(prompt, str):
-            return self._target.encode(prompt)
-        turns = [message[1] for message in prompt if isinstance(message, tuple)]
-        if turns:
-            return self._target.encode_turns(turns, chat=True)
-        return [token for token in prompt if not isinstance(token, tuple)]
-
 
 @final
 class FromLogprobs(Expected):
@@ -200,7 +197,7 @@ class FromLogprobs(Expected):
         self._count = count
         self._shared: set[Token] = set()
 
-    def check(self, request: Request, choice: Choice) -> None:
+    def see(self, request: Request, choice: Choice, alone: bool) -> None:
         if not choice.logprobs:
             raise OutriderError(
                 "the server lists no log-probabilities: expected them, a baseline or a target"

@@ -1,6 +1,6 @@
 """Which requests an audit sends: each kind alone, and all kinds in one batch."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -37,49 +37,21 @@ class Asked:
         return f"{self.kind}, {'alone' if self.alone else 'in a batch'}"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is sent in turn.
+def batches(prompt: Request, skip: Collection[str]) -> list[list[Asked]]:
+    """Returns the batches of one cycle: each kind alone, and all kinds at one time.
 
-    prompts: requests whose prompt and length are taken, in turn.
+    prompt: a request whose prompt and length are taken.
     skip: kinds that are left out, and "n" if no request is to have several texts.
     """
-
-    prompts: Sequence[Request]
-    skip: Collection[str] = ()
-
-    @property
-    def kinds(self) -> list[str]:
-        """Returns the kinds of sampled requests that are sent."""
-        return [kind for kind in KINDS if kind not in self.skip]
-
-    @property
-    def names(self) -> list[str]:
-        """Returns the names of all sampled requests."""
-        request = Request("", 1)
-        return [Asked(kind, alone, request).name for alone in (True, False) for kind in self.kinds]
-
-    @property
-    def size(self) -> int:
-        """Returns the number of requests of one cycle."""
-        return sum(map(len, self.batches(0)))
-
-    def batches(self, cycle: int) -> list[list[Asked]]:
-        """Returns the batches of one cycle."""
-        base = self.prompts[cycle % len(self.prompts)]
-        requests = {
-            kind: replace(base, sampling=KINDS[kind][0], penalties=KINDS[kind][1])
-            for kind in self.kinds
-        }
-        alone = [[Asked(kind, True, request)] for kind, request in requests.items()]
-        greedy = replace(base, sampling=Sampling())
-        firm = (
-            []
-            if GREEDY in self.skip
-            else [Asked(GREEDY, is_alone, greedy) for is_alone in (True, False)]
-        )
-        # The first kind twice over: texts of one request, and beside each other, are independent.
-        first, *others = [Asked(kind, False, request) for kind, request in requests.items()]
-        several = replace(first, request=replace(first.request, n=1 if "n" in self.skip else 4))
-        return [*alone, *([asked] for asked in firm[:1]), [*firm[1:], several, *others, first]]
+    kinds = {**KINDS, GREEDY: (Sampling(), {})}
+    alone = [
+        Asked(kind, True, replace(prompt, sampling=sampling, penalties=penalties))
+        for kind, (sampling, penalties) in kinds.items()
+        if kind not in skip
+    ]
+    firm = [replace(it, alone=False) for it in alone if it.kind == GREEDY]
+    sampled = [replace(it, alone=False) for it in alone if it.kind != GREEDY]
+    # The first kind twice over: texts of one request, and beside each other, are independent.
+    several = [replace(it, request=replace(it.request, n=4)) for it in sampled[:1]]
+    first = sampled[:1] if "n" in skip else several
+    return [*([it] for it in alone), [*firm, *first, *sampled[1:], *sampled[:1]]]

@@ -10,17 +10,9 @@ from outrider.base.expectations import AtLeast, Within
 from outrider.cli.settings import Part, Reports
 
 Skipped = Literal[
-    "temperature 1",
-    "truncated",
-    "penalties",
-    "repetition penalty",
-    "greedy",
-    "n",
-    "ends",
-    "seeds",
-    "stop strings",
-    "log-probabilities",
-]
+    "temperature 1", "truncated", "penalties", "repetition penalty", "greedy",
+    "n", "ends", "seeds", "stop strings", "log-probabilities",
+]  # fmt: skip
 """What an audit may leave out."""
 
 

@@ -16,16 +16,8 @@ TEXTS = ("tokens", "token_ids", "text", "completion", "output", "response", "ans
 
 PROMPTS = ("prompt", "question", "messages", "turns")
 
-END = "the end"
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A text that was written after a prompt, as it is or as ids."""
-
-    prompt: Any
-    text: str | list[int]
+Written = tuple[Any, str | list[int]]
+"""A prompt, and what was written after it: a text, or ids."""
 
 
 @final
@@ -41,8 +33,8 @@ class Difference:
 
     number: int
     place: int
-    tokens: tuple[str, str]
-    below: tuple[float, float] | None
+    tokens: tuple[str, ...]
+    below: tuple[float, ...] | None
     verdict: str
 
 
@@ -55,14 +47,17 @@ def written_in(path: str) -> list[Written]:
     for where, record in json_lines(path):
         if isinstance(record, ConfigError):
             raise record
+        text: Any
         fields: Mapping[str, Any] = record if isinstance(record, Mapping) else {}
-        text = next((fields[name] for name in TEXTS if fields.get(name) is not None), None)
+        prompt, text = (
+            next((fields[name] for name in names if fields.get(name) is not None), None)
+            for names in (PROMPTS, TEXTS)
+        )
         is_ids = isinstance(text, list) and all(type(token) is int for token in text)
-        if text is None or not (is_ids or isinstance(text, str)):
+        if not (is_ids or isinstance(text, str)):
             names = ", ".join(TEXTS)
             raise ConfigError(f"{where}: expected a text or the ids of its tokens, as {names}")
-        prompt = next((fields[name] for name in PROMPTS if fields.get(name) is not None), "")
-        found.append(Written(prompt, text))
+        found.append((prompt or "", text))
     return found
 
 
@@ -83,38 +78,28 @@ def compared(
     counts = [len(mine), len(theirs)]
     require(counts[0] == counts[1], "texts", counts, "as many texts in both files")
     found = []
-    for number, (one, two) in enumerate(zip(mine, theirs, strict=True)):
-        if one.prompt != two.prompt:
+    for number, ((asked, one), (other, two)) in enumerate(zip(mine, theirs, strict=True)):
+        if asked != other:
             raise ConfigError(f"texts: number {number} has another prompt in the second file")
-        if one.text != two.text:
-            prompt = [] if target is None else target.encode(one.prompt, chat=chat)
-            is_whole = isinstance(one.prompt, str) and not chat
-            before = one.prompt if is_whole else ""
-            texts = [_tokens(target, each.text, prompt, before) for each in (one, two)]
-            found.append(_difference(number, texts, target, prompt, tie))
+        if one == two:
+            continue
+        prompt = [] if target is None else target.encode(asked, chat=chat)
+        before = asked if isinstance(asked, str) and not chat else ""
+        texts = [_tokens(target, text, prompt, before) for text in (one, two)]
+        pairs = zip(*texts, strict=False)
+        place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(map(len, texts)))
+        tokens = [text[place] if place < len(text) else None for text in texts]
+        below, verdict = None, "not judged"
+        if target is not None and (target.eos or None not in tokens):
+            row = target.open(prompt).score(Draft.chain(texts[0][:place]))[-1].detach().double()
+            ends = [[*target.eos] if token is None else [token] for token in tokens]
+            below = tuple(float(row.max() - row[each].max()) for each in ends)
+            rounding = closed_by_rounding(BFLOAT16 * float(row.abs().max()))
+            is_tie, may_be = max(below) <= tie, max(below) <= rounding
+            verdict = "tie" if is_tie else "rounding" if may_be else "fault"
+        shown = tuple(_shown(target, token) for token in tokens)
+        found.append(Difference(number, place, shown, below, verdict))
     return found
-
-
-def _difference(
-    number: int,
-    texts: Sequence[Sequence[Any]],
-    target: Target | None,
-    prompt: list[int],
-    tie: float,
-) -> Difference:
-    pairs = zip(*texts, strict=False)
-    place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(map(len, texts)))
-    one, two = (text[place] if place < len(text) else None for text in texts)
-    shown = (_shown(target, one), _shown(target, two))
-    if target is None or (None in (one, two) and not target.eos):
-        return Difference(number, place, shown, None, "not judged")
-    logits = target.open(prompt).score(Draft.chain(texts[0][:place]))[-1].detach().double()
-    ends = ([*target.eos] if token is None else [token] for token in (one, two))
-    first, second = (float(logits.max() - logits[each].max()) for each in ends)
-    rounding = closed_by_rounding(BFLOAT16 * float(logits.abs().max()))
-    worst = max(first, second)
-    verdict = "tie" if worst <= tie else "rounding" if worst <= rounding else "fault"
-    return Difference(number, place, shown, (first, second), verdict)
 
 
 def _tokens(
@@ -134,6 +119,6 @@ def _tokens(
 
 def _shown(target: Target | None, token: Any) -> str:
     if token is None:
-        return END
+        return "the end"
     tokenizer = None if target is None else target.tokenizer
     return repr(token if tokenizer is None else tokenizer.decode([token]))
