@@ -194,10 +194,10 @@ class Auditor:
                     self._add_fault(asked.name, self._greedy.compare(asked, mine, theirs))
                     continue
                 name, prompt = asked.name + AGAINST, asked.request.prompt
-                one, two = (it.tokens or tuple(it.text) for it in (mine, theirs))
-                self._tests.setdefault(name, TwoSamples()).see(prompt, one, two)
+                two = theirs.parts
+                self._tests.setdefault(name, TwoSamples()).see(prompt, mine.parts, two)
                 power = self._powers.setdefault(name, Power(TwoSamples))
-                for played, planted in power.planted(one):
+                for played, planted in power.planted(mine.parts):
                     played.see(prompt, planted, two)
 
     def _try_promises(self, cycle: int) -> None:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, final
 
 from outrider.contract.sampling import Sampling
@@ -52,6 +53,11 @@ class Choice:
     ended: bool = False
     shared: frozenset[Token] = frozenset()
 
+    @property
+    def parts(self) -> tuple[Token, ...]:
+        """Returns its tokens, or its characters if those are not told."""
+        return self.tokens or tuple(self.text)
+
 
 class Client(ABC):
     """Asks an engine for texts."""
@@ -64,3 +70,9 @@ class Client(ABC):
             ServerError: the engine failed, or is gone.
             Refusal: it refused a request.
         """
+
+
+def parting(one: Sequence[Any], two: Sequence[Any]) -> int | None:
+    """Returns the first place at which two texts differ, or one has ended; None for the same."""
+    pairs = enumerate(zip_longest(one, two))
+    return next((place for place, (a, b) in pairs if a != b), None)

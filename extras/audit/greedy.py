@@ -2,7 +2,7 @@
 
 from typing import final
 
-from outrider.extras.audit.client import Choice
+from outrider.extras.audit.client import Choice, parting
 from outrider.extras.audit.expected import Expected
 from outrider.extras.audit.plan import Asked
 from outrider.extras.audit.rounding import Rounding, closed_by_rounding, gaps
@@ -68,9 +68,9 @@ def first_gap(one: Choice, two: Choice) -> tuple[int, float | None]:
     That is by how much the second text's token is likelier there, or, where either has ended, the
     likeliest than the next; None if too little is listed.
     """
-    pairs = zip(one.tokens, two.tokens, strict=False)
     shorter = min(len(one.tokens), len(two.tokens))
-    place = next((at for at, (a, b) in enumerate(pairs) if a != b), shorter)
+    place = parting(one.tokens, two.tokens)
+    place = shorter if place is None else place
     has_both = place < shorter
     by = two if has_both or len(two.tokens) > shorter else one
     listed = by.likeliest[place] if place < len(by.likeliest) else {}

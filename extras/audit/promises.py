@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import final
 
 from outrider.contract.sampling import Sampling
-from outrider.extras.audit.client import Choice, Request
+from outrider.extras.audit.client import Choice, Request, parting
 from outrider.extras.audit.expected import BROKEN
 
 Ask = Callable[[Sequence[Request]], list[list[Choice]]]
@@ -46,7 +46,7 @@ class Seeds:
         other = replace(request, sampling=Sampling(), seed=None)
         for index, words in enumerate(("then", "and beside a greedy request")):
             again = ask([other, request] if index else [request])[-1][0]
-            place = _first_difference(text, again)
+            place = parting(text.parts, again.parts)
             self._changed[index] += place is not None and _have_one_distribution(text, again, place)
             self._growths[index] += math.log(OFTEN if place != 0 else 2 - OFTEN)
             if place is not None and (
@@ -54,13 +54,6 @@ class Seeds:
             ):
                 return f"seed {request.seed} gave {text.text!r}, {words} {again.text!r}"
         return None
-
-
-def _first_difference(text: Choice, again: Choice) -> int | None:
-    one, two = (it.tokens or tuple(it.text) for it in (text, again))
-    return next(
-        (at for at in range(max(len(one), len(two))) if one[at : at + 1] != two[at : at + 1]), None
-    )
 
 
 def _have_one_distribution(text: Choice, again: Choice, place: int) -> bool:

@@ -8,6 +8,7 @@ from outrider.base.errors import ConfigError, require
 from outrider.contract.draft import Draft
 from outrider.contract.target import Target
 from outrider.data.jsonl import json_lines
+from outrider.extras.audit.client import parting
 from outrider.extras.audit.expected import BFLOAT16
 from outrider.extras.audit.rounding import closed_by_rounding
 
@@ -81,13 +82,12 @@ def compared(
     for number, ((asked, one), (other, two)) in enumerate(zip(mine, theirs, strict=True)):
         if asked != other:
             raise ConfigError(f"texts: number {number} has another prompt in the second file")
-        if one == two:
-            continue
         prompt = [] if target is None else target.encode(asked, chat=chat)
         before = asked if isinstance(asked, str) and not chat else ""
         texts = [_tokens(target, text, prompt, before) for text in (one, two)]
-        pairs = zip(*texts, strict=False)
-        place = next((at for at, (a, b) in enumerate(pairs) if a != b), min(map(len, texts)))
+        place = parting(*texts)
+        if place is None:
+            continue
         tokens = [text[place] if place < len(text) else None for text in texts]
         below, verdict = None, "not judged"
         if target is not None and (target.eos or None not in tokens):

@@ -1,6 +1,6 @@
 """An engine that decodes with drafts and can have a fault, written without Outrider's rules."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import final
@@ -50,6 +50,19 @@ def _warped(row: bytes, sampling: Sampling) -> np.ndarray:
         keep = np.cumsum(probs[order]) - probs[order] < sampling.top_p
         probs = np.where(np.isin(np.arange(len(probs)), order[keep]), probs, 0.0)
     return np.asarray(probs / probs.sum())
+
+
+def penalised(
+    logits: np.ndarray, penalties: Mapping[str, float], prompt: Sequence[int], tokens: Sequence[int]
+) -> np.ndarray:
+    changed = logits.copy()
+    if divisor := penalties.get("repetition_penalty"):
+        seen = list({*prompt, *tokens})
+        changed[seen] = np.where(logits[seen] < 0, logits[seen] * divisor, logits[seen] / divisor)
+    for token in {*tokens}:
+        changed[token] -= penalties.get("frequency_penalty", 0) * tokens.count(token)
+        changed[token] -= penalties.get("presence_penalty", 0)
+    return changed
 
 
 def inverse(probs: np.ndarray, uniform: float) -> int:
@@ -122,19 +135,10 @@ class _Text:
         return self.engine.fault == fault
 
     def p_logits(self, tokens: Sequence[int], counted: Sequence[int]) -> np.ndarray:
-        logits, penalties = self.engine.logits([*self.prompt, *tokens]), self.row.penalties
-        divisor = penalties.get("repetition_penalty", 1.0)
+        logits, penalties = self.engine.logits([*self.prompt, *tokens]), {**self.row.penalties}
         if self.in_draft and self.has("repetition penalty left out in verification"):
-            divisor = 1
-        if divisor != 1:
-            seen = np.isin(np.arange(len(logits)), [*self.prompt, *counted])
-            factors = np.where(logits < 0, divisor, 1 / divisor)
-            logits = np.where(seen, logits * factors, logits)
-        if "frequency_penalty" in penalties:
-            counts = np.bincount(counted, minlength=len(logits))
-            logits = logits - penalties["frequency_penalty"] * counts
-            logits = logits - penalties["presence_penalty"] * (counts > 0)
-        return np.asarray(logits)
+            penalties.pop("repetition_penalty", None)
+        return penalised(logits, penalties, self.prompt, counted)
 
     def p(self, drafted: Sequence[int], *, is_draft: bool) -> np.ndarray:
         tokens = [*self.tokens, *drafted]

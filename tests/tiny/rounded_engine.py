@@ -12,6 +12,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verdict
 from outrider.extras.audit.client import Choice, Client, Request
+from tiny.faulty_engine import penalised
 
 OFFSET = 20.0
 """Where logits stand: bfloat16 has steps of an eighth there."""
@@ -103,7 +104,9 @@ class RoundedEngine(Client):
         letters = ""
         while len(tokens) < request.max_tokens:
             raw = self.logits([*prompt, *tokens][-1], in_batch)
-            token = self.draw(penalised(raw, request, prompt, tokens), request.sampling, draws)
+            token = self.draw(
+                penalised(raw, request.penalties, prompt, tokens), request.sampling, draws
+            )
             logprobs = raw - np.logaddexp.reduce(raw)
             letter = self.letter(token)
             if letter in request.stop:
@@ -134,16 +137,3 @@ class RoundedEngine(Client):
             exponentials = draws.exponential(size=len(probs))
             return int((probs / exponentials).argmax())
         return int(min(probs.cumsum().searchsorted(draws.random(), side="right"), len(probs) - 1))
-
-
-def penalised(
-    logits: np.ndarray, request: Request, prompt: Sequence[int], tokens: Sequence[int]
-) -> np.ndarray:
-    penalties, changed = request.penalties, logits.copy()
-    if divisor := penalties.get("repetition_penalty"):
-        seen = list({*prompt, *tokens})
-        changed[seen] = np.where(logits[seen] < 0, logits[seen] * divisor, logits[seen] / divisor)
-    for token in {*tokens}:
-        changed[token] -= penalties.get("frequency_penalty", 0) * tokens.count(token)
-        changed[token] -= penalties.get("presence_penalty", 0)
-    return changed

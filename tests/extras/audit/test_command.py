@@ -30,34 +30,19 @@ def answer(engine: FaultyEngine, body: dict[str, Any]) -> dict[str, Any]:
         penalties={key: body[key] for key in body if key.endswith("penalty")},
     )
     (choices,) = engine.ask([request])
-    return {"choices": [(completion if messages is None else message)(c) for c in choices]}
+    return {"choices": [written(choice, chat=messages is not None) for choice in choices]}
 
 
-def completion(choice: Choice) -> dict[str, Any]:
-    logprobs = {
-        "tokens": list(choice.text),
-        "token_logprobs": choice.logprobs,
-        "top_logprobs": [named(top) for top in choice.likeliest],
-    }
-    return {"text": choice.text, "logprobs": logprobs}
+def written(choice: Choice, chat: bool) -> dict[str, Any]:
+    tops = [[listed(*pair) for pair in top.items()] for top in choice.likeliest]
+    rows = zip(choice.tokens, choice.logprobs or (), tops, strict=True)
+    content = [listed(token, own) | {"top_logprobs": top} for token, own, top in rows]
+    text = {"message": {"content": choice.text}} if chat else {"text": choice.text}
+    return text | {"logprobs": {"content": content}}
 
 
-def message(choice: Choice) -> dict[str, Any]:
-    content = [
-        {
-            "token": letter,
-            "logprob": logprob,
-            "top_logprobs": [{"token": name, "logprob": p} for name, p in named(top).items()],
-        }
-        for letter, logprob, top in zip(
-            choice.text, choice.logprobs or (), choice.likeliest, strict=True
-        )
-    ]
-    return {"message": {"content": choice.text}, "logprobs": {"content": content}}
-
-
-def named(top: Any) -> dict[str, float]:
-    return {LETTERS[token]: logprob for token, logprob in top.items()}
+def listed(token: Any, logprob: float) -> dict[str, Any]:
+    return {"token": LETTERS[token], "logprob": logprob}
 
 
 def letters(fault: str | None) -> Callable[[Asked], Answer]:

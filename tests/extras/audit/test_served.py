@@ -59,22 +59,12 @@ def client(url: str) -> OpenAIClient:
 
 
 ANSWERS = Path(__file__).with_name("answers.jsonl")
+CALL = {"function": {"name": "f", "arguments": "{}"}}
 TOP = {"a": -0.5, "b": -1.0}
 COMPLETION = {
     "text": "ab",
     "logprobs": {"tokens": ["a", "b"], "token_logprobs": [-0.5, -1.0], "top_logprobs": [TOP, TOP]},
 }
-
-
-def entries(**ids: int) -> dict[str, Any]:
-    """What chats list, with ids if there are any."""
-
-    def named(token: str) -> dict[str, Any]:
-        known = {"id": ids[token]} if token in ids else {}
-        return {"token": token, "logprob": TOP[token]} | known
-
-    listed = [named(token) | {"top_logprobs": [named(top) for top in TOP]} for token in TOP]
-    return {"logprobs": {"content": listed}}
 
 
 BY_NAME = Choice("ab", ("a", "b"), (-0.5, -1.0), (TOP, TOP))
@@ -86,13 +76,10 @@ BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8:
     [
         (COMPLETION, BY_NAME),
         (COMPLETION | {"token_ids": [7, 8]}, BY_ID),
-        ({"message": {"content": "ab"}} | entries(), BY_NAME),
-        ({"message": {"content": "ab"}, "token_ids": [7, 8]} | entries(), BY_ID),
-        (
-            {"text": "ab"} | entries(a=7, b=8),  # llama.cpp's completions
-            Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, 8: -1.0},) * 2),
-        ),
         ({"text": "ab"}, Choice("ab")),
+        ({"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}, Choice("ab")),
+        ({"message": {"content": None, "refusal": "no"}}, Choice("no")),
+        ({"message": {"tool_calls": [CALL]}}, Choice('{"name": "f", "arguments": "{}"}')),
         ({"text": None, "finish_reason": "stop"}, Choice("", ended=True)),
         ({"text": "ab", "logprobs": {"content": None}}, Choice("ab")),
         (
@@ -158,22 +145,6 @@ def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient, engine: Eng
         client.ask([Request("a prompt", 2, seed=1)])
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        "<html>" * 999,
-        {"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1, -1]}},
-    ],
-)
-def test_an_answer_of_another_form_is_quoted(
-    client: OpenAIClient, engine: Engine, answer: Any
-) -> None:
-    engine.choice = answer
-    with pytest.raises(Unreadable, match="/v1/completions: expected what OpenAI's API answers: "):
-        client.ask([Request("a prompt", 2)])
-
-
 def listed(value: Any, other: Any = -1.0) -> dict[str, Any]:
     tops = [{"token": "a", "logprob": other}, {"token": "b", "logprob": value}]
     return {"text": "a", "logprobs": {"content": [tops[0] | {"top_logprobs": tops}]}}
@@ -204,18 +175,22 @@ def one(choice: Any) -> Answer:
         (one({"text": {"a": 1}}), "choices[0].text: Input should be a valid string"),
         (one({"text": "a", "token_ids": [True]}), "choices[0].token_ids[0]: Input should be"),
         (one({"logprobs": {"tokens": [3]}}), "choices[0].logprobs.tokens[0]: Input"),
+        (one({"text": "a", "logprobs": {"tokens": ["a"], "token_logprobs": [-1, -1]}}),
+            "choices[0].logprobs: token_logprobs: 2 for 1 tokens"),
         (Answer({}), "choices: Field required"),
+        (Answer("<html>" * 999), "no JSON"),
         (Answer({"choices": []}), "choices: List should have at least 1 item"),
         (Answer({"error": {"message": "no room"}}), 'error: {"message": "no room"}'),
         (Answer(b"HTTP/1.0 200 OK\r\n\r\n\x1f\x8b\x08\x00"), "no JSON"),
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_cannot_be_read_is_told_by_its_path(
     client: OpenAIClient, engine: Engine, answer: Answer, line: str
 ) -> None:
     engine.whole = answer
     with pytest.raises(Unreadable, match=re.escape(line)) as raised:
         client.ask([Request("a prompt", 2)])
+    assert "/v1/completions: expected what OpenAI's API answers: " in str(raised.value)
     assert str(raised.value).isprintable()
 
 
@@ -230,16 +205,3 @@ def test_one_passing_refusal_changes_no_later_request(
         assert client.ask([Request("a prompt", 2)]) == [[BY_NAME]], first
         client.ask([Request("a prompt", 2)])
         assert {"top_p", "top_k", "min_p", "n"} <= {*engine.asked}
-
-
-def test_texts_in_parts_refusals_and_tool_calls_are_read(
-    client: OpenAIClient, engine: Engine
-) -> None:
-    call = {"function": {"name": "f", "arguments": "{}"}}
-    for message, text in (
-        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, "ab"),
-        ({"content": None, "refusal": "no"}, "no"),
-        ({"content": None, "tool_calls": [call]}, '{"name": "f", "arguments": "{}"}'),
-    ):
-        engine.choice = {"message": message}
-        assert client.ask([Request("a prompt", 2)])[0][0].text == text
