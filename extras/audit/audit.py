@@ -63,7 +63,7 @@ class Auditor:
     skip: Collection[str] = ()
     _sent: int = 0
     _tests: dict[str, Any] = field(default_factory=dict)
-    _powers: dict[str, Power[Any]] = field(default_factory=dict)
+    _powers: dict[str, Power] = field(default_factory=dict)
     _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _greedy: Greedy = field(init=False)
@@ -176,7 +176,8 @@ class Auditor:
         power = self._powers.setdefault(asked.name, Power(learned))
         for played, planted in power.planted([observed.token for observed in text], may):
             pairs = zip(text, planted, strict=True)
-            played.see(prompt, [replace(it, token=token) for it, token in pairs])
+            other = [it if it.token == token else replace(it, token=token) for it, token in pairs]
+            played.see(prompt, other)
 
     def _compare(
         self,

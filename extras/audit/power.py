@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, Protocol, TypeVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -24,27 +24,17 @@ ENOUGH = 20
 """The texts from which on the least fault is told."""
 
 
-class Evidence(Protocol):
-    """What gathers evidence from texts, and the logarithm of it."""
-
-    @property
-    def growth(self) -> float: ...
-
-
-Gatherer = TypeVar("Gatherer", bound=Evidence)
-
-
 @final
-class Power(Generic[Gatherer]):
+class Power:
     """Evidence against texts in which tokens are replaced, by how often they are.
 
     What takes the place of a token depends on the one before: the first that was seen after that.
     So the total variation of a token's distribution is the share of tokens that change.
 
-    make: returns what gathers evidence.
+    make: returns what gathers evidence, as its `growth`.
     """
 
-    def __init__(self, make: Callable[[], Gatherer]) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self._played = [make() for _ in RATES]
         self._others: dict[Token | None, Token] = {}
         self._draws = np.random.default_rng(0)
@@ -58,7 +48,7 @@ class Power(Generic[Gatherer]):
 
     def planted(
         self, tokens: Sequence[Token], may: Callable[[int, Token], bool] = lambda place, token: True
-    ) -> Iterator[tuple[Gatherer, list[Token]]]:
+    ) -> Iterator[tuple[Any, list[Token]]]:
         """Yields what gathers evidence, each with the text to gather it from.
 
         may: whether a token may stand at a place.
