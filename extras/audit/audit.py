@@ -10,7 +10,7 @@ from outrider.base.errors import require
 from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
 from outrider.extras.audit.client import Choice, Client, Request, Token
-from outrider.extras.audit.expected import Expected
+from outrider.extras.audit.expected import PLAIN, Expected
 from outrider.extras.audit.greedy import Greedy
 from outrider.extras.audit.martingale import Bets, Observation, Suspicions, learned
 from outrider.extras.audit.pairs import TwoSamples
@@ -206,7 +206,7 @@ class Auditor:
         if {"seeds", "stop strings"} <= {*self.skip}:
             return
         prompt = self.prompts[cycle % len(self.prompts)]
-        request = replace(prompt, sampling=promises.WARM, seed=cycle)
+        request = replace(prompt, sampling=PLAIN, seed=cycle)
         text = self._ask([request])[0][0]
         if "seeds" not in self.skip:
             self._add_fault("seeds", self._seeds.fault(self._ask, request, text), REPEATED)

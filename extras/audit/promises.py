@@ -12,8 +12,6 @@ from outrider.extras.audit.expected import BROKEN
 Ask = Callable[[Sequence[Request]], list[list[Choice]]]
 """Asks the engine, as `Client.ask` does."""
 
-WARM = Sampling(temperature=1.0)
-
 MOST = 6
 """The most requests that trying all of it once sends."""
 

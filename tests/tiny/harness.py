@@ -28,24 +28,22 @@ class LM(ABC):
 
 
 class Task:
-    """A task of sums, as far as an audit asks it: filters leave the last digit of an answer."""
+    """A task of sums, as far as an audit asks it: its filter leaves the last digit of an answer."""
 
-    def __init__(self, kind: str) -> None:
-        self.OUTPUT_TYPE, self.config = kind, SimpleNamespace(task="adds")
-
+    config = SimpleNamespace(task="adds")
     _instances: list[Any]
 
+    def __init__(self, kind: str) -> None:
+        self.OUTPUT_TYPE = kind
+
     def build_all_requests(self) -> None:
-        settings = {"until": ["\n"], "max_gen_toks": 8}
-        sums = [(f"Q: 1+{each}?", str(1 + each)) for each in (1, 2, 3)]
-        self.instances = [
-            SimpleNamespace(args=(text, settings), doc=doc, filtered_resps={}) for text, doc in sums
-        ]
+        how = {"until": ["\n"], "max_gen_toks": 8}
+        asked = [((f"Q: 1+{more}?", how), str(1 + more)) for more in (1, 2, 3)]
+        self.instances = [SimpleNamespace(args=it, doc=doc, filtered_resps={}) for it, doc in asked]
 
     def apply_filters(self) -> None:
         for instance in self._instances:
-            digits = [letter for letter in instance.resps[0] if letter.isdigit()]
-            instance.filtered_resps["number"] = digits[-1]
+            instance.filtered_resps["digit"] = [*filter(str.isdigit, *instance.resps)][-1]
 
     def process_results(self, doc: str, results: list[str]) -> dict[str, float]:
         return {"exact_match": float(results == [doc])}

@@ -67,7 +67,13 @@ COMPLETION = {
 }
 
 
+def listed(value: Any, other: Any = -1.0) -> dict[str, Any]:
+    tops = [{"token": "a", "logprob": other}, {"token": "b", "logprob": value}]
+    return {"text": "a", "logprobs": {"content": [tops[0] | {"top_logprobs": tops}]}}
+
+
 BY_NAME = Choice("ab", ("a", "b"), (-0.5, -1.0), (TOP, TOP))
+ZERO = Choice("a", ("a",), (-1.0,), ({"a": -1.0, "b": -math.inf},))
 BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8: -1.0}))
 
 
@@ -80,6 +86,7 @@ BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8:
         ({"message": {"content": [{"type": "text", "text": "a"}, {"text": "b"}]}}, Choice("ab")),
         ({"message": {"content": None, "refusal": "no"}}, Choice("no")),
         ({"message": {"tool_calls": [CALL]}}, Choice('{"name": "f", "arguments": "{}"}')),
+        *((listed(zero), ZERO) for zero in (None, "-Infinity", -math.inf)),
         ({"text": None, "finish_reason": "stop"}, Choice("", ended=True)),
         ({"text": "ab", "logprobs": {"content": None}}, Choice("ab")),
         (
@@ -143,19 +150,6 @@ def test_a_refusal_of_other_settings_is_quoted(client: OpenAIClient, engine: Eng
     engine.refused = {"seed", "top_k"}
     with pytest.raises(Refusal, match=r"/v1/completions: 422 what is seed"):
         client.ask([Request("a prompt", 2, seed=1)])
-
-
-def listed(value: Any, other: Any = -1.0) -> dict[str, Any]:
-    tops = [{"token": "a", "logprob": other}, {"token": "b", "logprob": value}]
-    return {"text": "a", "logprobs": {"content": [tops[0] | {"top_logprobs": tops}]}}
-
-
-@pytest.mark.parametrize("value", [None, "-Infinity", -math.inf])
-def test_a_probability_of_zero_has_many_forms(
-    client: OpenAIClient, engine: Engine, value: Any
-) -> None:
-    engine.choice = listed(value)
-    assert client.ask([Request("a", 1)])[0][0].likeliest == ({"a": -1.0, "b": -math.inf},)
 
 
 TOPS = "choices[0].logprobs.content[0].top_logprobs"
