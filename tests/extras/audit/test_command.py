@@ -180,7 +180,7 @@ def test_a_task_is_audited_over_http(run: Any, tmp_path: Path, right: bool, line
 
 
 @pytest.mark.parametrize("task", [False, True])
-def test_an_interrupted_audit_goes_on(run: Any, data: Path, tmp_path: Path, task: bool) -> None:
+def test_an_interrupted_audit_continues(run: Any, data: Path, tmp_path: Path, task: bool) -> None:
     answered: list[Answer] = []
     server, most = pupil(True) if task else letters(None), [30]
 
