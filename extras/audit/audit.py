@@ -176,8 +176,8 @@ class Auditor:
         power = self._powers.setdefault(asked.name, Power(learned))
         for played, planted in power.planted([observed.token for observed in text], may):
             pairs = zip(text, planted, strict=True)
-            other = [it if it.token == token else replace(it, token=token) for it, token in pairs]
-            played.see(prompt, other)
+            it = [old if old.token == token else replace(old, token=token) for old, token in pairs]
+            played.see(prompt, it)
 
     def _compare(
         self,
