@@ -72,9 +72,11 @@ def commands(*pages: Path) -> list[str]:
 
 
 TUTORIAL = ROOT / "docs" / "tutorial"
-WALKS = [[ROOT / "README.md"]] + [
-    [TUTORIAL / f"{name}.md" for name in names]
-    for names in (("index", "compare", "drafter", "proof"), ("train", "serve"), ("paper",))
+FIRST = [TUTORIAL / f"{name}.md" for name in ("index", "compare", "drafter", "proof")]
+WALKS = [
+    [ROOT / "README.md", *FIRST],
+    [TUTORIAL / "train.md", TUTORIAL / "serve.md"],
+    [TUTORIAL / "paper.md"],
 ]
 """Pages whose blocks follow from each other, in an environment made by the line that they name."""
 
@@ -158,52 +160,7 @@ def lab_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site_of(wheel, tmp_path_factory.mktemp("lab"), extra)
 
 
-WALK = """
-import importlib, json, os, re, shlex, subprocess, sys
-from outrider.cli import main as cli
-from outrider.drafters.parts.networks import weights
-from outrider.extras.view import figures
-from outrider.plugins.registry import command_entry, installed
-from outrider.targets import smollm2
-
-python, site, few_layers, steps = sys.argv[1:]
-sys.stderr = sys.stdout
-smollm2.folder = lambda: few_layers
-weights.SMOLLM2_135M["num_hidden_layers"] = 4
-names, pictures, inner = {}, {}, figures.drawn
-
-def drawn(plot, rows):  # each kind of figure once: the others only have other numbers
-    kind = getattr(plot, "func", plot), getattr(plot, "keywords", {}).get("rate"), len(rows) > 1
-    if kind not in pictures:
-        pictures[kind] = inner(plot, rows=rows)
-    return pictures[kind]
-
-figures.drawn = drawn
-for kind, text, words in json.loads(steps):
-    status = 0
-    print("$", text, flush=True)
-    if kind == "python":
-        exec(compile(text, "page", "exec"), names)
-    elif kind == "named":  # not run here, but it could be
-        command_entry(words[1]).check_extra()
-    elif words[0] == "outrider":
-        installed.cache_clear()  # each command is a process of its own
-        sys.argv = words
-        try:
-            cli.main()
-        except SystemExit as stop:
-            status = stop.code
-    elif words[0] == "pip":  # what it installed has its tests run in tests/test_packaging.py
-        place = words[-1].partition("[")[0]
-        options = ["--quiet", "--no-deps", "--no-build-isolation", "--target", "installed"]
-        subprocess.run([python, "-m", "pip", "install", *options, place], check=True)
-        sys.path.append(os.path.abspath("installed"))
-    print("\f", status, "\f", sep="", flush=True)
-"""
-"""Runs the steps of some pages in one process; form feeds are around how each ended."""
-
-
-def steps(*pages: Path) -> Iterator[tuple[str, str, list[str]]]:
+def steps(*pages: Path) -> Iterator[packages.Step]:
     """Yields the blocks of Python and the commands of pages, in order: kind, text and words.
 
     Those that are not fenced are only named.
@@ -219,21 +176,25 @@ def steps(*pages: Path) -> Iterator[tuple[str, str, list[str]]]:
                 yield kind, line, words + quick * (words[0] == "outrider")
 
 
-@pytest.mark.parametrize("pages", WALKS, ids=lambda pages: pages[-1].stem)
+@pytest.mark.first
 def test_readme_and_tutorial_run_where_their_own_line_has_installed(
-    pages: list[Path], lab_site: Path, shallow_smollm2: Any, tmp_path: Path
+    lab_site: Path, shallow_smollm2: Any, tmp_path: Path
 ) -> None:
-    asked = [*steps(*pages)]
+    asked: list[packages.Step] = []
+    for number, pages in enumerate(WALKS):  # a step that comes again on them is run once
+        unlike = {step[:2]: step for step in steps(*pages)}
+        asked += [("folder", str(tmp_path / str(number)), []), *unlike.values()]
     few_layers = shallow_smollm2.model.name_or_path
-    words = ["-c", WALK, sys.executable, lab_site, few_layers, json.dumps(asked)]
-    variables = {"PYTHONPATH": str(lab_site), "COLUMNS": "200", "OMP_NUM_THREADS": "1"}
-    out = packages.run(sys.executable, "-S", *words, cwd=tmp_path, **variables)
-    printed = out.split("\f")
-    assert printed[1::2] == ["0"] * len(asked), out
+    ends = packages.walk(
+        sys.executable, "-S", steps=asked, few_layers=few_layers, cwd=tmp_path,
+        PYTHONPATH=str(lab_site),
+    )  # fmt: skip
+    out = "\n".join(f"$ {step[1]}\n{text}" for step, (_, text) in zip(asked, ends, strict=False))
+    assert [status for status, _ in ends] == ["0"] * len(asked), out
     assert "pip install 'outrider" not in out
-    tables = [text for text in printed[::2] if "--format latex" in text]
+    tables = [text for step, (_, text) in zip(asked, ends, strict=True) if "latex" in step[1]]
     few = "1 prompt is too few to show any of"
-    assert all(r"\toprule" in text and few in text for text in tables), tables
+    assert tables and all(r"\toprule" in text and few in text for text in tables), tables
 
 
 def _check_named(program: str, words: list[str]) -> None:

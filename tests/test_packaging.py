@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny.packages import run
+from tiny.packages import command, run, walk
 
 from outrider.cli.commands.new_plugin import write_plugin
 
@@ -119,30 +119,22 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-COMMANDS = """
-import json, os, sys
-import outrider, pytest
+WITHOUT_THE_EXAMPLE = """
+import os, sys
 from outrider.cli import main as cli
 from outrider.plugins.registry import installed
-print(outrider.__file__, end="\\f")
-commands, *tests = sys.argv[1:]
-for words in json.loads(commands):
-    sys.argv = ["outrider", *words]
-    cli.main()
-    print(end="\\f")
 os.environ["OUTRIDER_BLOCK_PLUGINS"] = "my_bigram"
 installed.cache_clear()
 sys.argv = ["outrider", "plugins"]
 cli.main()
-print(end="\\f")
 del os.environ["OUTRIDER_BLOCK_PLUGINS"]
 installed.cache_clear()
-imported = "ignore::pytest.PytestAssertRewriteWarning"
-pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, *tests])
 """
-"""Runs commands in one process, then `plugins` without the example, and then some tests.
 
-Form feeds are between what they print.
+TESTS = """
+import pytest
+imported = "ignore::pytest.PytestAssertRewriteWarning"
+pytest.main(["-q", "-p", "no:cacheprovider", "-W", imported, *{words}])
 """
 
 GENERATE = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=30"]
@@ -197,10 +189,16 @@ def printed(
         [*GENERATE, "drafter=my_bigram_near", "--cfg", "job"],
         ["plugins"],
     ]
-    files = sorted(file for each in EXAMPLES for file in each.glob("test_*.py"))
-    words = json.dumps(commands), "-k", LONG, *files
-    out = run(stranger, "-c", COMMANDS, *words, cwd=folder, COLUMNS="120")
-    return folder, out.split("\f")
+    tests = sorted(str(file) for each in EXAMPLES for file in each.glob("test_*.py"))
+    steps = [
+        ("python", "import outrider; print(outrider.__file__)", []),
+        *(command(*words) for words in commands),
+        ("python", WITHOUT_THE_EXAMPLE, []),
+        ("python", TESTS.format(words=["-k", LONG, *tests]), []),
+    ]
+    ends = walk(stranger, steps=steps, cwd=folder)
+    assert [status for status, _ in ends] == ["0"] * len(steps), ends
+    return folder, [text for _, text in ends]
 
 
 def test_a_strangers_plugin_is_listed(printed: tuple[Path, list[str]]) -> None:

@@ -1,14 +1,14 @@
 """`pip install .` alone, without any extra, decodes, compares and proves."""
 
-import json
 import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tiny.packages import run, site_of
+from tiny.packages import command, run, site_of, walk
 
 pytestmark = pytest.mark.first
 UNUSED = ("accelerate", "matplotlib", "pandas", "pyarrow", "starlette", "pytest")
@@ -20,41 +20,26 @@ def plain_site(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site_of(wheel, tmp_path_factory.mktemp("plain"))
 
 
-def ran(site: Path, cwd: Path, *words: object) -> str:
-    """Returns what an interpreter printed that has the packages of a folder alone."""
-    return run(sys.executable, "-S", *words, cwd=cwd, PYTHONPATH=str(site), COLUMNS="200")
-
-
 def test_a_plain_installation_has_no_library_of_an_extra(plain_site: Path, tmp_path: Path) -> None:
     script = "from importlib.util import find_spec; import sys, outrider; print(outrider.__file__)"
     script += "; print(*[name for name in sys.argv[1:] if find_spec(name)])"
-    where, there = ran(plain_site, tmp_path, "-c", script, *UNUSED).splitlines()
+    python = sys.executable, "-S", "-c", script, *UNUSED
+    where, there = run(*python, cwd=tmp_path, PYTHONPATH=str(plain_site)).splitlines()
     assert Path(where) == plain_site / "outrider" / "__init__.py"
     assert not there
 
 
-SCRIPT = """
-import json
-import sys
-from outrider.cli import main as cli
+@pytest.fixture
+def walked(shallow_smollm2: Any, tmp_path: Path) -> Callable[..., list[tuple[str, str]]]:
+    """Returns how commands ended with the packages of a folder alone, and what they printed."""
+    few_layers = shallow_smollm2.model.name_or_path
 
-sys.stderr = sys.stdout
-for words in json.loads(sys.argv[1]):
-    sys.argv = ["outrider", *words]
-    status = 0
-    try:
-        cli.main()
-    except SystemExit as stop:
-        status = stop.code
-    print(f"\\f{words[0]} {status}\\f")
-"""
-"""Runs commands in one process; form feeds are around the name of each and how it ended."""
+    def walked(site: Path, commands: Iterable[list[str]]) -> list[tuple[str, str]]:
+        steps = [command(*words) for words in commands]
+        python = sys.executable, "-S"
+        return walk(*python, steps=steps, few_layers=few_layers, cwd=tmp_path, PYTHONPATH=str(site))
 
-
-def printed(site: Path, cwd: Path, commands: Iterable[list[str]]) -> list[tuple[str, str]]:
-    """Returns how each command ended, as "NAME STATUS", and what it printed."""
-    parts = ran(site, cwd, "-c", SCRIPT, json.dumps(list(commands))).split("\f")
-    return list(zip(parts[1:-1:2], parts[0:-1:2], strict=True))
+    return walked
 
 
 def compared(folder: Path) -> list[str]:
@@ -63,17 +48,32 @@ def compared(folder: Path) -> list[str]:
     return ["target=transformers", "drafters=[none,bigram]", *small]
 
 
-def test_a_plain_installation_compares(plain_site: Path, folder: Path, tmp_path: Path) -> None:
+TABULAR = ["generate", "target=tabular", "prompt=[0,1]"]
+LACKING = {
+    "view": ["theory", "paper=figure2"],
+    "training": ["train"],
+    "launchers": [*TABULAR, "hydra/launcher=joblib", "-m"],
+    "slurm": [*TABULAR, "hydra/launcher=outrider_slurm", "-m"],
+}
+"""Commands that need a library of an extra, by its name."""
+
+
+def test_a_plain_installation_compares_and_names_the_group_of_a_missing_library(
+    plain_site: Path, folder: Path, walked: Any
+) -> None:
     commands = [["compare", *compared(folder)], ["theory"], ["doctor"]]
-    ends = printed(plain_site, tmp_path, commands)
-    assert [end for end, _ in ends] == ["compare 0", "theory 0", "doctor 0"], ends
+    ends = walked(plain_site, [*commands, *LACKING.values()])
+    assert [status for status, _ in ends[:3]] == ["0"] * 3, ends
     assert ends[0][1].startswith(
         "report=page needs matplotlib, pandas, pyarrow, starlette, uvicorn"
     )
+    for (status, text), group in zip(ends[3:], LACKING, strict=True):
+        line = rf"outrider: .* needs [\w, -]+: pip install 'outrider\[{group}\]'\n"
+        assert status == "1" and re.fullmatch(line, text), text
 
 
 def test_the_core_works_without_the_products(
-    plain_site: Path, folder: Path, tmp_path: Path
+    plain_site: Path, folder: Path, tmp_path: Path, walked: Any
 ) -> None:
     site = tmp_path / "site"
     shutil.copytree(plain_site / "outrider", site / "outrider")
@@ -90,24 +90,7 @@ def test_the_core_works_without_the_products(
         ["new-plugin", "mine"],
         ["plugins"],
     ]
-    *ends, (missing, line) = printed(site, tmp_path, [*commands, ["train"]])
-    assert [end for end, _ in ends] == [f"{words[0]} 0" for words in commands], ends
-    assert missing == "train 1"
-    assert line.strip().startswith("outrider: command='train': there are: check, compare, demo")
-
-
-def test_a_missing_library_is_one_line_that_names_the_group(
-    plain_site: Path, folder: Path, tmp_path: Path
-) -> None:
-    tabular = ["generate", "target=tabular", "prompt=[0,1]"]
-    lacking = {
-        "view": ["theory", "paper=figure2"],
-        "training": ["train"],
-        "launchers": [*tabular, "hydra/launcher=joblib", "-m"],
-        "slurm": [*tabular, "hydra/launcher=outrider_slurm", "-m"],
-    }
-    ends = printed(plain_site, tmp_path, lacking.values())
-    for (end, text), group in zip(ends, lacking, strict=True):
-        assert end.endswith(" 1")
-        line = rf"outrider: .* needs [\w, -]+: pip install 'outrider\[{group}\]'"
-        assert re.fullmatch(line, text.strip()), text
+    *ends, (missing, line) = walked(site, [*commands, ["train"]])
+    assert [status for status, _ in ends] == ["0"] * len(commands), ends
+    assert missing == "1"
+    assert line.startswith("outrider: command='train': there are: check, compare, demo")

@@ -138,6 +138,7 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     command: Command = entry.source
     # Imported here to keep `outrider --help` quick.
     import hydra
+    from hydra.core.hydra_config import HydraConfig
 
     from outrider.cli.sweep import check_jobs
     from outrider.plugins.config import is_single_run, run_single
@@ -174,7 +175,8 @@ def _run_hydra_command(entry: Entry, arguments: list[str]) -> None:
     except (OutriderError, ModuleNotFoundError, OSError):
         raise
     except Exception as error:
-        if any(flag in SWEEP for flag in arguments):  # one of a job, which names its part
+        is_sweep = any(flag in SWEEP for flag in arguments)
+        if is_sweep and HydraConfig.initialized():  # one of a job, which names its part
             raise
         _fail(explain_error(error, command.name, sys.argv[1:]), error)
 

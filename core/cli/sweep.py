@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
@@ -11,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.types import RunMode
-from omegaconf import open_dict
+from omegaconf import OmegaConf, open_dict
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
@@ -38,7 +39,8 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
     arguments: those of the command line; flags other than `--multirun` and a folder of presets ask
         for no jobs.
 
-    Raises `ConfigError` if a job can't run, chooses what runs the sweep, or has another's folder.
+    Raises `ConfigError` if a job can't run, chooses what runs the sweep, or has another's folder,
+    be it of an earlier sweep.
     """
     settings, flags, words = list[str](), set[str](), iter(arguments)
     for word in words:
@@ -53,12 +55,18 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         return
     if folders := own_folders(arguments):
         settings.append(f"hydra.searchpath={json.dumps(folders, ensure_ascii=False)}")
+    HydraConfig.instance().cfg = None
     with hydra_ready():
         loader = GlobalHydra.instance().config_loader()
         config = loader.load_configuration(command.name, settings, RunMode.MULTIRUN)
         hydra = config.hydra
         is_sweep = flags or hydra.mode == RunMode.MULTIRUN
-        if not is_sweep or hydra.sweeper._target_ != BASIC:
+        if not is_sweep:
+            return
+        if hydra.sweeper._target_ != BASIC:
+            is_free = not Path(hydra.sweep.dir).is_dir() or not os.listdir(hydra.sweep.dir)
+            expected = f"an empty folder where hydra/sweeper={hydra.runtime.choices[RUNNERS[1]]}"
+            require(is_free, "hydra.sweep.dir", hydra.sweep.dir, f"{expected} chooses the jobs")
             return
         params = [f"{name}={value}" for name, value in (hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
@@ -85,6 +93,11 @@ def _check_each(command: Command, jobs: Sequence[Any], sweep: Any) -> None:
         if other != number:
             line = f"jobs {other} and {number} would share a folder: expected one for each"
             raise ConfigError(f"hydra.sweep.subdir={subfolder}: {line}, as in ${{hydra.job.num}}")
+        folder = Path(job.hydra.sweep.dir, subfolder)
+        kept, own = folder / str(job.hydra.output_subdir) / "overrides.yaml", job.hydra.overrides
+        if kept.is_file() and kept.read_bytes() != OmegaConf.to_yaml(own.task).encode():
+            line = "it is of a job with other settings: expected another folder for this sweep"
+            raise ConfigError(f"hydra.sweep.dir={job.hydra.sweep.dir}: {folder}: {line}")
         if command.settings_class is not None:
             settings = read_settings(command.settings_class, job)
             build(getattr(settings, "sampling", None))

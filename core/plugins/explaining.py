@@ -16,6 +16,7 @@ from omegaconf.errors import (
     ConfigKeyError,
     MissingMandatoryValue,
     OmegaConfBaseException,
+    ValidationError,
 )
 
 from outrider.base.errors import OutriderError, message_of, nearest, similar
@@ -72,7 +73,8 @@ def _of_error(error: BaseException | None) -> str | None:
             return f"{group}={name!r}: {nearest(name, error.options)}{own}"
     if isinstance(error, OmegaConfBaseException) and (key := error.full_key):
         is_gone = isinstance(error, (MissingMandatoryValue, ConfigAttributeError, ConfigKeyError))
-        if key.startswith("hydra.") and not isinstance(error, MissingMandatoryValue):
+        has_value = isinstance(error, (MissingMandatoryValue, ValidationError))
+        if key.startswith("hydra.") and not has_value:
             return f"{key}: no such setting; {_hint_of_hydras(key, error.parent_node)}"
         return f"{key}: {f'expected a value: {key}=...' if is_gone else str(error).splitlines()[0]}"
     if (mark := getattr(error, "problem_mark", None)) is not None:  # of YAML
@@ -107,7 +109,8 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
         if override.is_sweep_override() and not may_sweep:
             line = "expected --multirun, a text with commas in quotes, or a list in brackets"
             return f"{override.input_line!r}: {line}"
-        if override.key_or_group in chosen and not isinstance(override.value(), str | list):
+        is_one = override.key_or_group in chosen and not override.is_sweep_override()
+        if is_one and not isinstance(override.value(), str | list):
             return f"{override.input_line}: expected a name, as in GROUP=NAME"
     names = [it for it in parsed if it.key_or_group in chosen and not it.is_sweep_override()]
     known = composed(command, [it.input_line or "" for it in names])

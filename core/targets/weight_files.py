@@ -103,14 +103,15 @@ def _check_file(path: Path) -> None:
 
 
 def check_counts(config: Any) -> None:
-    """Raises `ValueError` for more layers or experts in a config than any model has.
+    """Raises `ValueError` for more layers or experts in a config than any model has, or below 0.
 
     They are made before the weights are read, which would tell.
     """
     for key, value in config.items() if isinstance(config, Mapping) else ():
-        is_many = is_int(value) and value > MOST
-        if is_many and re.search(r"(layers?|experts|blocks|(block|expert)_count)$", str(key)):
-            raise ValueError(f"{key}={value}: expected at most {MOST}")
+        # A layer that is counted from the last one, as LLaVA's `vision_feature_layer`, is below 0.
+        is_other = is_int(value) and (value > MOST or (value < 0 and str(key).startswith("n")))
+        if is_other and re.search(r"(layers?|experts|blocks|(block|expert)_count)$", str(key)):
+            raise ValueError(f"{key}={value}: expected at most {MOST}, and 0 at least")
         check_counts(value)
 
 

@@ -1,5 +1,6 @@
 """Rows that others train on: conversations, or ids with a mask of what to learn."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,9 @@ from outrider.data.jsonl import json_lines
 from outrider.data.reading import numbered
 from outrider.data.records import (
     ASSISTANT,
+    SPEAKERS,
     SYSTEM,
+    TEXTS,
     USER,
     keys_of_message,
     refuse_tools,
@@ -28,7 +31,7 @@ ROLES |= dict.fromkeys(ASSISTANT, "assistant")
 ROLES |= dict.fromkeys(("tool", "function", "observation"), "tool")
 """The role that a chat template knows, by the names of OpenAI and ShareGPT."""
 
-Turns = list[dict[str, str]]
+Turns = list[dict[str, Any]]
 
 SAVED = "state.json"
 """Names the files of a data set that the datasets library has saved to a folder."""
@@ -55,10 +58,12 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
     """
     texts: list[Text] = []
     rows, number, cuts, window = 0, 0, 0, context_window(target.model)
+    hidden = set[str]()
     for where, row in _records(path):
         if isinstance(row, ConfigError):
             raise row
         rows += 1
+        hidden |= _hidden(row, target)
         for whole in _texts(row, where, target):
             text = whole if window is None else cut(whole, window)
             texts += [replace(text, row=number)] if any(text.own) else []
@@ -71,8 +76,23 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
     tokens = sum(sum(text.own) for text in texts)
     line = f"{len(texts)} of {limit} texts, from {rows} rows, with {tokens} tokens to learn"
     rest = f"{left_out} left out, with none; {cuts} cut to the target's longest text"
+    if hidden:
+        rest += f"; the chat template does not show {', '.join(sorted(hidden))} of messages"
     remarks().print(plain(f"{path}: {line}; {rest}"), soft_wrap=True)
     return texts
+
+
+def _hidden(row: Any, target: Target) -> set[str]:
+    """Returns the keys of a row's messages that the target's chat template does not show."""
+    shown = re.findall(r"\w+", str(getattr(target.tokenizer, "chat_template", None)))
+    talks = [row.get(name) for name in TALKS] if isinstance(row, Mapping) else []
+    messages = [it for talk in talks if isinstance(talk, list) for it in talk]
+    keys = {key for it in messages if isinstance(it, Mapping) for key in _filled(it)}
+    return keys - {*SPEAKERS, *TEXTS, *shown}
+
+
+def _filled(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in message.items() if value not in (None, "", [], {})}
 
 
 def _records(path: str) -> Iterator[tuple[str, Any]]:
@@ -204,14 +224,15 @@ def _turns(messages: Any, where: str) -> Turns:
     return [_turn(message, f"{where}[{number}]") for number, message in enumerate(messages)]
 
 
-def _turn(message: Any, where: str) -> dict[str, str]:
+def _turn(message: Any, where: str) -> dict[str, Any]:
     speaker, content = keys_of_message(message, where)
     role, text = str(message[speaker]), message.get(content)
     if role not in ROLES:
         raise ConfigError(f"{where}.{speaker}={role!r}: {nearest(role, ROLES)}")
     if not isinstance(text, str):
         raise ConfigError(f"{where}.{content}={text!r:.60}: expected text")
-    return {"role": ROLES[role], "content": text}
+    beside = {key: it for key, it in _filled(message).items() if key not in (speaker, content)}
+    return {**beside, "role": ROLES[role], "content": text}
 
 
 def _rendered(target: Target, turns: Turns, where: str, *, prompt: bool) -> list[int]:

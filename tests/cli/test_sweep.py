@@ -35,6 +35,16 @@ def test_settings_that_no_job_can_have_end_a_sweep_before_its_first_job(
     assert not Path("multirun").exists()
 
 
+def test_a_sweep_goes_on_in_its_own_folder_and_in_no_other_sweeps(run: Any) -> None:
+    sweep = (*GENERATE, "-m", "hydra.sweep.dir=swept")
+    for words in ("gamma=1,2", "gamma=1,2,3"):
+        run.done(*sweep, words)
+    before = Path("swept/0/.hydra/overrides.yaml").read_text()
+    for words in (("gamma=3,4",), ("gamma=1", "drafter=bigram")):
+        assert "swept/0: it is of a job with other settings" in run.refused(*sweep, *words)
+    assert Path("swept/0/.hydra/overrides.yaml").read_text() == before
+
+
 @pytest.mark.parametrize(
     ("word", "line"),
     [
@@ -51,7 +61,9 @@ def test_settings_of_sweeps_are_said_to_change_no_single_run(
     assert status == 0 and said.startswith(line) and said.count("\n") == bool(line)
 
 
-def test_paths_are_those_of_the_folder_where_a_command_is_run(run: Any, quick: list[str]) -> None:
+def test_paths_are_those_of_the_folder_where_a_command_is_run(
+    run: Any, quick: list[str], folder: Path
+) -> None:
     (data,) = (word.partition("=")[2] for word in quick if word.startswith("data.path"))
     Path("own.jsonl").write_bytes(Path(data).read_bytes())
     words = [word for word in quick if not word.startswith("data.path")]
@@ -59,5 +71,11 @@ def test_paths_are_those_of_the_folder_where_a_command_is_run(run: Any, quick: l
     run.done("compare", *words, "data.path=own.jsonl", report, "hydra.job.chdir=true")
     assert Path("logs/lines.jsonl").is_file()
     Path("prompt.txt").write_text("the cat")
-    text = ("target=transformers", *(word for word in words if word.startswith("target.model")))
+    Path("model").symlink_to(folder)
+    text = ("target=transformers", "target.model=model", "drafter=suffix", "drafter.memory=kept")
     run.done("generate", *text, "prompt=@prompt.txt", "max_new_tokens=1", "hydra.job.chdir=true")
+    assert Path("kept").is_file()
+    few = ("data=jsonl", "data.path=own.jsonl", "drafter=bigram", "recipe.texts=2", "out=table")
+    run.done("train", *text[:2], *few, "max_new_tokens=4", "hydra.job.chdir=true")
+    own = ("drafter=bigram", "drafter.counts=table/model.safetensors", "prompt=the cat")
+    run.done("generate", *text[:2], *own, "max_new_tokens=1", "hydra.job.chdir=true")

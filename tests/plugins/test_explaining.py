@@ -65,10 +65,13 @@ GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
         ("hydra.run.dri=x", "hydra.run.dri: no such setting; did you mean 'dir'?"),
         ("hydra.launcher.n_jobs=2", "the launcher has none of that name; hydra/launcher=NAME ch"),
         ("hydra.sweeper.params.gamma=1", "expected the values beside --multirun, as in gamma=1,2"),
+        ("-m +hydra.sweeper.params.gamma=", "expected the values beside --multirun, as in gamma="),
+        ("-m hydra.sweeper.params={gamma:3}", "expected the values beside --multirun, as in gam"),
+        ("-m hydra.sweep=null", "hydra.sweep: "),
     ],
 )
 def test_a_word_that_no_config_can_have_is_one_line(run: Any, word: str, line: str) -> None:
-    status, printed, complaint = run(*GENERATE, word)
+    status, printed, complaint = run(*GENERATE, *word.split())
     assert (status, printed) == (1, "") and line in complaint
     assert complaint.count("\n") == 1 and "full_key" not in complaint
 

@@ -163,15 +163,16 @@ def test_weights_that_are_damaged_or_do_not_fit_are_named(folder: Path, tmp_path
 
 @pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "num_local_experts"])
 @pytest.mark.parametrize("place", [(), ("text_config",)])
+@pytest.mark.parametrize("number", [2**31, -3])
 def test_layers_that_no_model_has_are_refused_before_it_is_made(
-    folder: Path, tmp_path: Path, key: str, place: tuple[str, ...]
+    folder: Path, tmp_path: Path, key: str, place: tuple[str, ...], number: int
 ) -> None:
     copied, _ = copied_to(folder, tmp_path)
     config = json.loads((copied / "config.json").read_text())
     holder = config.setdefault(*place, {}) if place else config
-    holder[key] = 2**31
+    holder[key] = number
     (copied / "config.json").write_text(json.dumps(config))
-    line = rf"config\.json: .*{key}=2147483648: expected at most 2048"
+    line = rf"config\.json: .*{key}={number}: expected at most 2048, and 0 at least"
     with pytest.raises(TargetError, match=line):
         TransformersTarget(str(copied))
 

@@ -1,12 +1,13 @@
 """The package as a wheel, environments of it and what it needs, and commands that run it."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
+Step = tuple[str, str, list[str]]
+"""Kind, text and words, as `walk.py` takes them."""
 
 
 def run(*command: object, cwd: Path, **variables: str) -> str:
@@ -28,6 +31,23 @@ def run(*command: object, cwd: Path, **variables: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def walk(
+    *python: object, steps: Sequence[Step], few_layers: object = "", cwd: Path, **variables: str
+) -> list[tuple[str, str]]:
+    """Runs steps in one process, as `walk.py` does; returns how each ended, and what it printed.
+
+    python: the interpreter and its options.
+    """
+    variables |= {"COLUMNS": "200", "OMP_NUM_THREADS": "1"}
+    words = (Path(__file__).with_name("walk.py"), json.dumps(steps), few_layers)
+    parts = run(*python, *words, cwd=cwd, **variables).split("\f")
+    return list(zip(parts[1::2], parts[::2], strict=False))
+
+
+def command(*words: str) -> Step:
+    return "command", " ".join(words), ["outrider", *words]
 
 
 @pytest.fixture(scope="session")

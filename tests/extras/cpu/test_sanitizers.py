@@ -12,7 +12,7 @@ from outrider.extras.cpu.library import find_compiler
 TESTS = ("test_quantized.py", "test_packed_linear.py", "test_native_layer.py")
 """What runs all kinds of products, and whole passes, on this processor and as on older ones."""
 
-CHECKS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1"
+CHECKS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O0"
 
 
 def test_the_tests_of_the_library_pass_under_sanitizers(tmp_path: Path) -> None:

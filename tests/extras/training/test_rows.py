@@ -166,6 +166,24 @@ def test_the_learned_tokens_of_rows_are_counted(target: Any, tmp_path: Path, cap
     assert said.endswith("with none; 1 cut to the target's longest text")
 
 
+def test_what_a_template_shows_beside_the_content_is_kept_and_the_rest_is_said(
+    chatty: Any, words: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    ask, answer = {"from": "human", "value": "a cat", "name": None}, {"from": "gpt", "value": "ran"}
+    row = {"conversations": [ask, {**answer, "reasoning_content": "big dog", "weight": 1}]}
+    path = written(tmp_path / "x.jsonl", row)
+    (text,) = read_rows(path, chatty, 9)
+    assert words.decode(text.ids[text.start :]) == "ran <eos>"
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.endswith("; the chat template does not show reasoning_content, weight of messages")
+    shown = TEMPLATE.replace("is {{", "is {{ message.reasoning_content }} {{")
+    monkeypatch.setattr(words, "chat_template", shown)
+    (text,) = read_rows(path, chatty, 9)
+    assert words.decode(text.ids[text.start :]) == "big dog ran <eos>"
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.endswith("; the chat template does not show weight of messages")
+
+
 def test_a_system_prompt_beside_a_conversation_is_its_first_message(
     chatty: Any, tmp_path: Path
 ) -> None:

@@ -1,0 +1,77 @@
+"""Runs steps one after another in one process, with the packages that it is started with.
+
+python walk.py STEPS [FOLDER]: the first is JSON of lists of kind, text and words; the second holds
+SmolLM2 of few layers. Form feeds are around how each step ended, behind what it printed.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from outrider.cli import main as cli
+from outrider.drafters.parts.networks import weights
+from outrider.plugins.registry import command_entry, installed
+from outrider.targets import smollm2
+
+SHALLOW = 4
+"""The layers of SmolLM2 in the folder."""
+
+
+def main(steps: str, few_layers: str = "") -> None:
+    sys.stderr = sys.stdout
+    if few_layers:
+        smollm2.folder = lambda: Path(few_layers)
+        weights.SMOLLM2_135M["num_hidden_layers"] = SHALLOW
+    with suppress(ModuleNotFoundError):
+        _draw_once(importlib.import_module("outrider.extras.view.figures"))
+    names: dict[str, Any] = {}
+    for kind, text, words in json.loads(steps):
+        try:
+            status = _run(kind, text, words, names)
+        except SystemExit as stop:
+            status = stop.code
+        print("\f", status, "\f", sep="", end="", flush=True)
+
+
+def _draw_once(figures: Any) -> None:
+    """Draws each kind of figure once: the others only have other numbers."""
+    pictures, inner = {}, figures.drawn
+
+    def drawn(plot: Any, rows: Any) -> Any:
+        kind = getattr(plot, "func", plot), getattr(plot, "keywords", {}).get("rate"), len(rows) > 1
+        if kind not in pictures:
+            pictures[kind] = inner(plot, rows=rows)
+        return pictures[kind]
+
+    figures.drawn = drawn
+
+
+def _run(kind: str, text: str, words: list[str], names: dict[str, Any]) -> Any:
+    """Runs a step and returns its status."""
+    if kind == "python":
+        exec(compile(text, "page", "exec"), names)
+    elif kind == "named":  # not run here, but it could be
+        command_entry(words[1]).check_extra()
+    elif kind == "folder":
+        os.makedirs(text)
+        os.chdir(text)
+        names.clear()
+    elif words[0] == "outrider":
+        installed.cache_clear()  # each command is a process of its own
+        sys.argv = words
+        cli.main()
+    elif words[0] == "pip":  # what it installed has its tests run in tests/test_packaging.py
+        options = ["--quiet", "--no-deps", "--no-build-isolation", "--target", "installed"]
+        place = words[-1].partition("[")[0]
+        subprocess.run([sys.executable, "-m", "pip", "install", *options, place], check=True)
+        sys.path.append(os.path.abspath("installed"))
+    return 0
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
