@@ -11,10 +11,13 @@ JOBLIB = "# @package _global_\ndefaults:\n  - override /hydra/launcher: joblib\n
 
 @pytest.fixture(autouse=True)
 def presets(tmp_path: Path) -> None:
-    """Experiments of a user's own: one that chooses a launcher, and one that sets a number."""
+    """Of a user's own: experiments that choose a launcher and set a number, and a sweeper."""
     folder = tmp_path / "own" / "experiment"
     folder.mkdir(parents=True)
     (folder / "par.yaml").write_text(JOBLIB)
+    sweeper = tmp_path / "own" / "hydra" / "sweeper" / "mine.yaml"
+    sweeper.parent.mkdir(parents=True)
+    sweeper.write_text("_target_: hydra_plugins.mine.Mine\n")
     (folder / "few.yaml").write_text("# @package _global_\ngamma: 2\n")
 
 
@@ -42,6 +45,8 @@ def test_a_sweep_goes_on_in_its_own_folder_and_in_no_other_sweeps(run: Any) -> N
     before = Path("swept/0/.hydra/overrides.yaml").read_text()
     for words in (("gamma=3,4",), ("gamma=1", "drafter=bigram")):
         assert "swept/0: it is of a job with other settings" in run.refused(*sweep, *words)
+    own = ("-cd", "own", "hydra/sweeper=mine", "gamma=1")
+    assert "expected an empty folder where hydra/sweeper=mine" in run.refused(*sweep, *own)
     assert Path("swept/0/.hydra/overrides.yaml").read_text() == before
 
 

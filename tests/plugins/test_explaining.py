@@ -65,7 +65,7 @@ GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
         ("hydra.run.dri=x", "hydra.run.dri: no such setting; did you mean 'dir'?"),
         ("hydra.launcher.n_jobs=2", "the launcher has none of that name; hydra/launcher=NAME ch"),
         ("hydra.sweeper.params.gamma=1", "expected the values beside --multirun, as in gamma=1,2"),
-        ("-m +hydra.sweeper.params.gamma=", "expected the values beside --multirun, as in gamma="),
+        ("-m drafter=bigram,none +hydra.sweeper.params.gamma=", "expected the values beside --mul"),
         ("-m hydra.sweeper.params={gamma:3}", "expected the values beside --multirun, as in gam"),
         ("-m hydra.sweep=null", "hydra.sweep: "),
     ],
