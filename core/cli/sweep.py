@@ -29,6 +29,9 @@ BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 RUNNERS = ("hydra/launcher", "hydra/sweeper")
 """What runs the jobs of a sweep, and which jobs there are."""
 
+RESUMED = "- resume="
+"""How a line of Hydra's file of a job's settings begins that the same job may have or lack."""
+
 OF_SWEEPS = (*RUNNERS, "hydra.launcher", "hydra.sweeper", "hydra.sweep.")
 """How settings begin that only a sweep has a use for."""
 
@@ -93,11 +96,14 @@ def _check_each(command: Command, jobs: Sequence[Any], sweep: Any) -> None:
         if other != number:
             line = f"jobs {other} and {number} would share a folder: expected one for each"
             raise ConfigError(f"hydra.sweep.subdir={subfolder}: {line}, as in ${{hydra.job.num}}")
-        folder = Path(job.hydra.sweep.dir, subfolder)
-        kept, own = folder / str(job.hydra.output_subdir) / "overrides.yaml", job.hydra.overrides
-        if kept.is_file() and kept.read_bytes() != OmegaConf.to_yaml(own.task).encode():
-            line = "it is of a job with other settings: expected another folder for this sweep"
-            raise ConfigError(f"hydra.sweep.dir={job.hydra.sweep.dir}: {folder}: {line}")
+        folder, own = Path(job.hydra.sweep.dir, subfolder), job.hydra.overrides.task
+        kept = folder / str(job.hydra.output_subdir) / "overrides.yaml"
+        if kept.is_file():
+            earlier = {*kept.read_text(errors="replace").splitlines()}
+            changed = earlier ^ {*OmegaConf.to_yaml(own).splitlines()}
+            if not all(line.startswith(RESUMED) for line in changed):
+                line = "it is of a job with other settings: expected another folder for this sweep"
+                raise ConfigError(f"hydra.sweep.dir={job.hydra.sweep.dir}: {folder}: {line}")
         if command.settings_class is not None:
             settings = read_settings(command.settings_class, job)
             build(getattr(settings, "sampling", None))

@@ -40,14 +40,16 @@ def test_settings_that_no_job_can_have_end_a_sweep_before_its_first_job(
 
 def test_a_sweep_goes_on_in_its_own_folder_and_in_no_other_sweeps(run: Any) -> None:
     sweep = (*GENERATE, "-m", "hydra.sweep.dir=swept")
-    for words in ("gamma=1,2", "gamma=1,2,3"):
-        run.done(*sweep, words)
-    before = Path("swept/0/.hydra/overrides.yaml").read_text()
+    file = Path("swept/0/.hydra/overrides.yaml")
+    run.done(*sweep, "gamma=1,2")
+    file.write_text(file.read_text() + "- resume=true\n")  # as a comparison's that went on
+    run.done(*sweep, "gamma=1,2,3")
+    before = file.read_text()
     for words in (("gamma=3,4",), ("gamma=1", "drafter=bigram")):
         assert "swept/0: it is of a job with other settings" in run.refused(*sweep, *words)
     own = ("-cd", "own", "hydra/sweeper=mine", "gamma=1")
     assert "expected an empty folder where hydra/sweeper=mine" in run.refused(*sweep, *own)
-    assert Path("swept/0/.hydra/overrides.yaml").read_text() == before
+    assert file.read_text() == before
 
 
 @pytest.mark.parametrize(
