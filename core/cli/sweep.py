@@ -29,9 +29,6 @@ BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 RUNNERS = ("hydra/launcher", "hydra/sweeper")
 """What runs the jobs of a sweep, and which jobs there are."""
 
-RESUMED = "- resume="
-"""How a line of Hydra's file of a job's settings begins that the same job may have or lack."""
-
 OF_SWEEPS = (*RUNNERS, "hydra.launcher", "hydra.sweeper", "hydra.sweep.")
 """How settings begin that only a sweep has a use for."""
 
@@ -67,9 +64,9 @@ def check_jobs(command: Command, arguments: Sequence[str]) -> None:
         if not is_sweep:
             return
         if hydra.sweeper._target_ != BASIC:
-            is_free = not Path(hydra.sweep.dir).is_dir() or not os.listdir(hydra.sweep.dir)
-            expected = f"an empty folder where hydra/sweeper={hydra.runtime.choices[RUNNERS[1]]}"
-            require(is_free, "hydra.sweep.dir", hydra.sweep.dir, f"{expected} chooses the jobs")
+            place, sweeper = hydra.sweep.dir, hydra.runtime.choices[RUNNERS[1]]
+            line = f"an empty folder where hydra/sweeper={sweeper} chooses the jobs"
+            require(not any(Path(place).glob("*")), "hydra.sweep.dir", place, line)
             return
         params = [f"{name}={value}" for name, value in (hydra.sweeper.params or {}).items()]
         overrides = OverridesParser.create(loader).parse_overrides([*params, *hydra.overrides.task])
@@ -101,7 +98,7 @@ def _check_each(command: Command, jobs: Sequence[Any], sweep: Any) -> None:
         if kept.is_file():
             earlier = {*kept.read_text(errors="replace").splitlines()}
             changed = earlier ^ {*OmegaConf.to_yaml(own).splitlines()}
-            if not all(line.startswith(RESUMED) for line in changed):
+            if not all(line.startswith("- resume=") for line in changed):
                 line = "it is of a job with other settings: expected another folder for this sweep"
                 raise ConfigError(f"hydra.sweep.dir={job.hydra.sweep.dir}: {folder}: {line}")
         if command.settings_class is not None:

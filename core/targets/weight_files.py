@@ -108,7 +108,7 @@ def check_counts(config: Any) -> None:
     They are made before the weights are read, which would tell.
     """
     for key, value in config.items() if isinstance(config, Mapping) else ():
-        # A layer that is counted from the last one, as LLaVA's `vision_feature_layer`, is below 0.
+        # One that is counted from the last, as LLaVA's `vision_feature_layer`, is below 0.
         is_other = is_int(value) and (value > MOST or (value < 0 and str(key).startswith("n")))
         if is_other and re.search(r"(layers?|experts|blocks|(block|expert)_count)$", str(key)):
             raise ValueError(f"{key}={value}: expected at most {MOST}, and 0 at least")
