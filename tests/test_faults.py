@@ -267,6 +267,14 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
         ("resume=true",),
         ["measurements.jsonl"],
     ),
+    "record": (
+        (
+            *("data=jsonl", "data.path={data}", "turns=1", "gamma=2", "max_new_tokens=6"),
+            *("drafters=[bigram,prompt_lookup]", "cache=false", "out={run}", "keep=4"),
+        ),
+        (),
+        ["measurements.jsonl"],
+    ),
     "train": (("drafter=medusa", *TRAINING, "out={run}/made"), (), ["texts.jsonl", "curve.jsonl"]),
 }
 """By command its settings, what continues a run, and the files that a run has in the end."""
@@ -288,8 +296,9 @@ def test_a_killed_command_continues(command: str, folder: Path, data: Path, tmp_
         done = forked.run("-m", "outrider", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         lines = [(tmp_path / run / name).read_text().splitlines() for name in files]
-        found = timeless(load(tmp_path / run).measurements) if command == "compare" else lines
-        contents.append(sorted(map(str, found)))
+        found = lines if command == "train" else timeless(load(tmp_path / run).measurements)
+        kept = [path.read_bytes() for path in sorted((tmp_path / run / "laws").glob("*.safe*"))]
+        contents.append([*sorted(map(str, found)), *kept])
     assert all(content == contents[0] for content in contents)
 
 

@@ -1,5 +1,6 @@
 """What `outrider compare` prints of a run, and the figure that a sweeper makes larger."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rich.console import Console
@@ -22,6 +23,9 @@ from outrider.plugins.registry import installed
 
 BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
 """The rates that are printed by task, in this order, before the scores."""
+
+EXACT = 1e-6
+"""An error of a card's sketch below this is not printed."""
 
 PLANNED = ("alpha", "alpha_tested", "speedup")
 """The rates to plan for. A precision is a share of the speedup, and a difference in the others."""
@@ -62,15 +66,26 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
         console.print(plain(doubt, "bold red"))
     count, tests = len(summary.prompts), summary.over_plain
     title = f"{count} prompt{'s' * (count != 1)}, {brief(summary.run)}"
-    if settings.columns is None and not summary.scores:
+    sketch = summary.run.facts.get("sketch_error", {})
+    if settings.columns is None and not summary.scores and not sketch:
         table = ranking_table(summary, title, settings.sort)
         together = f"for all {len(tests)} drafters together" if tests[1:] else ""
         legend = together if ranking(summary.rows) == "speedup" else "each for itself"
         lines = [f"Lines are 95% intervals{', ' * bool(legend)}{legend}."]
     else:
         columns = settings.columns if isinstance(settings.columns, list) else None
-        table = rates_table(rows, title, over_plain=tests, columns=columns, sort=settings.sort)
-        lines = []
+        marks = {
+            (name, rate): f" ±{error:.1g}"
+            for name, errors in sketch.items()
+            for rate, error in errors.items()
+            if error >= EXACT
+        }
+        stars = {"": marks} if sketch else None
+        table = rates_table(
+            rows, title, over_plain=tests, columns=columns, stars=stars, sort=settings.sort
+        )
+        lines = [f"±: how far a figure may be off by what the card left out, from {EXACT:g} on"]
+        lines *= bool(sketch)
     console.print(*shown(replace(table, notes=())))
     found = finding_of(summary)
     sentences = [*history(summary.run), *([found.sentence] if found else [])]
@@ -87,7 +102,8 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
 def _more_prompts(summary: Summary) -> str:
     """Returns how to measure twice as many prompts, as far as the settings tell."""
     start = (summary.run.facts.get("starts") or [{}])[-1]
-    limit = (summary.run.facts["settings"].get("data") or {}).get("limit")
+    data = summary.run.facts["settings"].get("data")
+    limit = data.get("limit") if isinstance(data, Mapping) else None
     more = 2 * len(summary.prompts)
     command = " ".join(str(start.get("command", "")).split()[:2])
     how = f": {command} data.limit={more}" if limit and command else ""

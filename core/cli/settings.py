@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
 
-from outrider.base.bounds import Budget, Count, DraftLength, Finite, Seconds, Seed
+from outrider.base.bounds import Budget, Count, DraftLength, Finite, NewFolder, Seconds, Seed
 from outrider.base.expectations import AtLeast, OneOf, Passes, Within
 from outrider.plugins.roles import Listed
 
@@ -100,6 +100,9 @@ class Compare(Decoding):
     cache: bool
     resume: bool
     lossy: Lossy
+    card: RunFolder | None
+    out: NewFolder | None = None  # this and the next are those of `record`
+    keep: Literal["all"] | Count | None = None
 
 
 @final

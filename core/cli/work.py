@@ -9,6 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.terminal import plain, remarks
+from outrider.cli.replay import questions_of
 from outrider.cli.settings import Compare
 from outrider.cli.variants import variants_of
 from outrider.contract.target import Target
@@ -17,6 +18,7 @@ from outrider.data.score import Score
 from outrider.decoding.kinds import refuse_lossy
 from outrider.lab.measuring.compare import PROTOCOLS, fit, measure, questions
 from outrider.lab.measuring.measurement import Measurement
+from outrider.lab.measuring.recorded import FILES
 from outrider.lab.measuring.texts import cache_folder
 from outrider.lab.measuring.trial import Watch
 from outrider.lab.measuring.variants import Question, Settings, Variant
@@ -31,7 +33,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 
 SHOWN = (
     "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "lossy", "baseline",
-    "fail_if",
+    "fail_if", "out",
 )  # fmt: skip
 """The settings that decide what is printed or reported, and nothing else."""
 
@@ -70,6 +72,8 @@ class Work:
             repeats=settings.repeats,
             draft_timeout=settings.draft_timeout,
             quality=scores,
+            card=Path(settings.out).expanduser() / FILES if settings.out else None,
+            keep=None if settings.keep == "all" else settings.keep,
         )
         fit(self.target, self.variants)
         for it in self.variants.values() if settings.lossy == "refuse" else ():
@@ -84,6 +88,10 @@ class Work:
 
         on_text: called once for each text that the target writes for them.
         """
+        if self._settings.card is not None:
+            asked = {(prompt, turn) for prompt, turn, _ in self.facts["questions"]}
+            found = questions_of(self._settings.card)
+            return [it for it in found if (it.prompt, it.turn) in asked]
         return questions(
             self.target,
             self.prompts,
@@ -98,7 +106,7 @@ class Work:
         self, questions: Sequence[Question], done: Sequence[Measurement], watch: Watch | None = None
     ) -> Iterator[Measurement]:
         """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
-        yield from measure(
+        for found in measure(
             self.target,
             self.variants,
             questions,
@@ -106,7 +114,11 @@ class Work:
             protocol=self._settings.protocol,
             done=done,
             watch=watch,
-        )
+        ):
+            if self._settings.card is not None and found.overlap is not None:
+                # The control is in the card's own figures: a replay has no states.
+                found = replace(found, overlap=replace(found.overlap, control=(0.0, 0.0)))
+            yield found
 
 
 def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> None:

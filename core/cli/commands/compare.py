@@ -17,17 +17,20 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks, visible
 from outrider.cli.comparison import best, print_comparison
 from outrider.cli.gate import Gate
+from outrider.cli.replay import error_of, replayed
 from outrider.cli.reports import chosen_reports
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
 from outrider.cli.work import Work
 from outrider.lab.measuring.compare import PROTOCOLS
+from outrider.lab.measuring.laws import READINGS
 from outrider.lab.measuring.machine import load
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.frames import write_json
 from outrider.lab.runs.report import Report
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.store import RunFolder, unfinished
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import comparable
@@ -89,7 +92,7 @@ def measured(settings: Compare) -> Measured:
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
     is_live = settings.live and settings.together == 1
-    work = Work(settings)
+    work = Work(settings if settings.card is None else replayed(settings))
     with (
         _opened(settings, work.facts) as run_folder,
         advising(lambda: _advice(run_folder)),
@@ -107,6 +110,8 @@ def measured(settings: Compare) -> Measured:
         try:
             with reports.following(run_folder.run):
                 failure = _store(measuring, run_folder, reports, partial(screen.update, task))
+            if settings.card is not None:
+                run_folder.confirm("sketch_error", _sketch_error(settings, run_folder))
         finally:  # an interrupted run leaves the figures of what it finished
             run_folder.end(load())
             summary = Summary(run_folder.run)
@@ -114,6 +119,13 @@ def measured(settings: Compare) -> Measured:
     with advising(lambda: _advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
     return Measured(run_folder, summary, (run_folder.path / "comparison.json", *written), failure)
+
+
+def _sketch_error(settings: Compare, run_folder: RunFolder) -> dict[str, dict[str, float]]:
+    """Returns by drafter and rate how far the figures differ in another reading of the card."""
+    work = Work(replayed(settings, READINGS[1]))
+    found = [*work.measure(work.questions(lambda: None), ())]
+    return error_of(Summary(run_folder.run), Summary(Run.of(run_folder.path, work.facts, found)))
 
 
 def _store(

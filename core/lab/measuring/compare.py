@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from outrider.base.calling import calling
@@ -13,6 +14,7 @@ from outrider.data.score import judges_of
 from outrider.decoding.decode import prepare
 from outrider.decoding.detokenizer import text_of
 from outrider.drafters.none import NoDraft
+from outrider.lab.measuring.laws import Recorder
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
@@ -255,6 +257,12 @@ def _measure_overlap(
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
     place, measured = (question.prompt, question.turn, question.category), list[Measurement]()
+    chains = {
+        name: it.drafter.autoregressive
+        for name, it in variants.items()
+        if not (it.drafter.trees or it.drafter.observes or it.drafter.asks)
+    }
+    recorder = Recorder(text, place, chains, settings.sampling, settings.keep)
     for name, variant in variants.items():
         with recording_failure_of(name, question):
             sums = overlap(
@@ -265,11 +273,14 @@ def _measure_overlap(
                 **variant.lengths(settings),
                 policy=variant.policy,
                 draft_timeout=settings.draft_timeout,
+                note=partial(recorder.note, name) if settings.card else None,
             )
             if variant.drafter.remembers:
                 with calling("drafter", variant.drafter):
                     variant.drafter.remember(text.before(len(question.text)))
         measured.append(Measurement(*place, name, overlap=sums))
+    if settings.card is not None:
+        recorder.save(settings.card / f"{question.number:05}.safetensors")
     return measured
 
 

@@ -75,6 +75,8 @@ def draft_tables(
         rows = range(first, min(first + CHUNK, positions))
         drafts = drafts_along(text, drafter, drafting, rows)
         for row, (draft, length) in zip(rows, drafts, strict=True):
+            if drafting.note is not None:
+                drafting.note(row, draft)
             text_q.append(_drafter_probability(draft, text.ids[text.start + row]))
             has_token[row, : len(draft)] = 1.0
             allowed[row, : min(len(draft), length)] = 1.0

@@ -1,11 +1,13 @@
 """Overlap: alpha by Leviathan's protocol, from p and q at each prefix of the target's text."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from outrider.contract.chance import SampledChance
+from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Fixed, Policy
@@ -37,6 +39,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     policy: Policy | None = None,
     budget: int | None = None,
     draft_timeout: float | None = None,
+    note: Callable[[int, Draft], None] | None = None,
 ) -> Overlap:
     """Returns how far the drafter's distributions overlap with the target's along `text`.
 
@@ -53,6 +56,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     policy: Defaults to `Fixed()`. It changes what is expected of decoding, not alpha.
     budget: the most nodes of a tree. Defaults to gamma.
     draft_timeout: the most seconds that the drafter may take for a draft; None for no limit.
+    note: called with the row of the text at which each draft begins and the draft.
     """
     unopened, drafter = drafter, opened(drafter)
     if drafter.trees or drafter.observes or drafter.asks:
@@ -63,7 +67,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
     policy = Fixed() if policy is None else copy.deepcopy(policy)
     slides = drafter.autoregressive and (isinstance(policy, Fixed) or policy.learns)
     drafting = Drafting(sampling, policy, 1 if slides else gamma, draft_timeout)
-    tables = draft_tables(text, drafter, verifier, drafting)
+    tables = draft_tables(text, drafter, verifier, replace(drafting, note=note))
     control = (tables.shuffled, float(len(text.logits)))
     if drafter.needs & text.features.keys():
         behind = text.one_behind(CHUNK)

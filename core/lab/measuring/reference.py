@@ -1,6 +1,6 @@
 """Reference: a text that the target wrote, and drafts that are made to follow it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -95,12 +95,14 @@ class Drafting:
     """How drafts are written: the run's sampling and policy, and the most tokens of a draft.
 
     timeout: the most seconds for a draft; None for no limit.
+    note: called with the row of each draft and the draft.
     """
 
     sampling: Sampling
     policy: Policy
     depths: int
     timeout: float | None
+    note: Callable[[int, Draft], None] | None = None
 
 
 def drafts_along(

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, final
 
 from outrider.contract.drafter import Drafter
@@ -24,6 +25,8 @@ class Settings:
     repeats: how often everything is decoded; the repeat with the median seconds counts.
     draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
     quality: the scores that texts are given, by name.
+    card, keep: the folder that keeps the distributions along texts, if any, and how many tokens of
+        each; None for all.
 
     The settings of a command are in their bounds when they are read.
     """
@@ -37,6 +40,8 @@ class Settings:
     repeats: int = 1
     draft_timeout: float | None = None
     quality: Mapping[str, Score] = field(default_factory=dict)
+    card: Path | None = None
+    keep: int | None = None
 
 
 @final

@@ -223,6 +223,7 @@ def comparison(summary: Summary) -> str:
         "reference": summary.reference,
         "finding": conclusion_of(summary),
         "prompts": summary.prompts,
+        "sketch_error": run.facts.get("sketch_error"),
         "settings": run.facts["settings"],
         "drafters": run.facts["drafters"],
         "identity": run.facts.get("identity"),

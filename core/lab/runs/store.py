@@ -16,7 +16,7 @@ from outrider.lab.runs.files import FACTS, LINES, LOCK, stamp
 from outrider.lab.runs.labels import differences
 from outrider.lab.runs.run import SCHEMA, Run, load, question_of, read_run
 
-CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends", "apart")
+CHANGING = ("schema", "starts", "questions_sha256", "reference", "ends", "apart", "sketch_error")
 """The facts that may differ when a run is resumed, or that are added later."""
 
 
