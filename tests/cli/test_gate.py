@@ -15,8 +15,7 @@ from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 
 PROMPTS, GAMMA, CALL = 40, 4, 0.01
-DROPS = {"alpha": "alpha < -0.02", "block_efficiency": "block_efficiency < -0.1"}
-DROPS["speedup"] = "speedup < -0.1"
+DROPS = ("alpha < -0.02", "block_efficiency < -0.1", "speedup < -0.1")
 
 
 def rerun(seed: int, **alphas: float) -> Summary:
@@ -61,9 +60,9 @@ def condition(words: str) -> Condition:
     return found
 
 
-@pytest.mark.parametrize("rate", DROPS)
-def test_a_planted_regression_fails_and_reruns_pass(rate: str) -> None:
-    gate = Gate(rerun(0, eagle=0.6, medusa=0.5), condition(DROPS[rate]))
+@pytest.mark.parametrize("drop", DROPS)
+def test_a_planted_regression_fails_and_reruns_pass(drop: str) -> None:
+    gate = Gate(rerun(0, eagle=0.6, medusa=0.5), condition(drop))
     passed, line = gate.judged(rerun(1, eagle=0.45, medusa=0.5))
     assert not passed and "eagle -0." in line and "medusa" not in line and "\n" not in line
     passed, line = gate.judged(rerun(2, eagle=0.6, medusa=0.8))  # better is no regression
@@ -74,7 +73,6 @@ def test_a_planted_regression_fails_and_reruns_pass(rate: str) -> None:
 
 def test_a_drop_is_tested_beyond_the_number_that_is_allowed() -> None:
     baseline, worse = rerun(0, eagle=0.6), rerun(1, eagle=0.5)
-    assert not Gate(baseline, condition("alpha < -0.05")).judged(worse)[0]
     (pair,) = Gate(baseline, condition("alpha < -0.05")).pairs(worse)
     figures = [summary.rows[0].rates["alpha"] for summary in (worse, baseline)]
     expected = figures[0].value - figures[1].value + 0.05

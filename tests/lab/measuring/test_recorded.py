@@ -82,6 +82,7 @@ def test_ten_rules_are_replayed_exactly_where_all_is_kept(
     kind: str, sampling: Sampling, tmp_path: Path
 ) -> None:
     drafter = ChainDrafter(TARGET, kind, seed=5)
+    drafter.autoregressive = kind == "drawn"
     text = recorded(tmp_path, drafter, sampling, None)
     for rule in RULES:
         direct = overlap(text, drafter, rule, sampling, GAMMA, policy=Confidence(0.2))
