@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-OF_CARD = ("max_new_tokens=12", "turns=1", "sampling=standard", "drafters=[none,bigram,medusa]")
+OF_CARD = ("max_new_tokens=12", "turns=1", "sampling=standard")
 
 
 @pytest.fixture
 def card(run: Any, quick: list[str]) -> Path:
-    untrained = "drafters=[bigram,{drafter: medusa, path: untrained},token_recycling]"
-    run.done("record", *quick, *OF_CARD[:3], untrained, "gamma=3", "out=card", "keep=all")
+    tree = "{drafter: token_recycling, verifier: candidates}"
+    drafters = f"drafters=[bigram,{{drafter: medusa, path: untrained}},{tree}]"
+    run.done("record", *quick, *OF_CARD, drafters, "gamma=3", "out=card", "keep=all")
     return Path("card")
 
 
@@ -25,11 +26,11 @@ def rows(folder: str) -> dict[str, Any]:
 def test_a_card_has_the_figures_of_a_direct_run(run: Any, quick: list[str], card: Path) -> None:
     rules = ("verifiers=[token,block,lenient]", "policies=[fixed,confidence]", "reports=[]")
     given = "drafters=[bigram,{drafter: medusa, path: untrained},prompt_lookup]"
-    direct = (*quick, *OF_CARD[:3], *rules, given, "protocol=overlap", "gamma=3")
+    direct = (*quick, *OF_CARD, *rules, given, "protocol=overlap", "gamma=3")
     run.done("compare", *direct, "hydra.run.dir=direct")
     names = "drafters=[bigram,medusa,prompt_lookup]"  # the last runs by itself
     printed = run.done("compare", "card=card", *rules, names, "gamma=3", "hydra.run.dir=replay")
-    assert "±" not in printed or "±0" in printed
+    assert "±" not in printed
     one, other = rows("direct"), rows("replay")
     assert one.keys() == other.keys() and len(one) == 18
     for name, row in one.items():
@@ -38,7 +39,7 @@ def test_a_card_has_the_figures_of_a_direct_run(run: Any, quick: list[str], card
 
 
 def test_a_sketch_says_its_error_beside_each_figure(run: Any, quick: list[str]) -> None:
-    words = (*quick, *OF_CARD[:3], "drafters=[bigram]")
+    words = (*quick, *OF_CARD, "drafters=[bigram]")
     run.done("record", *words, "out=card", "keep=2")
     assert run.done("record", *words, "out=card", "keep=2")  # which has nothing left to do
     printed = run.done("compare", "card=card", "verifier=lenient", "hydra.run.dir=replay")
@@ -47,8 +48,14 @@ def test_a_sketch_says_its_error_beside_each_figure(run: Any, quick: list[str]) 
     errors = json.loads(Path("replay/comparison.json").read_text())["sketch_error"]["bigram"]
     for rate, error in errors.items():
         gap = abs(rows("replay")["bigram"][rate] - rows("direct")["bigram"][rate])
-        assert gap <= 1.1 * error + 1e-6
-    assert errors["alpha_rule"] > 1e-3 and errors["alpha"] < 1e-6
+        assert gap <= 1.1 * error + 1e-5
+    assert errors["alpha_rule"] > 1e-3 and errors["alpha"] < 1e-5
+
+
+def test_a_card_says_what_it_leaves_out(run: Any, card: Path) -> None:
+    status, _, said = run("compare", "card=card", "hydra.run.dir=replay")
+    assert status == 0 and "token_recycling (candidates)" in said
+    assert rows("replay").keys() == {"bigram", "medusa"}
 
 
 def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
@@ -58,7 +65,7 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
         (it["metrics"][0]["type"], it["metrics"][0]["name"]): it["metrics"][0]["value"]
         for it in model["results"]
     }
-    assert values["alpha", "bigram"] == pytest.approx(rows("card")["bigram"]["alpha"])
+    assert values["alpha", "alpha of bigram"] == pytest.approx(rows("card")["bigram"]["alpha"])
     assert "| bigram" in text[2]
 
 
@@ -68,7 +75,7 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
         (("drafters=[medusa]", "gamma=5"), "gamma=5: expected at most 3, as deep as"),
         (("protocol=decode",), "protocol='decode': expected overlap"),
         (("target=tabular",), "target='...': expected none beside card=card"),
-        (("drafters=[small_lm]",), "small_lm"),
+        (("drafters=[early_exit]",), "EarlyExit"),
     ],
 )
 def test_what_a_card_does_not_have_is_refused(
