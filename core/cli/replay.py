@@ -1,6 +1,6 @@
 """A comparison from a card: its target, prompts and drafters take the place of models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,16 @@ def questions_of(card: str) -> list[Question]:
     ]
 
 
-def error_of(summary: Summary, other: Summary) -> dict[str, dict[str, float]]:
-    """Returns by drafter and rate how far two readings of a card differ, to two digits."""
+def error_of(summary: Summary, others: Sequence[Summary]) -> dict[str, dict[str, float]]:
+    """Returns by drafter and rate twice how far other readings of a card differ, to two digits.
+
+    Once is a bound for rules that accept min(q, p / l); others may lie beyond both readings.
+    """
     found: dict[str, dict[str, float]] = {row.drafter: {} for row in summary.rows}
-    for row, beside in zip(summary.rows, other.rows, strict=True):
+    for row, *beside in zip(summary.rows, *(other.rows for other in others), strict=True):
         for rate, figure in row.rates.items():
-            if figure is not None and (theirs := beside.rates[rate]) is not None:
-                found[row.drafter][rate] = float(f"{abs(figure.value - theirs.value):.2g}")
+            values = [theirs.value for it in beside if (theirs := it.rates[rate]) is not None]
+            if figure is not None and values:
+                error = 2 * max(abs(figure.value - value) for value in values)
+                found[row.drafter][rate] = float(f"{error:.2g}")
     return found

@@ -122,10 +122,13 @@ def measured(settings: Compare) -> Measured:
 
 
 def _sketch_error(settings: Compare, run_folder: RunFolder) -> dict[str, dict[str, float]]:
-    """Returns by drafter and rate how far the figures differ in another reading of the card."""
-    work = Work(replayed(settings, READINGS[1]))
-    found = [*work.measure(work.questions(lambda: None), ())]
-    return error_of(Summary(run_folder.run), Summary(Run.of(run_folder.path, work.facts, found)))
+    """Returns by drafter and rate how far the figures differ in other readings of the card."""
+    others = []
+    for reading in READINGS[1:]:
+        work = Work(replayed(settings, reading))
+        found = [*work.measure(work.questions(lambda: None), ())]
+        others.append(Summary(Run.of(run_folder.path, work.facts, found)))
+    return error_of(Summary(run_folder.run), others)
 
 
 def _store(

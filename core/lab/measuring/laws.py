@@ -2,8 +2,8 @@
 
 A file has, for each position of a text, the ids that are kept: the likeliest of p, those of each q
 there, and the text's own token. With their logits it has sums over the tokens that are left: of
-each law, of min(p, q), and p's entropy. So alpha is exact. Two readings of the rest agree with all
-of it, at the ends of where it may lie: how far figures differ is the error of the sketch.
+each law, of min(p, q), and p's entropy. So alpha is exact. Readings of the rest agree with all of
+it, at the ends of where it may lie: how far figures differ is the error of the sketch.
 """
 
 import json
@@ -27,8 +27,9 @@ from outrider.lab.measuring.reference import Reference
 
 Floats = NDArray[np.float64]
 
-READINGS = ("level", "steep")
-"""How the rest lies: p level, and q where p is not; p as steep, and q where p is, as may be."""
+READINGS = ("level", "steep", "apart")
+"""How the rest lies: p level, and q where p is not; p as steep, and q where p is, as may be; and p
+steep, and q where p is not."""
 
 DRAWN, NOTHING = -1, -2
 """What stands for a token that was drawn, and for none, where tokens that were written have ids."""
@@ -166,30 +167,30 @@ class Laws:
         probs, rest = np.zeros(count), self._rest(0, row)
         if not count or not rest:
             return probs
-        entropy = float(self.arrays["entropies"][row])
+        entropy, places = float(self.arrays["entropies"][row]), max(1, count - 1)
         if reading == "level":
-            size = min(max(1, round(rest * np.exp(entropy / rest))), max(1, count - 1))
+            size = min(max(1, round(rest * np.exp(entropy / rest))), places)
             probs[:size] = rest / size
             return probs
         kept = np.sort(self._kept(row)[0])[::-1]
         highest = np.exp(kept[: self.keep][-1] / self.scale - self._whole(0, row))
-        steep = np.arange(min(count, int(rest / highest) + 1))
+        steep = np.arange(min(places, int(rest / highest) + 1))
         left = rest - steep * highest
-        level = left / (count - steep)
+        level = left / (places - steep)
         sums = -steep * highest * np.log(highest) - left * np.log(np.maximum(level, 1e-300))
         size = int(np.flatnonzero(sums >= entropy)[-1:].sum())
-        probs[:size], probs[size:] = highest, level[size]
+        probs[:size], probs[size:places] = highest, level[size]
         return probs
 
     def _rest_of_q(self, law: int, row: int, reading: str, count: int) -> Floats:
         p, shared = self._rest_of_p(row, reading, count), float(self.arrays["shared"][law, row])
-        if reading == "level":
+        if reading != "steep":
             common, free = p * (shared / (p.sum() or 1)), p == 0
         else:  # from the end, if p's first token has more than both share
             order = slice(None, None, -1 if count and p[0] > shared else 1)
             along = p[order]
             common = np.minimum(along, np.maximum(0, shared - (along.cumsum() - along)))
-            common, free = common[order], (common == along)[order]
+            common, free = common[order], ((common == along) & (along > 0))[order]
         if not free.any():
             free[-1:] = True
         probs: Floats = common + free * max(0.0, self._rest(law, row) - shared) / max(1, free.sum())

@@ -18,13 +18,13 @@ from outrider.policies.confidence import Confidence
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.table_drafters import ChainDrafter
 from outrider.verifiers.block import Block
+from outrider.verifiers.cactus import Cactus
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.rejection import Rejection
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.scaled_uniform import ScaledUniform
 from outrider.verifiers.token import Token
-from outrider.verifiers.towards import Towards
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.truncation import Truncation
 from outrider.verifiers.typical import Typical
@@ -33,7 +33,7 @@ VOCAB, GAMMA, PROMPT = 24, 3, [0, 1]
 TARGET = TabularTarget(VOCAB, 1, seed=2, sharpness=2.0)
 RULES = (
     *(Token(), Block(), Traversal(), Rejection(), SampleMatch(), Gumbel()),
-    *(Lenient(0.3), Typical(0.3), ScaledUniform(0.5), Towards(), Truncation()),
+    *(Lenient(0.3), Typical(0.3), ScaledUniform(0.5), Cactus(0.2), Truncation()),
 )
 SAMPLED = Sampling(temperature=1.0)
 
@@ -100,9 +100,9 @@ def test_figures_of_a_sketch_are_within_their_error(
     exact = [name for name in figures(overlap(text, drafter, Token(), sampling, GAMMA))]
     for rule in RULES:
         direct = figures(overlap(text, drafter, rule, sampling, GAMMA))
-        one, other = map(figures, replays(tmp_path, text, rule, sampling))
+        one, *others = map(figures, replays(tmp_path, text, rule, sampling))
         for name, value in direct.items():
-            error = abs(one[name] - other[name])
+            error = 2 * max(abs(one[name] - other[name]) for other in others)
             assert abs(one[name] - value) <= error + 1e-6, (type(rule).__name__, name)
         if isinstance(rule, Token | Block):
             assert {name: one[name] for name in exact} == pytest.approx(direct, abs=1e-6)
