@@ -80,12 +80,17 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
             for rate, error in errors.items()
             if error >= EXACT
         }
-        stars = {"": marks} if sketch else None
+        off = f"±: how far a figure may be off by what the card left out, from {EXACT:g} on"
         table = rates_table(
-            rows, title, over_plain=tests, columns=columns, stars=stars, sort=settings.sort
+            rows,
+            title,
+            over_plain=tests,
+            columns=columns,
+            stars={"": marks} if sketch else None,
+            notes=[off] * bool(marks),
+            sort=settings.sort,
         )
-        lines = [f"±: how far a figure may be off by what the card left out, from {EXACT:g} on"]
-        lines *= bool(sketch)
+        lines = []
     console.print(*shown(replace(table, notes=())))
     found = finding_of(summary)
     sentences = [*history(summary.run), *([found.sentence] if found else [])]

@@ -35,24 +35,28 @@ def replayed(settings: Compare, reading: str = READINGS[0]) -> Compare:
     own = next((word for word in words if word.partition(".")[0] in OF_THE_CARD), "")
     require(not own, own, "...", f"none beside card={settings.card}, which has it")
     require(settings.protocol != "decode", "protocol", "decode", "overlap: a card holds no times")
-    card, run = settings.card, load(Path(settings.card).expanduser())
+    folder = Path(settings.card).expanduser().resolve()
+    card, run = str(folder), load(folder)
     require(run.finished, "card", card, "a finished one; the command that records it continues")
     known, given = laws_of(card)[0].autoregressive, run.facts["settings"]
     drafters = {**settings.drafters}
+    gamma = settings.gamma if "gamma" in words else given["gamma"]
     if "drafters" not in words:
-        left = ", ".join(name for name in run.drafters if name not in known)
-        line = f"not in the card, since they write trees or depend on earlier rounds: {left}"
-        remarks().print(plain(line), soft_wrap=True, end="\n" if left else "")
+        if left := ", ".join(name for name in run.drafters if name not in known):
+            line = f"not in the card, since they write trees or depend on earlier rounds: {left}"
+            remarks().print(plain(line), soft_wrap=True)
         drafters = {name: {} for name in run.drafters if name in known}
     for name, own in drafters.items():
         if (source := _source(name, known)) is not None:
-            gamma, most = own.get("gamma", settings.gamma), run.gamma(source)
+            depth, most = own.get("gamma", gamma), run.gamma(source)
             expected = f"at most {most}, as deep as the card's {source} was recorded"
-            require(known[source] or gamma <= most, "gamma", gamma, expected)
+            require(known[source] or depth <= most, "gamma", depth, expected)
             drafters[name] = {**own, "drafter": _config(RecordedDrafter, card, reading, source)}
     return replace(
         settings,
+        card=card,
         protocol="overlap",
+        gamma=gamma,
         target=_config(RecordedTarget, card, reading, model(given)),
         data=tuple(_prompts(run, card)),
         drafters=drafters,

@@ -39,15 +39,15 @@ def test_a_card_has_the_figures_of_a_direct_run(run: Any, quick: list[str], card
 
 
 def test_a_sketch_says_its_error_beside_each_figure(run: Any, quick: list[str]) -> None:
-    words = (*quick, *OF_CARD, "drafters=[bigram]")
+    words = (*quick, *OF_CARD, "drafters=[{drafter: medusa, path: untrained}]")
     run.done("record", *words, "out=card", "keep=2")
     assert run.done("record", *words, "out=card", "keep=2")  # which has nothing left to do
     printed = run.done("compare", "card=card", "verifier=lenient", "hydra.run.dir=replay")
     assert "±" in printed and "how far a figure may be off" in printed
     run.done("compare", *words, "verifier=lenient", "protocol=overlap", "hydra.run.dir=direct")
-    errors = json.loads(Path("replay/comparison.json").read_text())["sketch_error"]["bigram"]
+    errors = json.loads(Path("replay/comparison.json").read_text())["sketch_error"]["medusa"]
     for rate, error in errors.items():
-        gap = abs(rows("replay")["bigram"][rate] - rows("direct")["bigram"][rate])
+        gap = abs(rows("replay")["medusa"][rate] - rows("direct")["medusa"][rate])
         assert gap <= 1.1 * error + 1e-5
     assert errors["alpha_rule"] > 1e-3 and errors["alpha"] < 1e-5
 
@@ -70,7 +70,7 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("settings", "expected"),
     [
         (("drafters=[medusa]", "gamma=5"), "gamma=5: expected at most 3, as deep as"),
         (("protocol=decode",), "protocol='decode': expected overlap"),
@@ -79,6 +79,6 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
     ],
 )
 def test_what_a_card_does_not_have_is_refused(
-    run: Any, card: Path, words: tuple[str, ...], expected: str
+    run: Any, card: Path, settings: tuple[str, ...], expected: str
 ) -> None:
-    assert expected in run.refused("compare", "card=card", "hydra.run.dir=replay", *words)
+    assert expected in run.refused("compare", "card=card", "hydra.run.dir=replay", *settings)

@@ -106,7 +106,11 @@ class Recorder:
         left = (scaled - whole).exp().nan_to_num().index_fill(-1, ids, 0.0)
         rests = left.sum(-1, keepdim=True).log() + whole
         shared = left[0].minimum(left).sum(-1, keepdim=True)
-        sums = (rests.nan_to_num(-torch.inf), shared, torch.special.entr(left[0]).sum()[None])
+        sums = (
+            rests.nan_to_num(-torch.inf, neginf=-torch.inf),
+            shared,
+            torch.special.entr(left[0]).sum()[None],
+        )
         return ids.int().numpy(), logits[:, ids].numpy(), *(each.numpy() for each in sums)
 
 

@@ -22,8 +22,7 @@ FILES = "laws"
 @cache
 def laws_of(card: str) -> list[Laws]:
     """Returns the laws of each text of a card, in the order of its questions."""
-    folder = Path(card).expanduser() / FILES
-    return [Laws.read(path) for path in sorted(folder.glob("*.safetensors"))]
+    return [Laws.read(path) for path in sorted(Path(card, FILES).glob("*.safetensors"))]
 
 
 def _by_prompt(card: str) -> dict[tuple[int, ...], Laws]:
