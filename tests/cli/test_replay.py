@@ -78,7 +78,7 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
         (("drafters=[early_exit]",), "EarlyExit"),
     ],
 )
-def test_what_a_card_does_not_have_is_refused(
+def test_a_card_is_not_asked_for_what_it_lacks(
     run: Any, card: Path, settings: tuple[str, ...], expected: str
 ) -> None:
     assert expected in run.refused("compare", "card=card", "hydra.run.dir=replay", *settings)
