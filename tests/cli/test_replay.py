@@ -52,7 +52,7 @@ def test_a_sketch_says_its_error_beside_each_figure(run: Any, quick: list[str]) 
     assert errors["alpha_rule"] > 1e-3 and errors["alpha"] < 1e-5
 
 
-def test_a_card_says_what_it_leaves_out(run: Any, card: Path) -> None:
+def test_a_card_names_drafters_that_it_leaves_out(run: Any, card: Path) -> None:
     status, _, said = run("compare", "card=card", "hydra.run.dir=replay")
     assert status == 0 and "token_recycling (candidates)" in said
     assert rows("replay").keys() == {"bigram", "medusa"}
@@ -78,7 +78,7 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
         (("drafters=[early_exit]",), "EarlyExit"),
     ],
 )
-def test_a_card_is_not_asked_for_what_it_lacks(
+def test_a_setting_that_a_card_lacks_is_refused(
     run: Any, card: Path, settings: tuple[str, ...], expected: str
 ) -> None:
     assert expected in run.refused("compare", "card=card", "hydra.run.dir=replay", *settings)
