@@ -38,7 +38,7 @@ def test_settings_that_no_job_can_have_end_a_sweep_before_its_first_job(
     assert not Path("multirun").exists()
 
 
-def test_a_sweep_goes_on_in_its_own_folder_and_in_no_other_sweeps(run: Any) -> None:
+def test_a_sweep_continues_in_its_own_folder_and_in_no_other_sweeps(run: Any) -> None:
     sweep = (*GENERATE, "-m", "hydra.sweep.dir=swept")
     file = Path("swept/0/.hydra/overrides.yaml")
     run.done(*sweep, "gamma=1,2")

@@ -166,7 +166,7 @@ def test_the_learned_tokens_of_rows_are_counted(target: Any, tmp_path: Path, cap
     assert said.endswith("with none; 1 cut to the target's longest text")
 
 
-def test_a_message_keeps_what_the_template_shows_and_the_rest_is_said(
+def test_a_message_keeps_all_that_the_template_shows_and_the_rest_is_said(
     chatty: Any, words: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     ask, answer = {"from": "human", "value": "a cat", "name": None}, {"from": "gpt", "value": "ran"}
