@@ -1,4 +1,4 @@
-"""Approximate speculative decoding, ASD (arXiv 2608.03447), from its authors' issue threads. Lossy.
+"""Approximate speculative decoding, ASD (arXiv 2608.03447), from its threads and code. Lossy.
 
 At temperature 0 a draft of K tokens is accepted as far as every mismatch i has a small regret:
 

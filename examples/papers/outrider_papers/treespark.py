@@ -1,4 +1,4 @@
-"""TreeSpark (arXiv 2609.22098) on parent-conditioned trees (2608.02123), from the abstracts. Exact.
+"""TreeSpark (2609.22098) on parent-conditioned trees (2608.02123), of abstracts and code. Exact.
 
 A drafter such as DSpark has logits L_d for each place d of a block, from one pass, and a cheap head
 that knows which token comes before. So children of different parents differ for free:
