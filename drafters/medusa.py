@@ -16,7 +16,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
-from outrider.drafters.parts.networks.layer import Known, State
+from outrider.drafters.parts.networks.layer import State
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.cached_model import HIDDEN
@@ -106,14 +106,13 @@ class MedusaNetwork(TrainedNetwork):
         """Returns the rows of the target's head that belong to the vocabulary."""
         return self._shared_head.matrix
 
-    def ahead(self, head: int, state: State) -> Known:
-        """Returns the logits of one head; head 0 predicts the token after the next one."""
-        parts: Any = self.heads[head]
-        for block in parts[: self._blocks]:
-            state = block(state)
-        last = parts[self._blocks] if len(parts) > self._blocks else self._shared_head
-        logits: Tensor = last(state)
-        return logits
+    def ahead(self, heads: Sequence[int], state: State) -> Float[Tensor, "heads *batch known"]:
+        """Returns the logits of some heads; head 0 predicts the token after the next one."""
+        stacks: list[Any] = [self.heads[head] for head in heads]
+        states = [nn.Sequential(*stack[: self._blocks])(state) for stack in stacks]
+        if self.borrowed_head is not None:  # read once for all of them
+            return self.borrowed_head(torch.stack(states))
+        return torch.stack([stack[-1](own) for stack, own in zip(stacks, states, strict=True)])
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
@@ -159,15 +158,6 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
         states = context.features.get(HIDDEN)
         if not pen.open or states is None:
             return
-        network = self._network
-        pen.limit(len(network.heads))
-        last = states[len(context.tokens) - 2]
-        logits_at: dict[int, Tensor] = {}
-
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            depth = len(paths[0])
-            if depth not in logits_at:
-                logits_at[depth] = self._spread(network.ahead(depth, last))
-            return logits_at[depth].expand(len(paths), -1)
-
-        self._shape.grow(pen, next_logits)
+        heads = range(min(pen.gamma, len(self._network.heads)))
+        logits = self._network.ahead(heads, states[len(context.tokens) - 2])
+        self._shape.grow_at_once(pen, self._spread(logits))

@@ -67,8 +67,8 @@ class TranslatedModel:
         translation = self.translation
         first = translation.spread(self._cached.follow(Tokens(ids)))
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Float[Tensor, "paths vocab"]:
-            own_paths = [[translation.own_ids[token] for token in path] for path in paths]
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Float[Tensor, "paths vocab"]:
+            own_paths = [[translation.own_ids[int(token)] for token in path] for path in paths]
             if not own_paths[0]:
                 return first
             if shape.kind != "chain":

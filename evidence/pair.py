@@ -1,6 +1,6 @@
 """A draft model of a target's own family: Leviathan's Tables 2 to 4 and Chen's Figure 1, on a pair.
 
-    python evidence/pair.py --page docs/evidence/pair.md
+    python evidence/pair.py --page docs/speed.md
 
 One `outrider compare` at each temperature holds `small_lm` at each gamma and the other drafters
 beside it, all against the same plain decoding. Three shorter ones have longer texts, or a target in
@@ -241,7 +241,7 @@ def main() -> None:
     for part, lines in tables.items():
         text = list(lines)
         print("\n".join(text))
-        if options.page:
+        if options.page and f"<!-- {part} -->" in options.page.read_text():
             write_page(options.page, part, text)
     if options.page:
         for name, run in {**{f"T{t:g}": run for t, run in runs.items()}, **sides}.items():

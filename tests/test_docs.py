@@ -238,9 +238,9 @@ def test_links_to_a_heading_are_found(page: Path) -> None:
 
 def test_the_plot_of_the_readme_and_the_table_show_the_run() -> None:
     gains = runpy.run_path(str(ROOT / "docs" / "scripts" / "gains.py"))
-    run = json.loads((ROOT / "docs" / "evidence" / "runs" / "pair-T0.json").read_text())
-    assert (ROOT / "docs" / "evidence" / "gains.svg").read_text() == gains["picture"](run)
-    page, rows = (ROOT / "docs" / "evidence" / "pair.md").read_text(), gains["rows"](run)
+    run = json.loads((ROOT / "docs" / "runs" / "speed-T0.json").read_text())
+    assert (ROOT / "docs" / "gains.svg").read_text() == gains["picture"](run)
+    page, rows = (ROOT / "docs" / "speed.md").read_text(), gains["rows"](run)
     assert {"small_lm", "quantized", "none"} <= {row.drafter for row in rows}
     for row in rows[:-1]:
         speedup = f"{row.speedup.value:.2f} [{row.speedup.low:.2f}, {row.speedup.high:.2f}]"

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, final
 
@@ -43,7 +44,11 @@ class Chance(ABC):
 
     def pick(self, probs: Float[Tensor, "vocab"]) -> Int[Tensor, "1"]:
         """Returns what `categorical` returns, likewise; -1 where that raises an error."""
-        return torch.tensor([self.categorical(probs)]).to(probs.device)
+        return picked([self], probs[None])
+
+    def share(self) -> float | None:
+        """Returns the uniform number for `token_at` that `categorical` would draw with; or None."""
+        return None
 
     def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
         """Returns an index drawn from `probs` by the noise of a position of the text.
@@ -124,14 +129,14 @@ class SampledChance(Chance):
         return [u < p for u, p in zip(uniforms, probs.tolist(), strict=True)]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
-        return token_at(probs, self._tokens.random())
+        return token_at(probs, self.share())
+
+    def share(self) -> float:
+        return self._tokens.random()
 
     def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
         uniforms = torch.from_numpy(self._coins.random(len(probs)))
         return wide(uniforms, probs.device) < probs
-
-    def pick(self, probs: Float[Tensor, "vocab"]) -> Int[Tensor, "1"]:
-        return located(probs, self._tokens.random())
 
 
 def _key_of_part(key: bytes, name: str) -> bytes:
@@ -155,7 +160,7 @@ def token_at(probs: Float[Tensor, "vocab"], share: float) -> int:
     Raises `ValueError` if `probs` sums to zero, or holds NaN or infinity.
     """
     if probs.device.type != "cpu":
-        token = int(located(probs, share))
+        token = int(located(probs[None], [share]))
         if token < 0:
             raise ValueError(f"probabilities sum to {float(probs.sum())}")
         return token
@@ -180,30 +185,43 @@ def _interval(widths: np.ndarray[Any, Any], u: float) -> tuple[int, float]:
     return index, u - float(ends[index - 1]) if index else u
 
 
-def located(probs: Float[Tensor, "vocab"], share: float) -> Int[Tensor, "1"]:
-    """Returns the token of `token_at`, found on the device of `probs` without waiting for it.
+def picked(chances: Sequence[Chance], probs: Float[Tensor, "rows vocab"]) -> Int[Tensor, "rows"]:
+    """Returns what each chance's `pick` returns for a row of its own."""
+    shares = [chance.share() for chance in chances]
+    drawn = [share for share in shares if share is not None]
+    if len(drawn) == len(chances):
+        return located(probs, drawn)
+    rows = zip(chances, probs, strict=True)
+    return torch.tensor([chance.categorical(row) for chance, row in rows]).to(probs.device)
+
+
+def located(probs: Float[Tensor, "rows vocab"], shares: Sequence[float]) -> Int[Tensor, "rows"]:
+    """Returns each row's token by `token_at`, found on the device of `probs`, not waiting for it.
 
     In float64 the two differ only where a bound between tokens is off by rounding, with probability
     1e-12 or so. In float32, which is all that some devices have, by 1e-6 or so. -1 stands for
     probabilities with no finite sum above zero.
     """
     exact = wide(probs.detach())
-    blocks = pad(exact, (0, -len(exact) % BLOCK)).view(-1, BLOCK)
+    blocks = pad(exact, (0, -exact.shape[-1] % BLOCK)).view(len(exact), -1, BLOCK)
     sums = blocks.sum(-1)
-    total = sums.sum()
+    total = sums.sum(-1)
+    share = wide(torch.tensor(shares, dtype=torch.float64), exact.device)
     block, rest = _interval_there(sums, share * total)
-    token, _ = _interval_there(blocks.index_select(0, block)[0], rest)
-    return torch.where((total > 0) & total.isfinite(), block * BLOCK + token, -1)
+    inner = blocks.take_along_dim(block[:, :, None], 1)[:, 0]
+    token, _ = _interval_there(inner, rest)
+    found = (block * BLOCK + token)[:, 0]
+    return torch.where((total > 0) & total.isfinite(), found, -1)
 
 
 def _interval_there(
-    widths: Float[Tensor, "n"], u: Float[Tensor, "*one"]
-) -> tuple[Int[Tensor, "1"], Float[Tensor, "1"]]:
-    """Returns what `_interval` returns, without waiting for the device."""
-    ends = widths.cumsum(0)
-    below = u.minimum(ends[-1:] * (1 - torch.finfo(ends.dtype).eps))
-    index = (ends <= below).sum(0, keepdim=True).clamp(max=len(ends) - 1)
-    return index, u - pad(ends, (1, 0)).index_select(0, index)
+    widths: Float[Tensor, "rows n"], u: Float[Tensor, "rows"]
+) -> tuple[Int[Tensor, "rows 1"], Float[Tensor, "rows"]]:
+    """Returns what `_interval` returns for each row, without waiting for the device."""
+    ends = widths.cumsum(-1)
+    below = u.minimum(ends[:, -1] * (1 - torch.finfo(ends.dtype).eps))[:, None]
+    index = (ends <= below).sum(-1, keepdim=True).clamp(max=ends.shape[-1] - 1)
+    return index, u - pad(ends, (1, 0)).gather(-1, index)[:, 0]
 
 
 def winner(probs: Float[Tensor, "vocab"], times: Float[Tensor, "vocab"]) -> int:

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from outrider.contract.chance import picked
 from outrider.contract.sampling import likeliest
 from outrider.contract.sheet import Sheet, check_numbers, described
 
@@ -29,13 +30,19 @@ def can_defer_reads(sheet: Sheet, logits: Float[Tensor, "vocab"]) -> bool:
     return is_far and not sheet.looks_at_tokens
 
 
-def pick(sheet: Sheet, logits: Float[Tensor, "vocab"]) -> Picked:
-    """Returns a token drawn from the distribution of logits, without waiting for it."""
-    logits = described(logits, sheet.vocab_size).clone()  # it is submitted later
-    if sheet.sampling.greedy:
-        return Picked(likeliest(logits)[None], None, logits)
-    probs = sheet.sampling.exact(logits)
-    return Picked(sheet.chance.pick(probs), probs, logits)
+def pick(sheets: Sequence[Sheet], rows: Sequence[Float[Tensor, "vocab"]]) -> list[Picked]:
+    """Returns a token for each sheet, drawn from its logits, without waiting for any.
+
+    sheets: of one run.
+    """
+    size, sampling = sheets[0].vocab_size, sheets[0].sampling
+    logits = torch.stack([described(row, size) for row in rows])  # copies, submitted later
+    if sampling.greedy:
+        best = likeliest(logits)[:, None]
+        return [Picked(token, None, row) for token, row in zip(best, logits, strict=True)]
+    probs = sampling.exact(logits)
+    tokens = picked([sheet.chance for sheet in sheets], probs)[:, None]
+    return [Picked(*parts) for parts in zip(tokens, probs, logits, strict=True)]
 
 
 def read(drawn: Sequence[Picked]) -> list[int]:

@@ -29,9 +29,15 @@ def wide(tensor: Tensor, device: torch.device | None = None) -> Tensor:
     return _moved(tensor.to(dtype), device)
 
 
-def placed(values: Sequence[int] | Tensor, device: torch.device) -> Tensor:
-    """Returns numbers of the host on a device, which need not have done its work before."""
-    return _moved(values if isinstance(values, Tensor) else torch.tensor(list(values)), device)
+def placed(values: Sequence[int] | Sequence[Tensor] | Tensor, device: torch.device) -> Tensor:
+    """Returns numbers of the host on a device, which need not have done its work before.
+
+    values: some may be there already, as tensors [1]; then all are.
+    """
+    if not isinstance(values, Tensor):
+        is_there = len(values) > 0 and isinstance(values[0], Tensor)
+        values = torch.cat([*values]) if is_there else torch.tensor([*values], dtype=torch.long)
+    return _moved(values, device)
 
 
 def _moved(tensor: Tensor, device: torch.device) -> Tensor:

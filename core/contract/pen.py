@@ -228,16 +228,16 @@ def draw_chains(
     )
     lengths = [pen.remaining for pen in pens]
     drawn: list[list[Picked]] = [[] for _ in pens]
-
-    def draw(index: int, row: Tensor) -> Any:
-        if not defers:
-            return pens[index].draw(row)
-        drawn[index].append(pick(pens[index].sheet, row))
-        return drawn[index][-1].token
-
     rows: Sequence[Tensor] = [logits[index] for index in going]
     while going:
-        tokens = {index: draw(index, row) for index, row in zip(going, rows, strict=True)}
+        tokens: dict[int, Any] = {}
+        if defers:
+            found = pick([pens[index].sheet for index in going], rows)
+            for index, picked in zip(going, found, strict=True):
+                drawn[index].append(picked)
+                tokens[index] = picked.token
+        else:
+            tokens = {index: pens[index].draw(row) for index, row in zip(going, rows, strict=True)}
         going = [
             index
             for index in going

@@ -85,13 +85,13 @@ class Sampling:
             probs = probs / probs.sum(-1, keepdim=True)
         return probs
 
-    def exact(self, logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        """Returns the distribution of `logits` in the widest type, as a draft records it.
+    def exact(self, logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+        """Returns the distribution of each row in the widest type, as a draft records it.
 
         So the recorded distribution is the one that the token is drawn from, to the bit.
         """
         probs = wide(self.probs(logits))
-        return probs / probs.sum()
+        return probs / probs.sum(-1, keepdim=True)
 
 
 def likeliest(logits: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:

@@ -1,4 +1,4 @@
-"""Draws docs/evidence/gains.svg, tokens per call and speed of each drafter, from a run of `pair`.
+"""Draws docs/gains.svg, tokens per call and speed of each drafter, from a run of `pair`.
 
 python docs/scripts/gains.py
 """
@@ -112,4 +112,4 @@ def draw(run: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     docs = Path(__file__).parents[1]
-    draw(docs / "evidence" / "runs" / "pair-T0.json", docs / "evidence" / "gains.svg")
+    draw(docs / "runs" / "speed-T0.json", docs / "gains.svg")

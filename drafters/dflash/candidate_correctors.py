@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, normalize, scaled_dot_product_attention, silu
 
+from outrider.contract.devices import placed
 from outrider.drafters.dflash.corrector import (
     Backbone,
     Before,
@@ -120,7 +121,7 @@ class Lattice(Corrector):
     def forward(self, block: Block) -> Correction:
         best = block.logits.log_softmax(-1).topk(self._count)
         size = block.logits.shape[-1]
-        candidates = self._known.to(best.indices.device)[best.indices]
+        candidates = placed(self._known, best.indices.device)[best.indices]
         start, pairs = self._scores(block, best.values, candidates)
 
         def correction(before: Before, first: int) -> Places:

@@ -11,6 +11,7 @@ from outrider.base.bounds import Share, checked
 from outrider.base.errors import ConfigError, require
 from outrider.base.expectations import AtLeast
 from outrider.contract.context import Context, Tokens
+from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.corrector import CorrectorConfig
@@ -88,7 +89,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         known, size = len(context.tokens) - 1, config.block
         device = features[0].device
         block = [context.tokens[-1], *[config.mask] * (size - 1)]
-        tokens = torch.tensor([block], device=device)
+        tokens = placed(block, device)[None]
         positions = torch.arange(known, known + size, device=device)[None]
         sees = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
         if config.causal:
@@ -131,11 +132,16 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
             places = states[0, states.shape[1] - network.config.drafted :]
             logits = self._spread(network.logits(places[:count]))
             return lambda paths: logits[len(paths[0])].expand(len(paths), -1)
-        earlier = torch.tensor([tokens[-2:][0]], device=states.device)
+        earlier = placed(tokens[-2:][:1], states.device)
         correction = network.corrector(network.block(states, network.fused(text).sum(1), earlier))
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
-            before = torch.tensor([[tokens[-1], *path] for path in paths], device=states.device)
+        last = placed(tokens[-1:], states.device)
+
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
+            drawn = placed([token for path in paths for token in path], states.device)
+            before = torch.cat(
+                [last.expand(len(paths), 1), drawn.view(len(paths), len(paths[0]))], dim=1
+            )
             return self._spread(correction(before, before.shape[1] - 1)[:, 0])
 
         return next_logits

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.contract.context import Context, Tokens
+from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
@@ -155,7 +156,7 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
         states = network.states([rows[None, known:count] for rows in features], masks)
         tokens = [*text[known + 1 :], *[network.config.mask] * masks]
         positions = torch.arange(known, count + masks, device=states.device)[None]
-        rows = torch.tensor([tokens], device=states.device)
+        rows = placed(tokens, states.device)[None]
         after = network(states, rows, positions, None, self._caches)
         self._caches.crop(count)
         self._text = Tokens(text[:])

@@ -52,7 +52,7 @@ class MedusaObjective(Objective):
                     learnable(batch, setup.vocabulary, head + 2), self.share, network.training
                 )
                 rows, positions = picked.nonzero(as_tuple=True)
-                logits = network.ahead(head, states[rows, positions])
+                logits = network.ahead([head], states[rows, positions])[0]
                 tokens = batch.ids[rows, positions + head + 2]
                 total = total + head_loss(logits, states[rows, positions + head + 1], tokens)
             return total

@@ -67,12 +67,12 @@ def test_a_device_finds_the_token_of_the_host() -> None:
             shares = (0.0, math.nextafter(1, 0), *torch.rand(50, generator=generator).tolist())
             for share in shares:
                 token = token_at(probs, share)
-                assert located(probs, share).tolist() == [token]
-                assert probs[located(probs.float(), share)] > 0
+                assert located(probs[None], [share]).tolist() == [token]
+                assert probs[located(probs.float()[None], [share])] > 0
 
 
 @pytest.mark.parametrize("wrong", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
 def test_a_device_finds_no_token_without_mass(wrong: list[float]) -> None:
-    assert located(torch.tensor(wrong), 0.5).tolist() == [-1]
+    assert located(torch.tensor(wrong)[None], [0.5]).tolist() == [-1]
     with accelerator(), pytest.raises(ValueError, match="probabilities sum to"):
         token_at(torch.tensor(wrong, device=FAR), 0.5)

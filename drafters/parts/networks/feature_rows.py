@@ -93,11 +93,8 @@ class FeatureRows:
         def after(going: Sequence[int], tokens: Sequence[Any]) -> list[Tensor]:
             nonlocal states, slots, width
             drawn = {rows[index]: token for index, token in zip(going, tokens, strict=True)}
-            if isinstance(tokens[0], Tensor):
-                blank = torch.zeros_like(tokens[0])
-                ids = torch.cat([drawn.get(row, blank) for row in range(len(texts))])
-            else:
-                ids = placed([drawn.get(row, 0) for row in range(len(texts))], device)
+            blank = torch.zeros_like(tokens[0]) if isinstance(tokens[0], Tensor) else 0
+            ids = placed([drawn.get(row, blank) for row in range(len(texts))], device)
             slots, width = slots + 1, width + 1
             states = self._feed(states, ids[:, None], slots, width)
             after_all = self._logits(states)

@@ -96,29 +96,25 @@ class FeatureDrafting:
         last = self._catch_up(context.tokens, [rows for rows in features if rows is not None])
         base, known = self._logits(last), len(self._cache)
         cached = CachedTree(known)
-        states: dict[tuple[int, ...], Tensor] = {(): last[0, 0]}
+        states: dict[tuple[Any, ...], Tensor] = {(): last[0, 0]}
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
             if not paths[0]:
                 return base
             before = torch.stack([states[tuple(path[:-1])] for path in paths])
-            tree = cached.add(paths)
-            sees, positions = tree.sees.to(last.device)[None, None], tree.positions.tolist()
+            sees, positions = None, [len(self._cache)]
+            if shape.kind != "chain":
+                tree = cached.add(paths)
+                sees, positions = (
+                    placed(tree.sees, last.device)[None, None],
+                    tree.positions.tolist(),
+                )
             after = self._feed(before, [path[-1] for path in paths], positions, sees)
             for path, state in zip(paths, after[0], strict=True):
                 states[tuple(path)] = state
             return self._logits(after)
 
-        def next_of_chain(token: Any) -> Tensor:
-            ids = token if isinstance(token, Tensor) else [token]
-            after = self._feed(states[()][None], ids, [len(self._cache)], None)
-            states[()] = after[0, 0]
-            return self._logits(after)[0]
-
-        if shape.kind == "chain":
-            pen.chain(base[0], next_of_chain)
-        else:
-            shape.grow(pen, next_logits)
+        shape.grow(pen, next_logits)
         self._cache.crop(known)
 
     def _catch_up(self, text: Tokens, features: Sequence[Tensor]) -> Float[Tensor, "1 1 w"]:
@@ -135,7 +131,7 @@ class FeatureDrafting:
         return after[:, -1:]
 
     def _feed(
-        self, states: Tensor, tokens: list[int] | Tensor, positions: list[int], sees: Tensor | None
+        self, states: Tensor, tokens: list[Any], positions: list[int], sees: Tensor | None
     ) -> Float[Tensor, "1 tokens w"]:
         device = states.device
         after: Tensor = self._network(

@@ -156,7 +156,7 @@ class Attention(nn.Module):
         keys, values = self._extend(x, rotary, cache)
         if sees is None and x.shape[1] > 1:  # a single token sees all
             sees = causal(x.shape[1], keys.shape[-2], x.device)[None, None]
-        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
+        mixed = _mixed(queries, keys, values, sees)
         out: Tensor = self.o_proj(mixed.transpose(1, 2).flatten(-2))
         return out
 
@@ -259,6 +259,22 @@ def _scaled_periods(
     )
     frequencies, factor = ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, device)
     return (1 / frequencies).repeat(2), float(factor)
+
+
+def _mixed(queries: Tensor, keys: Tensor, values: Tensor, sees: Sees) -> Tensor:
+    """Returns what queries take from values, [batch, heads, tokens, head_dim].
+
+    With a mask, the queries of a group are rows of one head: CUDA's fast kernels take no mask
+    together with groups, and the slow one copies all keys and values.
+    """
+    groups = queries.shape[1] // keys.shape[1]
+    if sees is None or groups == 1:
+        return scaled_dot_product_attention(
+            queries, keys, values, attn_mask=sees, enable_gqa=groups > 1
+        )
+    rows = queries.reshape(*keys.shape[:2], -1, keys.shape[-1])
+    mask = sees.repeat(1, 1, groups, 1)
+    return scaled_dot_product_attention(rows, keys, values, attn_mask=mask).reshape_as(queries)
 
 
 def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from outrider.contract.context import Context
+from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
@@ -206,14 +207,13 @@ class StagedDrafter(TrainedDrafter[Stages]):
             pen.limit(network.stages)
         start = network.start(features[len(context.tokens) - 2])
         newest = context.tokens[-1]
-        states: dict[tuple[int, ...], Tensor] = {}
+        states: dict[tuple[Any, ...], Tensor] = {}
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
             stage = len(paths[0])
             before = [states[tuple(path[:-1])] if path else start for path in paths]
             tokens = [path[-1] if path else newest for path in paths]
-            ids = torch.tensor(tokens, device=start.device)
-            after = network(stage, torch.stack(before), ids)
+            after = network(stage, torch.stack(before), placed(tokens, start.device))
             states.update((tuple(path), state) for path, state in zip(paths, after, strict=True))
             return self._spread(network.logits(stage, after))
 

@@ -2,10 +2,10 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -17,8 +17,11 @@ from outrider.contract.pen import Pen
 Path = tuple[int, ...]
 """A node of a shape: which child to take at each step from the root, the first being 0."""
 
-NextLogits = Callable[[Sequence[Sequence[int]]], Float[Tensor, "paths vocab"]]
-"""Maps paths of drafted tokens, all of one length, to the logits of the token after each."""
+NextLogits = Callable[[Sequence[Sequence[Any]]], Float[Tensor, "paths vocab"]]
+"""Maps paths of drafted tokens, all of one length, to the logits of the token after each.
+
+They are ids; those of a chain may be tensors [1] on the device of the logits, see `Pen.chain`.
+"""
 
 
 class Shape(ABC):
@@ -40,7 +43,7 @@ class Shape(ABC):
         """
         pen.limit(len(logits))
 
-        def next_logits(paths: Sequence[Sequence[int]]) -> Tensor:
+        def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
             return logits[len(paths[0])].expand(len(paths), -1)
 
         self.grow(pen, next_logits)
@@ -54,15 +57,14 @@ class Chain(Shape):
     kind: str = "chain"
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
-        path: list[int] = []
-        while pen.open:
-            path.append(pen.draw(next_logits([path])[0]))
+        path: list[Any] = []
 
-    def grow_at_once(self, pen: Pen, logits: Float[Tensor, "depths vocab"]) -> None:
-        pen.limit(len(logits))
-        rows = iter(logits[1:])
+        def after(token: Any) -> Tensor:
+            path.append(token)
+            return next_logits([path])[0]
+
         if pen.open:
-            pen.chain(logits[0], lambda _: next(rows))
+            pen.chain(next_logits([path])[0], after)
 
 
 @final
@@ -84,9 +86,11 @@ class Static(Shape):
                 return
             if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
                 return  # rules for paths take only equally long ones
-            logits = next_logits([tokens for *_, tokens in parents])
+            rows: Iterable[Any] = next_logits([tokens for *_, tokens in parents])
+            if self.kind == "deterministic":  # read at once
+                rows = _likeliest(rows, max(self.width(path) for _, path, _ in parents))
             layer = []
-            for (node, path, tokens), row in zip(parents, logits, strict=True):
+            for (node, path, tokens), row in zip(parents, rows, strict=True):
                 width = min(self.width(path), pen.room)
                 if width < 1:
                     return
@@ -188,15 +192,22 @@ def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> Nex
     return lambda paths: torch.stack([logits(path) for path in paths])
 
 
-def _write_children(
-    pen: Pen, logits: Float[Tensor, "vocab"], width: int, kind: str, node: int
-) -> Sequence[int]:
-    """Writes up to `width` children of a node, and returns them."""
+def _likeliest(logits: Any, width: int) -> list[list[int]]:
+    """Returns the likeliest tokens of each row; a drafter may lack some of the target's."""
+    best = logits.topk(min(width, logits.shape[-1]))
+    rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    return [[it for score, it in zip(*row, strict=True) if score > -math.inf] for row in rows]
+
+
+def _write_children(pen: Pen, row: Any, width: int, kind: str, node: int) -> Sequence[int]:
+    """Writes up to `width` children of a node, and returns them.
+
+    row: the logits to draw from, or the tokens of a deterministic tree.
+    """
     if kind != "deterministic":
-        return pen.branch(logits, width, replacement=kind != "distinct", after=node)
+        return pen.branch(row, width, replacement=kind != "distinct", after=node)
     first = pen.last + 1
-    likeliest = logits.topk(min(width, len(logits)))
-    for score, token in zip(*(rows.tolist() for rows in likeliest), strict=True):
-        if pen.room and score > -math.inf:  # a drafter may lack some of the target's tokens
+    for token in row[:width]:
+        if pen.room:
             pen.write(token, after=node)
     return range(first, pen.last + 1)

@@ -108,7 +108,7 @@ def eagle_step() -> int:
     [
         # Three steps. Attention reads a key and a value of 8 for each of 4, 5 and 6 positions.
         (Eagle("untrained"), 3 * (eagle_step() + head()) + NUMBER * 2 * 8 * (4 + 5 + 6)),
-        (Medusa("untrained"), 3 * (NUMBER * WIDTH * WIDTH + head())),
+        (Medusa("untrained"), 3 * NUMBER * WIDTH * WIDTH + head()),
         (MLPSpeculator("untrained"), 3 * (2 * NUMBER * WIDTH * WIDTH + head())),
         (PromptLookup(), 0),
     ],

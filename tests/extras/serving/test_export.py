@@ -73,7 +73,7 @@ def test_medusa_agrees_with_vllms_formula(
             scores = x @ tensors["lm_head.weight"].T
         else:
             scores = x @ tensors.pop(f"lm_heads.{head}.weight").T
-        expected = network.ahead(head, state)
+        expected = network.ahead([head], state)[0]
         known = scores if ids is None else scores[:, ids]
         torch.testing.assert_close(known, expected, rtol=1e-4, atol=1e-3)
         # vLLM drafts torch's argmax, which is the first of equals here.

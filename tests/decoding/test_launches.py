@@ -1,0 +1,90 @@
+"""Ceilings on what a round's draft asks of an accelerator: kernels to launch, and waits."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._pytree import tree_leaves
+from waits import counted
+
+from outrider import Sampling, decode_together
+from outrider.drafters.parts.networks.trained import TrainedNetwork
+from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.plugins.parts import make
+from outrider.testing.tiny_targets import tiny_target
+from tests.devices import FAR, FarTensor, accelerator, moved
+
+FREE = {"detach", "alias", "empty", "new_empty", "empty_like", "_unsafe_view", "empty_strided"}
+"""What launches no kernel, besides views."""
+ROUNDS = 4
+
+UNTRAINED = {"path": "untrained"}
+CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(420, 1), (605, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(530, 1), (720, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(445, 5), (445, 5)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(260, 3), (260, 3)]),
+    ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(160, 1), (420, 1)]),
+    ({"drafter": "dflash", **UNTRAINED, "corrector": "markov"}, 7, 1, [(220, 1), (480, 1)]),
+    ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(40, 1), (190, 1)]),
+    ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(65, 1), (215, 1)]),
+    ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(70, 1), (180, 1)]),
+    ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(115, 1), (300, 1)]),
+    ({"drafter": "small_lm", "layers": 1}, 5, 1, [(380, 1), (570, 1)]),
+]
+
+
+@pytest.fixture
+def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks without weights know every third token, as published ones know the frequent."""
+
+    def load(cls: Any, path: Any, target: Any, **untrained: Any) -> Any:
+        known = Vocabulary(target.vocab_size, torch.arange(0, target.vocab_size, 3))
+        return cls.untrained(target, known, **untrained)
+
+    monkeypatch.setattr(TrainedNetwork, "load", classmethod(load))
+
+
+@pytest.mark.usefixtures("frequent")
+@pytest.mark.parametrize(("settings", "gamma", "texts", "ceilings"), CASES)
+@pytest.mark.parametrize("temperature", [0, 1])
+def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
+    settings: dict[str, Any], gamma: int, texts: int, ceilings: Any, temperature: int
+) -> None:
+    launches, waiting, drafting = Counter[bool](), [0], [False]
+
+    def told(call: Any, args: Any, kwargs: Any, result: Any) -> None:
+        is_there = any(isinstance(it, FarTensor) for it in tree_leaves((args, kwargs, result)))
+        name = call.overloadpacket.__name__
+        launches[drafting[0]] += is_there and not call.is_view and name not in FREE
+
+    def loop(target: Any, drafter: Any) -> Iterator[Any]:
+        rule = make("verifier", "candidates" if drafter.trees else "token")
+        prompts = [[1, 2, 3 + text] for text in range(texts)]
+        sampling = Sampling(temperature=temperature)
+        limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60}
+        return decode_together(target, drafter, rule, prompts, sampling=sampling, **limits)
+
+    target, drafter = tiny_target(600), make("drafter", settings)
+    near = loop(target, drafter)
+    expected = [next(near)[1].tokens for _ in range((3 + ROUNDS) * texts)]
+    with accelerator(told=told) as device, pytest.MonkeyPatch.context() as patched:
+        moved(target.model, device)
+        drafter = make("drafter", settings)
+        far, propose = loop(target, drafter), type(drafter).propose_batch
+        found = [next(far)[1].tokens for _ in range(3 * texts)]  # prompts are read
+        with counted(FAR.type) as waits:
+
+            def drafted(*given: Any) -> None:
+                before, drafting[0] = waits.waits, True
+                propose(*given)
+                drafting[0], waiting[0] = False, waiting[0] + waits.waits - before
+
+            patched.setattr(type(drafter), "propose_batch", drafted)
+            launches.clear()
+            found += [next(far)[1].tokens for _ in range(ROUNDS * texts)]
+    assert found == expected
+    most, most_waits = ceilings[temperature]
+    assert launches[True] / ROUNDS <= most and waiting[0] / ROUNDS <= most_waits
