@@ -206,7 +206,9 @@ def located(probs: Float[Tensor, "rows vocab"], shares: Sequence[float]) -> Int[
     blocks = pad(exact, (0, -exact.shape[-1] % BLOCK)).view(len(exact), -1, BLOCK)
     sums = blocks.sum(-1)
     total = sums.sum(-1)
-    share = wide(torch.tensor(shares, dtype=torch.float64), exact.device)
+    share: Any = shares[0]
+    if len(shares) > 1:
+        share = wide(torch.tensor(shares, dtype=torch.float64), exact.device)
     block, rest = _interval_there(sums, share * total)
     inner = blocks.take_along_dim(block[:, :, None], 1)[:, 0]
     token, _ = _interval_there(inner, rest)

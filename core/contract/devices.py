@@ -35,8 +35,9 @@ def placed(values: Sequence[int] | Sequence[Tensor] | Tensor, device: torch.devi
     values: some may be there already, as tensors [1]; then all are.
     """
     if not isinstance(values, Tensor):
-        is_there = len(values) > 0 and isinstance(values[0], Tensor)
-        values = torch.cat([*values]) if is_there else torch.tensor([*values], dtype=torch.long)
+        if len(values) > 0 and isinstance(values[0], Tensor):
+            return torch.cat([*values]) if len(values) > 1 else values[0]
+        values = torch.tensor([*values], dtype=torch.long)
     return _moved(values, device)
 
 

@@ -5,8 +5,7 @@ It runs by its path, as `peer` does, and imports nothing of Outrider.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection
 from itertools import product
 from time import perf_counter
@@ -20,28 +19,26 @@ ORDER = ("temperature", "top_k", "top_p", "min_p")
 """What makes logits a distribution, in Outrider's order; llama.cpp's own differs."""
 
 
-def trials(settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the settings to choose from: lengths of a draft, or nothing without drafts.
+def trials(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the settings to choose from: lengths of a draft, or nothing without drafts.
 
     With a draft model at a temperature, drafts are both drawn and greedy, since either may win.
     """
-    lookup = settings.get("lookup")
-    if lookup:
+    if lookup := settings.get("lookup"):
         grams = sorted({lookup["min_n"], lookup["max_n"]})
-        yield from ({"size_n": n, "size_m": length} for n, length in product(grams, LENGTHS))
-    elif settings.get("draft"):
-        draws = (False, True) if settings["sampling"]["temperature"] else (False,)
-        for length, least, drawn in product(LENGTHS, LEAST, draws):
-            yield {"n_max": length, "p_min": least, "probabilistic": drawn}
-    else:
-        yield {}
+        return [{"size_n": n, "size_m": length} for n, length in product(grams, LENGTHS)]
+    if not settings.get("draft"):
+        return [{}]
+    draws = (False, True) if settings["sampling"]["temperature"] else (False,)
+    names = ("n_max", "p_min", "probabilistic")
+    return [dict(zip(names, each, strict=True)) for each in product(LENGTHS, LEAST, draws)]
 
 
-def server(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> Any:
+def server(settings: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:
     """Returns llama.cpp's server, which runs in this process.
 
     settings: `model`, a GGUF file; the draft's, `draft`, or the lengths of prompt lookup, `lookup`,
-        or neither. chosen: one of `trials`.
+        or neither. choice: one of `trials`.
     """
     import xllamacpp as library
 
@@ -50,15 +47,15 @@ def server(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> Any:
     params.n_ctx, params.n_parallel, params.port = CONTEXT, 1, 0
     params.cache_ram_mib = 0  # prompts of earlier repeats are read again
     drafts = params.speculative
-    threads = (params.cpuparams, params.cpuparams_batch)
-    for own in (*threads, drafts.draft.cpuparams, drafts.draft.cpuparams_batch):
-        own.n_threads = len(os.sched_getaffinity(0))  # the default leaves out hyperthreads
+    for holder in (params, drafts.draft):
+        for threads in (holder.cpuparams, holder.cpuparams_batch):
+            threads.n_threads = len(os.sched_getaffinity(0))  # the default: one for each core
     if settings.get("lookup"):
         drafts.types, options = [kinds.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE], drafts.ngram_simple
     elif settings.get("draft"):
         drafts.types, options = [kinds.COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE], drafts.draft
         drafts.draft.mparams.path = settings["draft"]
-    for name, value in chosen.items():
+    for name, value in choice.items():
         setattr(options, name, value)
     return library.Server(params)
 
@@ -68,18 +65,16 @@ def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
 
     settings: those of `server`, and `sampling`.
     """
-    choices = list(trials(settings))
-    chosen, running = choices[0], [server(settings, choices[0])]
-
-    def restart(choice: dict[str, Any]) -> None:
-        nonlocal chosen
-        running.clear()  # there is memory for one
-        chosen, running[:] = choice, [server(settings, choice)]
+    choices, options = trials(settings), {"samplers": ORDER, **settings["sampling"]}
+    running = [server(settings, choices[0])]
+    chosen = choices[0]
 
     def write(question: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal chosen
         if "trial" in question and len(choices) > 1:
-            restart(max(choices, key=partial(speed, question["trial"])))
-        options = {"samplers": ORDER, **settings["sampling"]}
+            speeds = [speed(choice, **question["trial"]) for choice in choices]
+            chosen = choices[speeds.index(max(speeds))]
+            restart(chosen)
         began = perf_counter()
         answer = posted(running[0], question["ids"], question["max_new_tokens"], options)
         seconds, times = perf_counter() - began, answer["timings"]
@@ -93,14 +88,17 @@ def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
             "chosen": chosen,
         }
 
-    def speed(trial: Mapping[str, Any], choice: dict[str, Any]) -> float:
+    def speed(choice: dict[str, Any], prompts: list[list[int]], max_new_tokens: int) -> float:
         """Returns the tokens per second of some prompts' texts."""
         restart(choice)
-        write({"ids": trial["prompts"][0], "max_new_tokens": 8})  # does not count
-        limit = trial["max_new_tokens"]
-        texts = [write({"ids": ids, "max_new_tokens": limit}) for ids in trial["prompts"]]
+        write({"ids": prompts[0], "max_new_tokens": 8})  # does not count
+        texts = [write({"ids": ids, "max_new_tokens": max_new_tokens}) for ids in prompts]
         seconds: float = sum(text["seconds"] for text in texts)
         return sum(len(text["tokens"]) for text in texts) / seconds
+
+    def restart(choice: dict[str, Any]) -> None:
+        running.clear()  # there is memory for one
+        running.append(server(settings, choice))
 
     return write
 
@@ -108,15 +106,13 @@ def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
 def posted(running: Any, ids: list[int], limit: int, options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a server's answer to a request for a text of at most `limit` tokens.
 
-    Raises:
-        RuntimeError: it refused, for a reason that the message has.
+    Raises `RuntimeError` with its reason, if it refused.
     """
     request = {"prompt": ids, "n_predict": limit, "cache_prompt": False, "return_tokens": True}
     connection = HTTPConnection(running.listening_address.removeprefix("http://"))
     connection.request("POST", "/completion", json.dumps(request | dict(options)))
-    response = connection.getresponse()
-    answer: dict[str, Any] = json.loads(response.read())
-    if response.status != 200:
+    answer: dict[str, Any] = json.loads(connection.getresponse().read())
+    if "error" in answer:
         raise RuntimeError(answer["error"]["message"])
     return answer
 

@@ -88,3 +88,5 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
     assert found == expected
     most, most_waits = ceilings[temperature]
     assert launches[True] / ROUNDS <= most and waiting[0] / ROUNDS <= most_waits
+    if not drafter.trees:  # each verdict is waited for
+        assert waits.waits - waiting[0] <= ROUNDS * texts and not waits.kinds["writes"]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from waits import counted
 
-from outrider import Sampling, decode, decode_together
+from outrider import Sampling, decode
 from outrider.contract.round import Round
 from outrider.decoding import clock
 from outrider.plugins.parts import make
@@ -84,25 +84,6 @@ def test_a_round_of_a_chain_waits_twice_and_writes_the_text_of_the_cpu(
     # The second read of a verdict is that of finite logits, which are there by then.
     assert waits.kinds["reads"] <= 3 * (len(found) - 1)
     assert not waits.kinds["writes"]
-
-
-@pytest.mark.device
-@pytest.mark.parametrize(
-    "drafter", [{"drafter": "small_lm", "layers": 2}, {"drafter": "eagle", "path": "untrained"}]
-)
-def test_a_batch_waits_for_all_drafts_at_once_and_for_each_verdict(
-    drafter: Any, far: torch.device
-) -> None:
-    target = tiny_target(VOCAB)
-    moved(target.model, far)
-    prompts, rule = [[1, 2, 3], [4, 5, 6, 7], [8], [9, 3]], make("verifier", "token")
-    made = make("drafter", drafter)
-    loop = decode_together(target, made, rule, prompts, gamma=3, max_new_tokens=8)
-    next(loop)
-    with counted(far.type) as waits:
-        rounds = 1 + len(list(loop))
-    assert not waits.kinds["writes"]
-    assert waits.waits <= 1.6 * rounds + 2
 
 
 @pytest.mark.device
