@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, normalize, scaled_dot_product_attention, silu
 
-from outrider.contract.devices import placed
 from outrider.drafters.dflash.corrector import (
     Backbone,
     Before,
@@ -99,8 +98,9 @@ class Lattice(Corrector):
         super().__init__()
         width, rank = backbone.width, config.rank
         ids = backbone.vocabulary.ids
-        known = torch.arange(len(backbone.embedding)) if ids is None else ids
-        self._embedding, self._known = backbone.embedding, known
+        table = backbone.embedding
+        known = torch.arange(len(table), device=table.device) if ids is None else ids
+        self._embedding, self._known = table, known
         self._count = min(config.candidates, len(backbone.vocabulary))
         self.token_proj: nn.Linear = nn.Linear(width, rank)
         self.pass_hidden_proj: nn.Linear = nn.Linear(width, rank)
@@ -121,7 +121,7 @@ class Lattice(Corrector):
     def forward(self, block: Block) -> Correction:
         best = block.logits.log_softmax(-1).topk(self._count)
         size = block.logits.shape[-1]
-        candidates = placed(self._known, best.indices.device)[best.indices]
+        candidates = self._known.to(best.indices.device)[best.indices]
         start, pairs = self._scores(block, best.values, candidates)
 
         def correction(before: Before, first: int) -> Places:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
 from hydra.core.hydra_config import HydraConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -20,7 +19,6 @@ from outrider.cli.variants import variants_of
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants
 from outrider.extras.bench.measure import (
     Run,
-    count_curve_steps,
     differences,
     measure_curves,
     measure_runs,
@@ -70,7 +68,7 @@ def bench(config: Bench) -> None:
     ):
         bandwidth = memory_bandwidth()
         model = weights_location(settings)
-        participants = entrants(settings, model, _dtype(config), settings["drafters"])
+        participants = entrants(settings, model, settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
@@ -93,7 +91,7 @@ def bench(config: Bench) -> None:
         for name, worker in workers.items():
             if worker is not reference and name not in together:
                 worker.close()  # large batches need the memory
-        task = progress.add_task("curves", total=count_curve_steps(settings))
+        task = progress.add_task("curves", total=1 + len(config.batches) + len(config.contexts))
         curves = measure_curves(
             reference, together, texts, settings, lambda: progress.advance(task)
         )
@@ -116,12 +114,6 @@ def bench(config: Bench) -> None:
         target_itself=target_itself,
     )
     _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
-
-
-def _dtype(config: Bench) -> torch.dtype:
-    name = config.target.get("dtype", "auto")
-    dtype: torch.dtype = torch.float32 if name == "auto" else getattr(torch, name)
-    return dtype
 
 
 def _start_workers(

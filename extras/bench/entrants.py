@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-import torch
-
 from outrider.base.errors import require
 from outrider.drafters.none import NoDraft
 from outrider.drafters.parts.networks import student
@@ -27,7 +25,6 @@ PLAIN = "plain"
 PEER = str(Path(__file__).with_name("peer.py"))
 LLAMA_CPP = str(Path(__file__).with_name("llama_cpp.py"))
 """The programs of the peers, which run by their paths."""
-GREEDY_PEERS = ("economize", "flashspec")
 
 
 @final
@@ -82,7 +79,7 @@ class Counterparts:
         program: tuple[str, ...] = (PEER, peer)
         common: dict[str, Any] = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
         common["sampling"] = dict(self.sampling)
-        can_draw = not (self.sampling["temperature"] and peer in GREEDY_PEERS)
+        can_draw = not self.sampling["temperature"] or peer not in ("economize", "flashspec")
         require(can_draw, f"peers.{peer}", setting, "null with sampling.temperature above 0")
         if peer == "llama_cpp":
             expected = "null, or target.model=FILE.gguf"
@@ -183,7 +180,6 @@ FIXED_POLICY = {"_target_": "outrider.contract.policy.Fixed"}
 def entrants(
     config: Mapping[str, Any],
     model: str,
-    dtype: torch.dtype,
     drafters: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[Entrant]:
     """Returns the entrants that a config asks for: Outrider's, and their counterparts among peers.
@@ -211,8 +207,8 @@ def entrants(
         entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")
-    precision = str(dtype).removeprefix("torch.")
-    quantize = config["target"].get("quantize")
+    dtype, quantize = (config["target"].get(name) for name in ("dtype", "quantize"))
+    precision = "float32" if dtype in (None, "auto") else dtype
     gamma = int(config["gamma"])
     sampling = {name: value for name, value in config["sampling"].items() if name != "_target_"}
     file = gguf_file(config["target"].get("model"))

@@ -11,8 +11,6 @@ from itertools import product
 from time import perf_counter
 from typing import Any
 
-CONTEXT = 4096
-"""The most tokens of a text and its prompt."""
 LENGTHS, LEAST = (2, 4, 8), (0.0, 0.4)
 """The draft lengths that are tried, and the probabilities below which a draft ends."""
 ORDER = ("temperature", "top_k", "top_p", "min_p")
@@ -44,7 +42,7 @@ def server(settings: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:
 
     params, kinds = library.CommonParams(), library.common_speculative_type
     params.model.path = settings["model"]
-    params.n_ctx, params.n_parallel, params.port = CONTEXT, 1, 0
+    params.n_ctx, params.n_parallel, params.port = 4096, 1, 0
     params.cache_ram_mib = 0  # prompts of earlier repeats are read again
     drafts = params.speculative
     for holder in (params, drafts.draft):

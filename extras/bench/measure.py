@@ -131,11 +131,6 @@ ROWS_CONTEXT, ROWS_REPEATS = 256, 15
 CONTEXT_REPEATS = 9
 
 
-def count_curve_steps(settings: Mapping[str, Any]) -> int:
-    """Returns how often `measure_curves` calls `on_step`."""
-    return 1 + len(settings["batches"]) + len(settings["contexts"])
-
-
 def measure_curves(
     worker: Worker,
     together: Mapping[str, Worker],
@@ -151,19 +146,18 @@ def measure_curves(
         that write several texts at once, in turn.
     contexts: milliseconds of a pass that scores a draft, by the tokens of context.
 
+    on_step: is called once, and once for each number of `batches` and `contexts`.
     worker: Outrider without drafts. together: the workers to write several texts at once.
     settings: `rows`, `batches`, `contexts`, `gamma` and `max_new_tokens` of the bench's config.
     """
-    curves = {"rows": _times_by_rows(worker, list(settings["rows"]))}
+    rows = list(settings["rows"])
+    question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
+    times = worker.ask(question)["times"]
+    curves = {"rows": (rows, [1000 * seconds for seconds in times])}
     on_step()
     curves |= _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
     curves["contexts"] = _times_by_context(worker, settings, on_step)
     return curves
-
-
-def _times_by_rows(worker: Worker, rows: list[int]) -> Curve:
-    question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
-    return rows, [1000 * seconds for seconds in worker.ask(question)["times"]]
 
 
 def _speeds_by_batch(

@@ -60,11 +60,9 @@ def start(settings: dict[str, Any]) -> Answer:
 
     def write(question: dict[str, Any]) -> dict[str, Any]:
         rounds, generation, ends = rounds_of(question), Generation(), [time.perf_counter()]
-        read = 0  # tokens of the round that reads the prompt
         for round in rounds:
             generation.add(round)
             ends.append(time.perf_counter())
-            read = read or len(generation.tokens)
         phases = {name: value for name, value in generation.seconds.items() if name != "total"}
         return {
             "tokens": generation.tokens,
@@ -73,7 +71,11 @@ def start(settings: dict[str, Any]) -> Answer:
             "calls": len(generation.rounds),
             "drafts": [round.seconds["draft"] for round in generation.rounds],
             "rounds": [end - began for began, end in pairwise(ends)],
-            "decoding": [len(generation.tokens) - read, ends[-1] - ends[1]],
+            # The first round reads the prompt.
+            "decoding": [
+                sum(len(round.tokens) for round in generation.rounds[1:]),
+                ends[-1] - ends[1],
+            ],
         }
 
     def count_reads(question: dict[str, Any]) -> dict[str, Any]:

@@ -133,5 +133,5 @@ def _for_all_tokens(matrix: Float[Tensor, "some width"], vocabulary: Vocabulary)
     """
     if vocabulary.ids is None:
         return matrix
-    rows = torch.searchsorted(vocabulary.ids, torch.arange(vocabulary.size), right=True) - 1
+    rows = torch.searchsorted(vocabulary.ids.cpu(), torch.arange(vocabulary.size), right=True) - 1
     return matrix[rows.clamp(min=0).to(matrix.device)]

@@ -269,9 +269,7 @@ def _mixed(queries: Tensor, keys: Tensor, values: Tensor, sees: Sees) -> Tensor:
     """
     groups = queries.shape[1] // keys.shape[1]
     if sees is None or groups == 1:
-        return scaled_dot_product_attention(
-            queries, keys, values, attn_mask=sees, enable_gqa=groups > 1
-        )
+        return scaled_dot_product_attention(queries, keys, values, attn_mask=sees, enable_gqa=True)
     rows = queries.reshape(*keys.shape[:2], -1, keys.shape[-1])
     mask = sees.repeat(1, 1, groups, 1)
     return scaled_dot_product_attention(rows, keys, values, attn_mask=mask).reshape_as(queries)

@@ -25,6 +25,7 @@ from outrider.drafters.parts.networks.weights import BorrowedHead
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.engine import engine_of
+from outrider.targets.passes.placement import home
 
 
 class TrainedNetwork(nn.Module, ABC):
@@ -76,6 +77,8 @@ class TrainedNetwork(nn.Module, ABC):
 
         options: those of the family's constructor.
         """
+        if vocabulary.ids is not None:  # a copy for each token would be waited for
+            vocabulary.ids = placed(vocabulary.ids, home(target.model))
         return weights.with_random_weights(lambda: cls(target, vocabulary, **options), target, seed)
 
     @classmethod

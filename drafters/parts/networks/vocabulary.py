@@ -25,14 +25,6 @@ class Vocabulary:
     def __init__(self, size: int, ids: Int[Tensor, "known"] | None = None) -> None:
         self.size = size
         self.ids = ids
-        self._there: dict[torch.device, Tensor] = {}
-
-    def _on(self, device: torch.device) -> Int[Tensor, "known"]:
-        """Returns the ids on a device, where they stay: each copy would be waited for."""
-        assert self.ids is not None, "it has all ids"
-        if device not in self._there:
-            self._there[device] = self.ids.to(device)
-        return self._there[device]
 
     @classmethod
     def take_from(cls, tensors: dict[str, Tensor], size: int) -> "Vocabulary":
@@ -49,30 +41,30 @@ class Vocabulary:
 
     def rows(self, matrix: Float[Tensor, "vocab width"]) -> Float[Tensor, "known width"]:
         """Returns the rows of an embedding or head that belong to the drafter's tokens."""
-        return matrix[: self.size] if self.ids is None else matrix[self._on(matrix.device)]
+        return matrix[: self.size] if self.ids is None else matrix[self.ids.to(matrix.device)]
 
     def knows(self, tokens: Int[Tensor, "*any"]) -> Bool[Tensor, "*any"]:
         """Returns which of the target's tokens the drafter has."""
         if self.ids is None:
             return torch.ones_like(tokens, dtype=torch.bool)
-        return torch.isin(tokens, self._on(tokens.device))
+        return torch.isin(tokens, self.ids.to(tokens.device))
 
     def numbers(self, tokens: Int[Tensor, "*any"]) -> Int[Tensor, "*any"]:
         """Returns the drafter's numbers of target tokens; it must know all of them."""
         if self.ids is None:
             return tokens
-        return torch.searchsorted(self._on(tokens.device), tokens)
+        return torch.searchsorted(self.ids.to(tokens.device), tokens)
 
     def cut(self, logits: Float[Tensor, "*batch vocab"]) -> Float[Tensor, "*batch known"]:
         """Returns the drafter's part of logits over the target's vocabulary."""
-        return logits if self.ids is None else logits[..., self._on(logits.device)]
+        return logits if self.ids is None else logits[..., self.ids.to(logits.device)]
 
     def spread(self, logits: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
         """Returns logits over the target's vocabulary, -inf for tokens the drafter lacks."""
         if self.ids is None:
             return logits
         full = logits.new_full((*logits.shape[:-1], self.size), float("-inf"))
-        ids = self._on(logits.device).expand_as(logits)
+        ids = self.ids.to(logits.device).expand_as(logits)
         return full.scatter_(-1, ids, logits)  # four times as fast as indexing
 
 

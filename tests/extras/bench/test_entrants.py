@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from tiny.wrapped import write_gguf
 
 from outrider import ConfigError, Context, Drafter, Pen
@@ -32,7 +31,7 @@ def asked(*overrides: str) -> Any:
 
 def test_prompt_lookup_meets_prompt_lookup() -> None:
     config = asked(f"peers.vllm={sys.executable}", "gamma=4", "drafter.max_n=2")
-    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.float32)}
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m")}
     assert list(by_name) == [
         "outrider plain",
         "outrider PromptLookup",
@@ -61,10 +60,7 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
 def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
     peers = [f"peers.{name}={sys.executable}" for name in ("economize", "flashspec")]
     config = asked("peers.transformers=false", *peers, "gamma=4", "drafter.max_n=2")
-    settings = {
-        entrant.name: entrant.settings["lookup"]
-        for entrant in entrants(config, "/m", torch.float32)[2:]
-    }
+    settings = {entrant.name: entrant.settings["lookup"] for entrant in entrants(config, "/m")[2:]}
     lengths = {"max_n": 2, "min_n": 1, "gamma": 4}
     assert settings == {
         "economize plain": None,
@@ -72,13 +68,13 @@ def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
         "flashspec PromptLookup": lengths,
     }
     config = asked("peers.transformers=false", *peers, "drafter=bigram")
-    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    names = [entrant.name for entrant in entrants(config, "/m")]
     assert names == ["outrider plain", "outrider bigram", "economize plain"]
 
 
 def test_a_small_model_assists_both() -> None:
-    config = asked("drafter=small_lm", "drafter.model=/s")
-    by_name = {entrant.name: entrant for entrant in entrants(config, "/m", torch.bfloat16)}
+    config = asked("drafter=small_lm", "drafter.model=/s", "target.dtype=bfloat16")
+    by_name = {entrant.name: entrant for entrant in entrants(config, "/m")}
     assert by_name["transformers SmallLM"].settings["options"] == {"assistant_model": "/s"}
     assert by_name["transformers plain"].settings["dtype"] == "bfloat16"
 
@@ -91,9 +87,9 @@ def test_a_drafter_that_a_peer_lacks_is_left_out() -> None:
         (untabled, "SmallLM"),
         (foreign, "SmallLM"),
     ):
-        names = [entrant.name for entrant in entrants(asked(*chosen), "/m", torch.float32)]
+        names = [entrant.name for entrant in entrants(asked(*chosen), "/m")]
         assert names == ["outrider plain", f"outrider {name}", "transformers plain"]
-    alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m", torch.float32)
+    alone = entrants(asked("peers.transformers=false", "drafter=none"), "/m")
     assert [entrant.name for entrant in alone] == ["outrider plain"]
 
 
@@ -101,7 +97,7 @@ def test_listed_drafters_meet_plain_decoding() -> None:
     config = asked("peers.transformers=false", "drafter=bigram", "gamma=3")
     drafter = {"_target_": "outrider.drafters.eagle.Eagle", "path": "/e"}
     listed: dict[str, Any] = {"eagle": {"drafter": drafter, "gamma": 7}}
-    plain, own, eagle = entrants(config, "/m", torch.float32, listed)
+    plain, own, eagle = entrants(config, "/m", listed)
     assert [plain.name, own.name, eagle.name] == [
         "outrider plain",
         "outrider bigram",
@@ -111,16 +107,16 @@ def test_listed_drafters_meet_plain_decoding() -> None:
     assert eagle.settings == {**own.settings, "drafter": drafter, "gamma": 7}
     for name in ("bigram", "plain"):
         with pytest.raises(ConfigError, match=f"drafters='{name}': expected a name that no other"):
-            entrants(config, "/m", torch.float32, {name: listed["eagle"]})
+            entrants(config, "/m", {name: listed["eagle"]})
 
 
 def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
     config = asked("drafter=none", "target.quantize=int8")
-    (peer,) = entrants(config, "/m", torch.bfloat16)[1:]
+    (peer,) = entrants(config, "/m")[1:]
     assert (peer.name, peer.settings["quantize"]) == ("transformers plain", "int8")
     config = asked(f"peers.economize={sys.executable}", "target.quantize=int8")
     with pytest.raises(ConfigError, match=r"expected null with target\.quantize"):
-        entrants(config, "/m", torch.float32)
+        entrants(config, "/m")
 
 
 def test_a_strangers_class_of_the_same_name_is_another_drafter(
@@ -131,7 +127,7 @@ def test_a_strangers_class_of_the_same_name_is_another_drafter(
     monkeypatch.setitem(sys.modules, "stranger", stranger)
     config = asked(f"peers.vllm={sys.executable}")
     config["drafter"] = {"_target_": "stranger.PromptLookup"}
-    names = [entrant.name for entrant in entrants(config, "/m", torch.float32)]
+    names = [entrant.name for entrant in entrants(config, "/m")]
     assert names == ["outrider plain", "outrider PromptLookup", "transformers plain", "vllm plain"]
 
 
@@ -146,7 +142,7 @@ def test_peers_load_the_folder_of_a_gguf_file(
     assert (Path(folder) / "config.json").is_file()
     (assisted,) = (
         entrant.settings["options"]
-        for entrant in entrants(config, folder, torch.float32)
+        for entrant in entrants(config, folder)
         if entrant.name == "transformers SmallLM"
     )
     assert assisted == {"assistant_model": folder}
@@ -170,7 +166,7 @@ def test_llama_cpp_runs_the_gguf_files_themselves(
         f"target.model={file}", f"drafter={drafter}", *of_model, "sampling=standard",
         "target.quantize=int8", "peers.transformers=false", f"peers.llama_cpp={sys.executable}",
     )  # fmt: skip
-    found = entrants(config, "/m", torch.float32)[2:]
+    found = entrants(config, "/m")[2:]
     expected = [{"draft": None}]
     if own is not None:
         expected.append({name: str(file) if it == "FILE" else it for name, it in own.items()})
@@ -184,12 +180,12 @@ def test_llama_cpp_runs_the_gguf_files_themselves(
 
 def test_peers_that_can_not_run_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"peers.llama_cpp=.*expected null, or target.model=FILE"):
-        entrants(asked(f"peers.llama_cpp={sys.executable}"), "/m", torch.float32)
+        entrants(asked(f"peers.llama_cpp={sys.executable}"), "/m")
     drawn = asked(f"peers.economize={sys.executable}", "sampling=standard")
     with pytest.raises(ConfigError, match=r"expected null with sampling\.temperature"):
-        entrants(drawn, "/m", torch.float32)
+        entrants(drawn, "/m")
     with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
-        entrants(asked("peers.vllm=/nowhere/python"), "/m", torch.float32)
+        entrants(asked("peers.vllm=/nowhere/python"), "/m")
     assert weights_location(asked()) == "/m"
     with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
         weights_location(plain_values(compose("bench", ["target=tabular"])))
