@@ -1,12 +1,14 @@
 """Positions: acceptance by position in the text, by the context's length, by order of prompts."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.intervals import Interval, interval, ratio
+
+Place = TypeVar("Place", bound=Hashable)
 
 TOKENS = 32
 """The tokens of a stretch of a text."""
@@ -68,26 +70,37 @@ def _stretches(
     prompts: Sequence[Sequence[Measurement]],
     stretch: Callable[[int, Decoding, int], tuple[int, int] | None],
 ) -> list[Stretch]:
-    """Returns the acceptance in each stretch that has a tested token.
+    """Returns the acceptance by stretch. stretch: gives its first position and its length."""
+    return [
+        Stretch(first, first + length - 1, figure, tested)
+        for (first, length), (figure, tested) in sorted(by_place(prompts, stretch).items())
+    ]
 
-    stretch: gives the first position of a round's stretch and its length, from the number of its
-        prompt, its text and the tokens before.
+
+def by_place(
+    prompts: Sequence[Sequence[Measurement]],
+    place: Callable[[int, Decoding, int], Place | None],
+) -> dict[Place, tuple[Interval, int]]:
+    """Returns the share of accepted tokens in each place, and how many were tested there.
+
+    place: that of a round, from the number of its prompt, its text and the tokens before it; None
+        for no place.
     """
-    counts: dict[tuple[int, int], dict[int, list[int]]] = defaultdict(dict)
+    counts: dict[Place, dict[int, list[int]]] = defaultdict(dict)
     for prompt, measurements in enumerate(prompts, start=1):
         for text in (m.decoding for m in measurements if m.decoding is not None):
             written = 0
             for step in text.steps:
-                place = stretch(prompt, text, written)
+                where = place(prompt, text, written)
                 written += len(step.tokens)
-                if place is not None and step.tested:
-                    sums = counts[place].setdefault(prompt, [0, 0])
+                if where is not None and step.tested:
+                    sums = counts[where].setdefault(prompt, [0, 0])
                     sums[0] += step.accepted
                     sums[1] += step.tested
-    stretches = []
-    for (first, length), by_prompt in sorted(counts.items()):
+    places: dict[Place, tuple[Interval, int]] = {}
+    for where, by_prompt in counts.items():
         accepted, tested = zip(*by_prompt.values(), strict=True)
         figure = interval(ratio(accepted, tested), "logit")
-        assert figure is not None, "a stretch without tested tokens has a figure"
-        stretches.append(Stretch(first, first + length - 1, figure, sum(tested)))
-    return stretches
+        assert figure is not None, "a place with tested tokens has a figure"
+        places[where] = figure, sum(tested)
+    return places

@@ -1,0 +1,1 @@
+"""`outrider advise`: which drafter, how long, with which flags, and what it brings."""
