@@ -1,22 +1,19 @@
-"""Which drafters fit a target: those that are listed, or all that are installed."""
+"""Which drafters fit a target: of those that are listed, or of all that are installed."""
 
 from dataclasses import replace
 from typing import Any
 
-from outrider.base.errors import ConfigError, OutriderError
+from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.cli.settings import OWN
 from outrider.cli.variants import variants_of
 from outrider.contract.target import Target
 from outrider.decoding.decode import prepare
-from outrider.extras.advise.engines import check_there
+from outrider.extras.advise.engines import has
 from outrider.extras.advise.settings import Advise
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.statistics.pairs import CONTROLS
 from outrider.plugins.reading import option_configs
 from outrider.plugins.registry import installed
-
-NODES = 4
-"""The nodes of a tree for each token of its depth."""
 
 Configs = dict[str, dict[str, Any]]
 
@@ -31,13 +28,12 @@ def candidates(
     Raises `ConfigError` if none fits.
     """
     configs, fitting, reasons = Configs(), dict[str, Variant](), dict[str, str]()
-    listed = settings.drafters
-    names = [name for name in installed().of("drafter") if name not in CONTROLS]
-    for name in names if listed is None else listed:
+    listed = settings.drafters or dict.fromkeys(installed().of("drafter").keys() - CONTROLS)
+    for name, item in listed.items():
         try:
-            own = _option(name, settings.gamma) if listed is None else listed[name]
-            made, variants = variants_of(replace(settings, drafters={name: own}))
-            check_there(settings.engine, made[name])
+            own = {name: item} if item else option_configs("drafter", [name], OWN)
+            made, variants = variants_of(replace(settings, drafters=own))
+            require(has(settings.engine, made[name]), "engine", settings.engine, "one that has it")
             prepare(target, variants[name].drafter, variants[name].verifier)
             configs, fitting = configs | made, fitting | variants
         except OutriderError as error:
@@ -46,11 +42,3 @@ def candidates(
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"drafters: expected one that fits the target, there is none: {why}")
     return configs, fitting, reasons
-
-
-def _option(name: str, gamma: int) -> Any:
-    """Returns a drafter with its defaults, and with a rule for trees if it writes them."""
-    kind = getattr(installed().of("drafter")[name].product, "kind", "")
-    tree = {"verifier": "candidates", "budget": NODES * gamma} if kind == "deterministic" else {}
-    item = {"drafter": name, "name": name, **tree}
-    return option_configs("drafter", [item], OWN)[name]

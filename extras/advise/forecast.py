@@ -1,18 +1,25 @@
 """What each drafter and draft length is expected to bring, from acceptance and measured costs."""
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from outrider.extras.advise.costs import later_rounds, round_seconds, seconds
-from outrider.lab.measuring.measurement import Decoding, Measurement
-from outrider.lab.statistics.intervals import Statistic, ratio
+from outrider.contract.policy import Fixed, Policy
+from outrider.lab.measuring.measurement import Decoding, Measurement, Step
+from outrider.lab.measuring.variants import Variant
+from outrider.lab.statistics.intervals import Floats, Statistic, ratio
 from outrider.lab.statistics.rates import RATES
 
 ByPrompt = Sequence[Sequence[Measurement]]
 """The measurements of a drafter, by prompt."""
+
+
+PLAIN = -1
+"""Stands for the draft tokens of a round in which none were asked for."""
 
 
 @final
@@ -20,8 +27,8 @@ ByPrompt = Sequence[Sequence[Measurement]]
 class Setting:
     """A drafter with a draft length.
 
-    speedup: that over plain decoding, as expected or as measured, over prompts.
-    tokens: the tokens of a round. cost: the time of a round, in rounds of plain decoding.
+    speedup: that over plain decoding, over prompts. tokens: those that a round writes.
+    cost: the time of a round, in rounds of plain decoding.
     """
 
     drafter: str
@@ -32,81 +39,97 @@ class Setting:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """What decoding takes.
+class InTurn(Policy):
+    """Drafts up to gamma tokens, then none, one, two, ..., so that all lengths share one clock."""
 
-    plain: the measurements of plain decoding. most: the most tokens of a text.
-    rounds: by drafter, the seconds of its rounds by draft length, if another engine was measured.
+    _round = -1
+
+    def reset(self) -> None:
+        self._round = -1
+
+    def depth(self, gamma: int) -> int:
+        self._round += 1
+        return (gamma + self._round) % (gamma + 1)
+
+
+def has_lengths(variant: Variant) -> bool:
+    """Returns whether a draft's overlap with the target tells what shorter ones are worth."""
+    drafter = variant.drafter
+    along = variant.verifier.lossless and isinstance(variant.policy, Fixed)
+    return along and not (drafter.trees or drafter.observes or drafter.asks)
+
+
+def round_seconds(decoded: ByPrompt, gamma: int, most: int) -> list[float]:
+    """Returns the seconds of a round by the most tokens of its draft, from 0 [gamma + 1].
+
+    Each is the mean over the rounds in their turn of what rounds with as many draft tokens take, of
+    which the median counts; a round without drafting is one of plain decoding. A length that no
+    text had room for is between its neighbours.
+
+    decoded: with `InTurn`. most: the most tokens of a text.
     """
+    seconds, drafts = defaultdict[int, list[float]](list), defaultdict[int, list[int]](list)
+    for text in _texts(decoded):
+        policy, written = InTurn(), 0
+        for step in text.steps:
+            limit = policy.depth(gamma)
+            if written and limit < most - written:  # the first round also reads the prompt
+                drafted = step.drafted if limit else PLAIN
+                seconds[drafted].append(_seconds(step, drafting=limit > 0))
+                drafts[limit].append(drafted)
+            written += len(step.tokens)
+    typical = {drafted: statistics.median(found) for drafted, found in seconds.items()}
+    means = {it: statistics.fmean(typical[each] for each in drafts[it]) for it in sorted(drafts)}
+    return [float(it) for it in np.interp(range(gamma + 1), [*means], [*means.values()])]
 
-    plain: ByPrompt
-    most: int
-    rounds: Mapping[str, Sequence[float]]
+
+def by_length(
+    name: str, overlaps: ByPrompt, decoded: ByPrompt, rounds: Sequence[float]
+) -> list[Setting]:
+    """Returns a setting for each draft length: Theorem 3.8 (2211.17192) with what was measured.
+
+    A text takes what reading its prompt takes, and its rounds. How many these are is what the
+    overlap of the distributions along the target's own text leads to expect at each length.
+
+    rounds: the seconds of a round of plain decoding, then of a round by draft length.
+    """
+    along = [[m.overlap for m in own if m.overlap is not None] for own in overlaps]
+    tokens = np.array([sum(it.prefixes[0] for it in own) for own in along])
+    once, again = (_reading(decoded, rounds, drafting=it) for it in (False, True))
+    longest = max((step.drafted for text in _texts(decoded) for step in text.steps), default=0)
+    settings = []
+    for length in range(1, min(longest, len(rounds) - 1) + 1):
+        count = np.array([sum(it.rounds[length - 1] for it in own) for own in along])
+        speedup = ratio(once + tokens * rounds[0], again + count * rounds[length])
+        efficiency, cost = float(tokens.sum() / count.sum()), rounds[length] / rounds[0]
+        settings.append(Setting(name, length, speedup, efficiency, cost))
+    return settings
 
 
-def decodings(prompts: ByPrompt) -> list[Decoding]:
-    return [m.decoding for prompt in prompts for m in prompt if m.decoding is not None]
-
-
-def as_measured(name: str, gamma: int, prompts: ByPrompt) -> Setting:
-    """Returns the setting that was decoded with."""
-    speedup, tokens = (RATES[rate].statistic(prompts) for rate in ("speedup", "block_efficiency"))
+def as_measured(name: str, gamma: int, decoded: ByPrompt) -> Setting:
+    """Returns the one setting that was decoded with."""
+    speedup, tokens = (RATES[rate].statistic(decoded) for rate in ("speedup", "block_efficiency"))
     efficiency = float(tokens.value)
     return Setting(name, gamma, speedup, efficiency, efficiency / float(speedup.value))
 
 
-def by_length(name: str, gamma: int, prompts: ByPrompt, clock: Clock) -> list[Setting]:
-    """Returns a setting for each draft length, from a drafter's texts with all lengths in turn.
-
-    A text takes what reading its prompt takes, and its rounds. How many these are is what the
-    overlap of the distributions along the target's own text leads to expect; for a drafter that has
-    none it is what the rounds of that length wrote. This is Theorem 3.8 of Leviathan et al.
-    (2211.17192) with measured tokens and times in place of alpha and c.
-
-    prompts: of both protocols.
-    """
-    texts = decodings(prompts)
-    plain = round_seconds(decodings(clock.plain), 0, clock.most)[0]
-    rounds = round_seconds(texts, gamma, clock.most)
-    read = [_reading(own, rounds) for own in prompts]
-    plain_read = [_reading(own, [plain]) for own in clock.plain]
-    if name in clock.rounds:  # of another engine, whose reading is not known
-        plain, *_ = rounds = [*clock.rounds[name]]
-        read = plain_read = [0.0] * len(prompts)
-    longest = max((step.drafted for text in texts for step in text.steps), default=0)
-    settings = []
-    for length in range(1, min(gamma, longest, len(rounds) - 1) + 1):
-        counts = [_tokens_and_rounds(own, length, gamma, clock.most) for own in prompts]
-        before, after = [], []
-        for (tokens, count, share), once, again in zip(counts, plain_read, read, strict=True):
-            before.append(once * share + tokens * plain)
-            after.append(again * share + count * rounds[length])
-        tokens, count, _ = np.sum(counts, axis=0)
-        cost = rounds[length] / plain
-        settings.append(Setting(name, length, ratio(before, after), tokens / count, cost))
-    return settings
+def best_of(settings: Sequence[Setting]) -> list[Setting]:
+    """Returns the best setting of each drafter, the best first."""
+    ranked = sorted(settings, key=lambda setting: float(setting.speedup.value))
+    best = {setting.drafter: setting for setting in ranked}
+    return sorted(best.values(), key=ranked.index)[::-1]
 
 
-def _reading(prompt: Sequence[Measurement], rounds: Sequence[float]) -> float:
-    """Returns the seconds that the first rounds of a prompt's texts take beyond later ones."""
-    firsts = (text.steps[0] for text in decodings([prompt]))
-    return sum(
-        max(0.0, seconds(step) - rounds[min(step.drafted, len(rounds) - 1)]) for step in firsts
-    )
+def _texts(decoded: ByPrompt) -> list[Decoding]:
+    return [m.decoding for own in decoded for m in own if m.decoding is not None]
 
 
-def _tokens_and_rounds(
-    prompt: Sequence[Measurement], length: int, gamma: int, most: int
-) -> tuple[float, float, float]:
-    """Returns tokens of a prompt's texts, the rounds that write them, and their share of all."""
-    overlaps = [m.overlap for m in prompt if m.overlap is not None and m.overlap.rounds[-1]]
-    if overlaps:
-        tokens = sum(overlap.prefixes[0] for overlap in overlaps)
-        return tokens, sum(overlap.rounds[length - 1] for overlap in overlaps), 1.0
-    texts = decodings([prompt])
-    steps = [
-        step for text in texts for turn, step in later_rounds(text, gamma, most) if turn == length
-    ]
-    tokens = sum(len(step.tokens) for step in steps)
-    return tokens, float(len(steps)), tokens / sum(text.counts.emitted for text in texts)
+def _reading(decoded: ByPrompt, rounds: Sequence[float], *, drafting: bool) -> Floats:
+    """Returns the seconds that the first rounds of texts take beyond others [prompts]."""
+    firsts = [[text.steps[0] for text in _texts([own])] for own in decoded]
+    usual = rounds[-1] if drafting else rounds[0]
+    return np.array([sum(_seconds(it, drafting=drafting) - usual for it in own) for own in firsts])
+
+
+def _seconds(step: Step, *, drafting: bool) -> float:
+    return step.draft * drafting + step.score + step.verify

@@ -3,60 +3,51 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import final
 
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.positions import by_context, by_place, by_position
+from outrider.lab.tables.table import Column, Figure, Table, names_of
 
-THINKING, ANSWER = "<think>", "</think>"
+MARKS = ("<think>", "</think>")
 """What texts have before a chain of thought, and after it."""
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A kind of rounds, and the share of the tested tokens that was accepted in them."""
-
-    kind: str
-    name: str
-    accepted: Interval
-    tested: int
+Group = tuple[str, str, Interval, int]
+"""Its kind, its name, the share of tested tokens that was accepted, and how many were tested."""
 
 
 def groups_of(prompts: Sequence[Sequence[Measurement]]) -> list[Group]:
-    """Returns the acceptance of a drafter in each group of the kinds that have several.
+    """Returns the acceptance of a drafter in each group, of the kinds that have several.
 
     prompts: its measurements, by prompt.
     """
     places = {
-        "task": by_place(prompts, lambda number, text, _: prompts[number - 1][0].category),
+        "task": by_place(prompts, lambda number, *_: prompts[number - 1][0].category),
         "script": by_place(prompts, lambda _, text, written: script_of(_said(text))),
         "part": by_place(prompts, lambda _, text, written: _part(text, written)),
     }
-    found = [
-        Group(kind, name, accepted, tested)
-        for kind, by_name in places.items()
-        for name, (accepted, tested) in by_name.items()
-    ]
+    found = [(kind, name, *it) for kind, names in places.items() for name, it in names.items()]
     for kind, stretches in (("position", by_position(prompts)), ("context", by_context(prompts))):
         found += [
-            Group(kind, f"tokens {it.first} to {it.last}", it.alpha_tested, it.tested)
+            (kind, f"tokens {it.first} to {it.last}", it.alpha_tested, it.tested)
             for it in stretches
         ]
-    kinds = Counter(group.kind for group in found)
-    return [group for group in found if kinds[group.kind] > 1]
+    kinds = Counter(kind for kind, *_ in found)
+    return [group for group in found if kinds[group[0]] > 1]
 
 
-def worst(groups: Sequence[Group]) -> Group | None:
-    """Returns the group with the lowest acceptance, of those with an interval."""
-    known = [group for group in groups if group.accepted.low is not None]
-    return min(known, key=lambda group: group.accepted.value, default=None)
+def groups_table(drafter: str, groups: Sequence[Group]) -> Table:
+    """Returns the groups, the worst of those with an interval below."""
+    known = [group for group in groups if group[2].low is not None]
+    kind, name, *_ = min(known, key=lambda it: it[2].value, default=("", ""))
+    notes = (f"worst: {kind}, {name}",) * bool(known)
+    columns = *names_of("kind", "group"), Column("accepted", beside=True), Column("tested")
+    rows = tuple((kind, name, Figure(it), str(tested)) for kind, name, it, tested in groups)
+    return Table(f"where {drafter} is accepted", columns, rows, notes)
 
 
 def script_of(text: str) -> str:
-    """Returns the script of most letters, such as LATIN or CJK; empty without any.
+    """Returns the script of most letters; empty without any.
 
     >>> script_of("Привет, world, как дела?")
     'CYRILLIC'
@@ -71,6 +62,6 @@ def _said(text: Decoding, most: int | None = None) -> str:
 
 def _part(text: Decoding, written: int) -> str | None:
     """Returns whether a round belongs to the thinking or to the answer; None without marks."""
-    if THINKING not in _said(text) and ANSWER not in _said(text):
+    if not any(mark in _said(text) for mark in MARKS):
         return None
-    return "answer" if ANSWER in _said(text, written) else "thinking"
+    return "answer" if MARKS[1] in _said(text, written) else "thinking"

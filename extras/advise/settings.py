@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, final
 
-from outrider.base.bounds import Count, ExistingFile
+from outrider.base.bounds import Count, Seconds
 from outrider.base.expectations import AtLeast
 from outrider.cli.settings import Decoding, Drafters, Part
 
@@ -18,4 +18,4 @@ class Advise(Decoding):
     engine: Engine
     concurrency: Annotated[list[Count], AtLeast(1)]
     contexts: list[Count]
-    costs: ExistingFile | None
+    costs: dict[str, Annotated[list[Seconds], AtLeast(2)]]
