@@ -94,12 +94,13 @@ class Adviser:
         overlaps = self.measured(along, chosen, writing, "overlap")
         decoded = self.measured({**self.variants, **turning}, chosen, writing, "decode")
         found, costs = list[forecast.Setting](), dict[str, list[float]]()
+        known = self.settings.costs
         for name in decoded:
             gamma, own = self.variants[name].gamma or writing.gamma, decoded[name]
             if name in turning:
                 rounds = forecast.round_seconds(own, gamma, writing.max_new_tokens)
-                costs[name] = self.settings.costs.get(name, rounds)
-                found += forecast.by_length(name, overlaps[name], own, costs[name])
+                costs[name], reads = known.get(name, rounds), name not in known
+                found += forecast.by_length(name, overlaps[name], own, costs[name], reads=reads)
             else:
                 found.append(forecast.as_measured(name, gamma, own))
         return found, costs, decoded
@@ -112,6 +113,8 @@ class Adviser:
         )
         found, costs, decoded = self.settings_of(chosen, writing)
         best = forecast.best_of(found)
+        most = writing.max_new_tokens
+        require(len(best) > 0, "max_new_tokens", most, "longer texts, or prompts with drafts")
         trying = {
             it.drafter: replace(self.variants[it.drafter], gamma=it.gamma) for it in best[:CHECKED]
         }

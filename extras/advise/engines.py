@@ -4,12 +4,14 @@ The options are those of vLLM 0.33, SGLang 0.5.23 and llama.cpp b11549.
 """
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 from outrider.plugins.parts import TARGET
-from outrider.plugins.reading import part_config, plain_values
+from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 
 ENGINES = ("vllm", "sglang", "llama.cpp")
@@ -42,9 +44,11 @@ def overrides(config: Mapping[str, Any], gamma: int) -> str:
     words = [f"gamma={gamma}", *(f"budget={it}" for it in [config.get("budget")] if it)]
     for role in ("drafter", "verifier", "policy"):
         given, name = plain_values(config[role]), name_of(role, config[role])
-        usual = plain_values(part_config(role, name))
         words.append(f"{role}={name}")
-        words += [f"{role}.{key}={json.dumps(it)}" for key, it in given.items() if it != usual[key]]
+        for key, it in signature(installed().of(role)[name].factory).parameters.items():
+            if key in given and given[key] != plain_values(it.default):
+                value = re.sub(r'"(\w+)":', r"\1:", json.dumps(given[key]))  # as Hydra writes keys
+                words.append(f"{role}.{key}={value}")
     return shlex.join(word for word in words if word not in ("verifier=token", "policy=fixed"))
 
 

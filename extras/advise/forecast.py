@@ -60,11 +60,11 @@ def has_lengths(variant: Variant) -> bool:
 
 
 def round_seconds(decoded: ByPrompt, gamma: int, most: int) -> list[float]:
-    """Returns the seconds of a round by the most tokens of its draft, from 0 [gamma + 1].
+    """Returns the seconds of a round by the most tokens of its draft, from 0 to gamma.
 
     Each is the mean over the rounds in their turn of what rounds with as many draft tokens take, of
-    which the median counts; a round without drafting is one of plain decoding. A length that no
-    text had room for is between its neighbours.
+    which the median counts; a round without drafting is one of plain decoding. The longest drafts
+    are left out if no text had room for them.
 
     decoded: with `InTurn`. most: the most tokens of a text.
     """
@@ -80,11 +80,12 @@ def round_seconds(decoded: ByPrompt, gamma: int, most: int) -> list[float]:
             written += len(step.tokens)
     typical = {drafted: statistics.median(found) for drafted, found in seconds.items()}
     means = {it: statistics.fmean(typical[each] for each in drafts[it]) for it in sorted(drafts)}
-    return [float(it) for it in np.interp(range(gamma + 1), [*means], [*means.values()])]
+    found = np.interp(range(max(means, default=0) + 1), [0, *means], [0.0, *means.values()])
+    return found.tolist() if means else []
 
 
 def by_length(
-    name: str, overlaps: ByPrompt, decoded: ByPrompt, rounds: Sequence[float]
+    name: str, overlaps: ByPrompt, decoded: ByPrompt, rounds: Sequence[float], *, reads: bool = True
 ) -> list[Setting]:
     """Returns a setting for each draft length: Theorem 3.8 (2211.17192) with what was measured.
 
@@ -92,10 +93,13 @@ def by_length(
     overlap of the distributions along the target's own text leads to expect at each length.
 
     rounds: the seconds of a round of plain decoding, then of a round by draft length.
+    reads: whether these are of what decoded, so that its reading of the prompts counts too.
     """
     along = [[m.overlap for m in own if m.overlap is not None] for own in overlaps]
     tokens = np.array([sum(it.prefixes[0] for it in own) for own in along])
-    once, again = (_reading(decoded, rounds, drafting=it) for it in (False, True))
+    if not rounds:  # no text was long enough
+        return []
+    once, again = (reads * _reading(decoded, rounds, drafting=it) for it in (False, True))
     longest = max((step.drafted for text in _texts(decoded) for step in text.steps), default=0)
     settings = []
     for length in range(1, min(longest, len(rounds) - 1) + 1):
