@@ -1,7 +1,7 @@
 """`outrider advise`: measures on half of the prompts, advises, and decodes the other half so."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -14,15 +14,13 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.target import Target
 from outrider.extras.advise import forecast
-from outrider.extras.advise.candidates import candidates
-from outrider.extras.advise.engines import lines
+from outrider.extras.advise.drafters import candidates, lines
+from outrider.extras.advise.forecast import advice, rows_of, table_of
 from outrider.extras.advise.groups import groups_of, groups_table
-from outrider.extras.advise.lengths import at_length
-from outrider.extras.advise.outcome import advice, rows_of, table_of
 from outrider.extras.advise.settings import Advise
 from outrider.lab.measuring.compare import measure, questions
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.texts import cache_folder
+from outrider.lab.measuring.texts import cache_folder, written
 from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.lab.runs.speculation_profile import NAME, Subject, class_name, profile
 from outrider.lab.statistics.acceptance import acceptance
@@ -176,3 +174,22 @@ def advise(settings: Advise) -> None:
     for name, part in (("advice.json", content), (NAME, outcomes[0]["profile"])):
         write_whole(folder / name, json.dumps(part, indent=1) + "\n")
         remarks(stderr=False).print(plain(folder / name), soft_wrap=True)
+
+
+def at_length(
+    target: Target, questions: Sequence[Question], writing: Settings, length: int
+) -> list[Question]:
+    """Returns the questions with prompts of so many tokens, and the target's texts after them."""
+    prompts = []
+    for number, question in enumerate(questions):
+        others = [*questions[number + 1 :], *questions[:number]]
+        before = cycle([token for it in others for token in (*it.tokens, *it.text)])
+        tokens = [*islice(before, max(0, length - len(question.tokens))), *question.tokens]
+        prompts.append([*tokens[: length // 2], *tokens[len(tokens) - (length - length // 2) :]])
+    texts = written(
+        target, prompts, writing.sampling, writing.max_new_tokens, batch=1, folder=cache_folder()
+    )
+    return [
+        replace(question, tokens=prompt, text=text)
+        for question, prompt, text in zip(questions, prompts, texts, strict=True)
+    ]

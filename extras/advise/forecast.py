@@ -1,25 +1,31 @@
-"""What each drafter and draft length is expected to bring, from acceptance and measured costs."""
+"""What each drafter and draft length is expected to bring, and what to advise of that."""
 
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from outrider.contract.policy import Fixed, Policy
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
 from outrider.lab.measuring.variants import Variant
-from outrider.lab.statistics.intervals import Floats, Statistic, ratio
+from outrider.lab.runs.row import PLAIN
+from outrider.lab.statistics.intervals import (
+    Floats,
+    Interval,
+    Statistic,
+    interval,
+    prompts_needed,
+    ratio,
+)
+from outrider.lab.statistics.pairs import LEVEL, Comparison, tested
 from outrider.lab.statistics.rates import RATES
+from outrider.lab.tables.table import Cell, Column, Figure, Table, names_of
 
 ByPrompt = Sequence[Sequence[Measurement]]
 """The measurements of a drafter, by prompt."""
-
-
-PLAIN = -1
-"""Stands for the draft tokens of a round in which none were asked for."""
 
 
 @final
@@ -74,7 +80,7 @@ def round_seconds(decoded: ByPrompt, gamma: int, most: int) -> list[float]:
         for step in text.steps:
             limit = policy.depth(gamma)
             if written and limit < most - written:  # the first round also reads the prompt
-                drafted = step.drafted if limit else PLAIN
+                drafted = step.drafted if limit else -1  # as in plain decoding
                 seconds[drafted].append(_seconds(step, drafting=limit > 0))
                 drafts[limit].append(drafted)
             written += len(step.tokens)
@@ -137,3 +143,64 @@ def _reading(decoded: ByPrompt, rounds: Sequence[float], *, drafting: bool) -> F
 
 def _seconds(step: Step, *, drafting: bool) -> float:
     return step.draft * drafting + step.score + step.verify
+
+
+COLUMNS = ("gamma", "tokens\na round", "time of\na round", "expected\nspeedup", "measured")
+
+
+Measured = Mapping[str, Interval | None]
+"""By drafter, its speedup on other prompts."""
+
+
+def rows_of(best: Sequence[Setting], measured: Measured) -> list[dict[str, Any]]:
+    """Returns what is expected of each drafter and what was measured, for JSON."""
+    return [
+        {name: getattr(it, name) for name in ("drafter", "gamma", "tokens", "cost")}
+        | {"expected": interval(it.speedup, "log"), "measured": measured.get(it.drafter)}
+        for it in best
+    ]
+
+
+def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    lines: list[tuple[Cell, ...]] = []
+    for it in rows:
+        figures = [it[key] and Figure(it[key], 2) for key in ("expected", "measured")]
+        cells = it["drafter"], str(it["gamma"]), f"{it['tokens']:.2f}", f"{it['cost']:.2f}"
+        lines.append((*cells, *figures))
+    columns = [Column(heading, beside=True) for heading in COLUMNS]
+    return Table(title, (*names_of("drafter"), *columns), tuple(lines))
+
+
+def advice(best: Sequence[Setting]) -> list[str]:
+    """Returns what to do, why, how sure that is, and what would tell the first two apart."""
+    first = best[0]
+    name, speed = f"{first.drafter} with gamma {first.gamma}", float(first.speedup.value)
+    cost = f"a round takes {first.cost:.2f} times as long as plain decoding's"
+    why = f"{speed:.2f}x is expected, since {cost} and writes {first.tokens:.2f} tokens"
+    plain = [ratio(*[it.speedup.columns[:, 1]] * 2) for it in best]
+    tests = [
+        Comparison("speedup", it.drafter, PLAIN, it.speedup, own)
+        for it, own in zip(best, plain, strict=True)
+    ]
+    over_plain = tested(tests)[0]
+    if speed <= 1:
+        return [f"Don't draft here. With the best, {name}, {why}."]
+    chance = "" if over_plain.significant else " That could be chance:"
+    said = [f"Draft with {name}: {why}.{chance} p = {over_plain.p_holm:.2g}."]
+    for other in best[1:2]:
+        pair = Comparison("speedup", first.drafter, other.drafter, first.speedup, other.speedup)
+        (lead,), gap = tested([pair]), speed - float(other.speedup.value)
+        needed = prompts_needed(_gap(first.speedup, other.speedup), max(gap, 1e-9))
+        how = f"{needed or 'too many'} prompts would tell the two apart"
+        how = "which is behind" if lead.p < LEVEL else how
+        name = f"{other.drafter} with gamma {other.gamma}, {float(other.speedup.value):.2f}x"
+        said.append(f"Runner-up: {name}; {how} (p = {lead.p:.2g}).")
+    return said
+
+
+def _gap(one: Statistic, other: Statistic) -> Statistic:
+    """Returns how far apart two ratios are, prompt by prompt."""
+    columns = np.concatenate([one.columns, other.columns], axis=-1)
+    return Statistic(
+        columns, one.weights, lambda sums: one.figure(sums[..., :2]) - other.figure(sums[..., 2:])
+    )

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from outrider.extras.advise.lengths import at_length
+from outrider.extras.advise.command import at_length
 from outrider.extras.theory.speculation_profile import read_profile
 from outrider.lab.measuring.variants import Question, Settings
+from outrider.targets.transformers import TransformersTarget
 
 
 @pytest.fixture
@@ -66,9 +67,9 @@ def test_what_cannot_be_advised_is_refused(
     assert message in run.refused("advise", *target, *arguments)
 
 
-def test_prompts_are_cut_in_the_middle_or_have_others_before(target: Any) -> None:
+def test_prompts_are_cut_in_the_middle_or_have_others_before(llama: Any, words: Any) -> None:
     questions = [Question("a", 1, "x", [1, 2, 3, 4, 5], [6]), Question("b", 1, "x", [7, 8], [9])]
-    settings = Settings(max_new_tokens=2)
+    target, settings = TransformersTarget(llama(3), words), Settings(max_new_tokens=2)
     cut, filled = (at_length(target, questions, settings, length) for length in (3, 9))
     assert [it.tokens for it in cut] == [[1, 4, 5], [1, 7, 8]]
     assert [it.tokens for it in filled] == [

@@ -11,13 +11,13 @@ from outrider.drafters.token_recycling import TokenRecycling
 from outrider.extras.advise.forecast import (
     InTurn,
     Setting,
+    advice,
     as_measured,
     best_of,
     by_length,
     has_lengths,
     round_seconds,
 )
-from outrider.extras.advise.outcome import advice
 from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap, Step
 from outrider.lab.measuring.variants import Variant
 from outrider.lab.statistics.intervals import ratio
@@ -119,14 +119,14 @@ NEAR = [1.6, 1.3, 1.5, 1.6, 1.3, 1.6, 1.4, 1.5]
     ("settings", "said"),
     [
         ([setting("a", 1, SLOW)], ["Don't draft here. With the best, a with gamma 1, 0.81x"]),
-        ([setting("a", 2, FAST)], ["Draft by a with gamma 2: 1.50x is expected, since a round"]),
+        ([setting("a", 2, FAST)], ["Draft with a with gamma 2: 1.50x is expected, since a round"]),
         (
             [setting("a", 1, SLOW), setting("b", 2, FAST), setting("b", 1, NEAR)],
-            ["Draft by b", "Runner-up: a with gamma 1, 0.81x; which is behind (p = 0.0078)."],
+            ["Draft with b", "Runner-up: a with gamma 1, 0.81x; which is behind (p = 0.0078)."],
         ),
         (
             [setting("a", 1, NEAR), setting("b", 2, FAST)],
-            ["Draft by b", "Runner-up: a with gamma 1, 1.48x; 104 prompts would tell"],
+            ["Draft with b", "Runner-up: a with gamma 1, 1.48x; 104 prompts would tell"],
         ),
     ],
 )
