@@ -15,7 +15,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.target import Target
 from outrider.extras.advise import forecast
 from outrider.extras.advise.drafters import candidates, lines
-from outrider.extras.advise.forecast import advice, rows_of, table_of
+from outrider.extras.advise.forecast import advice, table_of
 from outrider.extras.advise.groups import groups_of, groups_table
 from outrider.extras.advise.settings import Advise
 from outrider.lab.measuring.compare import measure, questions
@@ -63,18 +63,21 @@ class Adviser:
         count = -(-len(questions) // writing.together) * writing.together
         copies = enumerate(islice(cycle(questions), count))
         asked = [replace(question, number=number) for number, question in copies]
-        found: dict[str, dict[str, list[Measurement]]] = {
-            name: {question.prompt: [] for question in asked} for name in left
-        }
+        found = list[Measurement]()
         try:
             for it in measure(self.target, left, asked, writing, protocol=protocol):
-                if it.error is not None:
-                    self.left_out[it.drafter] = it.error
-                found[it.drafter][it.prompt].append(it)
+                found.append(it)
         except OutriderError:
-            if not 0 < len(self.left_out.keys() & left) < len(left):
+            errors = {it.drafter: it.error for it in found if it.error is not None}
+            if not errors or errors.keys() == left.keys():
                 raise
-        return {name: [*it.values()] for name, it in found.items() if name not in self.left_out}
+            self.left_out.update(errors)
+        ids = dict.fromkeys(question.prompt for question in questions)
+        return {
+            name: [[it for it in found if (it.drafter, it.prompt) == (name, id)] for id in ids]
+            for name in left
+            if name not in self.left_out
+        }
 
     def settings_of(
         self, chosen: list[Question], writing: Settings
@@ -118,15 +121,14 @@ class Adviser:
         }
         checked = self.measured(trying, others, writing, "decode")
         rate = RATES["speedup"]
-        rows = rows_of(
-            best, {name: interval(rate.statistic(it), rate.scale) for name, it in checked.items()}
-        )
+        speedups = {name: interval(rate.statistic(it), rate.scale) for name, it in checked.items()}
+        table, rows = table_of(title, best, speedups)
         first, groups, said = best[0], groups_of(decoded[best[0].drafter]), advice(best)
         rates, config = acceptance(checked[first.drafter], first.gamma), self.configs[first.drafter]
         assert rates is not None, "what is advised was decoded"
         pasted = lines(config, first.gamma, rates.marginal)
-        for table in (table_of(title, rows), groups_table(first.drafter, groups)):
-            results().print(*shown(table))
+        for each in (table, groups_table(first.drafter, groups)):
+            results().print(*shown(each))
         for line in (*said, *(f"{engine}: {line}" for engine, line in pasted.items())):
             results(soft_wrap=True).print(plain(line))
         subject = Subject(

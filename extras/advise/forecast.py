@@ -145,30 +145,26 @@ def _seconds(step: Step, *, drafting: bool) -> float:
     return step.draft * drafting + step.score + step.verify
 
 
-COLUMNS = ("gamma", "tokens\na round", "time of\na round", "expected\nspeedup", "measured")
+NAMES = ("drafter", "gamma", "tokens", "cost", "expected", "measured")
+HEADINGS = ("gamma", "tokens\na round", "time of\na round", "expected\nspeedup", "measured")
 
 
-Measured = Mapping[str, Interval | None]
-"""By drafter, its speedup on other prompts."""
+def table_of(
+    title: str, best: Sequence[Setting], measured: Mapping[str, Interval | None]
+) -> tuple[Table, list[dict[str, Any]]]:
+    """Returns what is expected of each drafter and what was measured, also for JSON.
 
-
-def rows_of(best: Sequence[Setting], measured: Measured) -> list[dict[str, Any]]:
-    """Returns what is expected of each drafter and what was measured, for JSON."""
-    return [
-        {name: getattr(it, name) for name in ("drafter", "gamma", "tokens", "cost")}
-        | {"expected": interval(it.speedup, "log"), "measured": measured.get(it.drafter)}
-        for it in best
-    ]
-
-
-def table_of(title: str, rows: Sequence[Mapping[str, Any]]) -> Table:
-    lines: list[tuple[Cell, ...]] = []
-    for it in rows:
-        figures = [it[key] and Figure(it[key], 2) for key in ("expected", "measured")]
-        cells = it["drafter"], str(it["gamma"]), f"{it['tokens']:.2f}", f"{it['cost']:.2f}"
-        lines.append((*cells, *figures))
-    columns = [Column(heading, beside=True) for heading in COLUMNS]
-    return Table(title, (*names_of("drafter"), *columns), tuple(lines))
+    measured: by drafter, its speedup on other prompts.
+    """
+    lines, rows = list[tuple[Cell, ...]](), list[dict[str, Any]]()
+    for it in best:
+        speedups = interval(it.speedup, "log"), measured.get(it.drafter)
+        values = it.drafter, it.gamma, it.tokens, it.cost, *speedups
+        figures = (each and Figure(each, 2) for each in speedups)
+        lines.append((it.drafter, str(it.gamma), f"{it.tokens:.2f}", f"{it.cost:.2f}", *figures))
+        rows.append(dict(zip(NAMES, values, strict=True)))
+    columns = [Column(heading, beside=True) for heading in HEADINGS]
+    return Table(title, (*names_of("drafter"), *columns), tuple(lines)), rows
 
 
 def advice(best: Sequence[Setting]) -> list[str]:
