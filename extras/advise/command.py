@@ -9,7 +9,8 @@ from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
 
-from outrider.base.errors import OutriderError, require
+from outrider.base.bounds import values_of
+from outrider.base.errors import ConfigError, OutriderError, nearest, require
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.target import Target
@@ -17,7 +18,7 @@ from outrider.extras.advise import forecast
 from outrider.extras.advise.drafters import candidates, lines
 from outrider.extras.advise.forecast import advice, table_of
 from outrider.extras.advise.groups import groups_of, groups_table
-from outrider.extras.advise.settings import Advise
+from outrider.extras.advise.settings import Advise, Costs
 from outrider.lab.measuring.compare import measure, questions
 from outrider.lab.measuring.measurement import Measurement
 from outrider.lab.measuring.texts import cache_folder, written
@@ -95,7 +96,7 @@ class Adviser:
         overlaps = self.measured(along, chosen, writing, "overlap")
         decoded = self.measured({**self.variants, **turning}, chosen, writing, "decode")
         found, costs = list[forecast.Setting](), dict[str, list[float]]()
-        known = self.settings.costs
+        known = self.settings.costs or {}
         for name in decoded:
             gamma, own = self.variants[name].gamma or writing.gamma, decoded[name]
             if name in turning:
@@ -154,7 +155,12 @@ def advise(settings: Advise) -> None:
     prompts = build(settings.data)
     require(len(prompts) > 1, "data", len(prompts), "two prompts or more, half of them to check")
     target: Target = build(settings.target)
-    adviser = Adviser(settings, target, *candidates(settings, target))
+    configs, variants, left_out = candidates(settings, target)
+    for name in settings.costs or {}:
+        if name not in variants:
+            raise ConfigError(f"costs.{name}: {nearest(name, variants)}")
+    values_of(dict.fromkeys(variants, Costs), settings.costs or {}, "costs")
+    adviser = Adviser(settings, target, configs, variants, left_out)
     writing = Settings(
         gamma=settings.gamma,
         budget=settings.budget,

@@ -23,7 +23,7 @@ from outrider.plugins.parts import TARGET, factory_of
 from outrider.plugins.reading import option_configs, plain_values
 from outrider.plugins.registry import installed
 
-ENGINES = ("vllm", "sglang", "llama.cpp")
+SERVERS = ("vllm", "sglang", "llama.cpp")
 METHODS: Mapping[str, Sequence[str]] = {
     "prompt_lookup": ("ngram", "NGRAM", "ngram-simple"),
     "suffix": ("suffix", "", ""),
@@ -42,10 +42,10 @@ def name_of(role: str, config: Mapping[str, Any]) -> str:
     return next((name for name, it in installed().of(role).items() if it.path == place), place)
 
 
-def has(engine: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether an engine has such a drafter; vLLM runs Outrider's too."""
+def has(server: str, config: Mapping[str, Any]) -> bool:
+    """Returns whether a server has such a drafter; vLLM runs Outrider's too."""
     names = METHODS.get(name_of("drafter", config["drafter"]), ("",) * 3)
-    return engine in ("outrider", "vllm") or bool(dict(zip(ENGINES, names, strict=True))[engine])
+    return server in ("outrider", "vllm") or bool(dict(zip(SERVERS, names, strict=True))[server])
 
 
 def overrides(config: Mapping[str, Any], gamma: int) -> str:
@@ -111,7 +111,7 @@ def candidates(
         try:
             own = {name: listed[name]} if listed else option_configs("drafter", [name], OWN)
             made, variants = variants_of(replace(settings, drafters=own))
-            require(has(settings.engine, made[name]), "engine", settings.engine, "one that has it")
+            require(has(settings.server, made[name]), "server", settings.server, "one that has it")
             prepare(target, variants[name].drafter, variants[name].verifier)
             configs, fitting = configs | made, fitting | variants
         except OutriderError as error:

@@ -170,7 +170,7 @@ def table_of(
 def advice(best: Sequence[Setting]) -> list[str]:
     """Returns what to do, why, how sure that is, and what would tell the first two apart."""
     first = best[0]
-    name, speed = f"{first.drafter} with gamma {first.gamma}", float(first.speedup.value)
+    name, speed = f"{first.drafter}, gamma {first.gamma}", float(first.speedup.value)
     cost = f"a round takes {first.cost:.2f} times as long as plain decoding's"
     why = f"{speed:.2f}x is expected, since {cost} and writes {first.tokens:.2f} tokens"
     plain = [ratio(*[it.speedup.columns[:, 1]] * 2) for it in best]
@@ -189,7 +189,7 @@ def advice(best: Sequence[Setting]) -> list[str]:
         needed = prompts_needed(_gap(first.speedup, other.speedup), max(gap, 1e-9))
         how = f"{needed or 'too many'} prompts would tell the two apart"
         how = "which is behind" if lead.p < LEVEL else how
-        name = f"{other.drafter} with gamma {other.gamma}, {float(other.speedup.value):.2f}x"
+        name = f"{other.drafter}, gamma {other.gamma}, {float(other.speedup.value):.2f}x"
         said.append(f"Runner-up: {name}; {how} (p = {lead.p:.2g}).")
     return said
 

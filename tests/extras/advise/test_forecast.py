@@ -118,15 +118,15 @@ NEAR = [1.6, 1.3, 1.5, 1.6, 1.3, 1.6, 1.4, 1.5]
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ([setting("a", 1, SLOW)], ["Don't draft here. With the best, a with gamma 1, 0.81x"]),
-        ([setting("a", 2, FAST)], ["Draft with a with gamma 2: 1.50x is expected, since a round"]),
+        ([setting("a", 1, SLOW)], ["Don't draft here. With the best, a, gamma 1, 0.81x"]),
+        ([setting("a", 2, FAST)], ["Draft with a, gamma 2: 1.50x is expected, since a round"]),
         (
             [setting("a", 1, SLOW), setting("b", 2, FAST), setting("b", 1, NEAR)],
-            ["Draft with b", "Runner-up: a with gamma 1, 0.81x; which is behind (p = 0.0078)."],
+            ["Draft with b", "Runner-up: a, gamma 1, 0.81x; which is behind (p = 0.0078)."],
         ),
         (
             [setting("a", 1, NEAR), setting("b", 2, FAST)],
-            ["Draft with b", "Runner-up: a with gamma 1, 1.48x; 104 prompts would tell"],
+            ["Draft with b", "Runner-up: a, gamma 1, 1.48x; 104 prompts would tell"],
         ),
     ],
 )
