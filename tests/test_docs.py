@@ -37,7 +37,7 @@ QUICK = {
         "peers.transformers=false",
     ],  # beside it in tests/commands/test_bench.py
     "train": ["max_new_tokens=8"],
-    "advise": ["max_new_tokens=4", "data.limit=2", "gamma=1"],
+    "advise": ["max_new_tokens=12", "data.limit=4", "gamma=1"],
     "recipe=classifier": ["data.limit=3"],
     "recipe.texts=64": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
