@@ -44,7 +44,7 @@ def config(name: str, **own: Any) -> Any:
         ("eagle", {}, (), ""),  # packaged weights go to vLLM through `serve-config` alone
     ],
 )
-def test_lines_are_what_the_engines_take(
+def test_lines_have_only_options_of_the_engines(
     name: str, own: dict[str, Any], engines: tuple[str, ...], values: str
 ) -> None:
     made = config(name, **own)

@@ -72,7 +72,7 @@ def test_overlap_tells_of_lossless_chains_of_a_fixed_length_alone(
     assert has_lengths(variant) is tells
 
 
-def test_a_round_takes_what_most_of_its_kind_take() -> None:
+def test_a_round_takes_as_long_as_most_of_its_kind() -> None:
     assert round_seconds([text("a"), text("b", slow=60.0)], 2, 64) == pytest.approx([1, 1.75, 2.5])
 
 
@@ -100,7 +100,7 @@ def test_the_expected_speedup_is_that_of_the_counted_rounds_and_the_reading() ->
     assert float(elsewhere.speedup.value) == pytest.approx(40 / (30 * 1.5))
 
 
-def test_a_setting_that_overlap_tells_nothing_of_is_what_was_decoded() -> None:
+def test_a_setting_without_overlap_is_taken_as_it_was_decoded() -> None:
     found = as_measured("x", 4, [text("a"), text("b")])
     assert (found.gamma, found.tokens) == (4, 1)
     assert float(found.speedup.value) == pytest.approx(8 * 2 / 9)
@@ -130,7 +130,7 @@ NEAR = [1.6, 1.3, 1.5, 1.6, 1.3, 1.6, 1.4, 1.5]
         ),
     ],
 )
-def test_advice_says_what_pays_and_what_would_tell_the_next_apart(
+def test_advice_names_the_best_setting_and_the_runner_up(
     settings: list[Setting], said: list[str]
 ) -> None:
     sentences = advice(best_of(settings))
