@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from tiny.exact import assert_follows
-from tiny.subject import written
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
@@ -64,22 +63,6 @@ def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: 
         return torch.tensor(penalised(before, TABLE.logits(before)), dtype=torch.float64)
 
     assert_follows(play, logits, 3)
-
-
-def test_greedy_texts_are_those_of_transformers(llama: Any, words: Any) -> None:
-    model = llama()
-    target = TransformersTarget(model, words)
-    plain = outrider.generate(target, [2, 4, 6], "none", max_new_tokens=12).tokens
-    banned = [[plain[0]], plain[1:3], [9, 9, 9]]
-    prompts = [[2, 4, 6], [9, 10, 9, 12]]
-    constraint = Penalties(repetition_penalty=1.3, bad_words=banned)
-    texts = outrider.generate_together(
-        target, prompts, "prompt_lookup", constraints=[constraint, constraint], max_new_tokens=12
-    )
-    for prompt, text in zip(prompts, texts, strict=True):
-        own = {"repetition_penalty": 1.3, "bad_words_ids": banned}
-        assert text.tokens == written(model, prompt, max_new_tokens=12, **own)
-    assert texts[0].tokens != plain
 
 
 def test_the_logits_are_those_of_transformers() -> None:

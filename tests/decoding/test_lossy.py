@@ -60,12 +60,13 @@ def test_a_part_that_is_not_exact_is_refused(
 @pytest.mark.parametrize("command", ["generate", "compare"])
 @pytest.mark.parametrize("rule", ["token", "lenient"])
 def test_a_run_of_exact_parts_alone_has_a_certificate(
-    run: Any, tmp_path: Path, command: str, rule: str
+    run: Any, folder: Path, tmp_path: Path, command: str, rule: str
 ) -> None:
     one = ["prompt=[1,2]", "drafter=none"] if command == "generate" else ["drafters=[none]"]
     data = tmp_path / "prompts.jsonl"
     data.write_text('{"prompt": "a"}\n')
-    several = ["data=jsonl", f"data.path={data}", "protocol=decode", "target=smollm2"]
+    several = ["data=jsonl", f"data.path={data}", "protocol=decode", "target=transformers"]
+    several.append(f"target.model={folder}")
     target = ["target=tabular"] if command == "generate" else several
     more = ["lossy=refuse", "max_new_tokens=2", f"hydra.run.dir={tmp_path / 'out'}"]
     status, out, err = run(command, *one, *target, f"verifier={rule}", *more)

@@ -21,7 +21,6 @@ from outrider import (
 from outrider.decoding.token_logprobs import token_logprobs
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
-from outrider.targets.transformers import TransformersTarget
 
 TABLE = TabularTarget(6, order=2, seed=3)
 DRAFTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -41,11 +40,12 @@ def along(target: Any, prompt: list[int], text: list[int], count: int) -> list[T
 @pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
 def test_logprobs_of_a_table_are_exact(rule: str, drafts: dict[str, Any]) -> None:
     sampling = Sampling(temperature=0.7, top_k=4)
-    text = outrider.generate(
-        TABLE, [0, 1], verifier=rule, sampling=sampling, logprobs=2, max_new_tokens=20, **drafts
-    )
+    prompts, options = [[0, 1], [2]], {"logprobs": 2, "max_new_tokens": 20, **drafts}
+    texts = outrider.generate_together(TABLE, prompts, verifier=rule, sampling=sampling, **options)
+    text = outrider.generate(TABLE, prompts[0], verifier=rule, sampling=sampling, **options)
     assert text.counts.accepted > 0
-    assert text.logprobs == along(TABLE.logits, [0, 1], text.tokens, 2)
+    for prompt, each in zip([*prompts, prompts[0]], [*texts, text], strict=True):
+        assert each.logprobs == along(TABLE.logits, prompt, each.tokens, 2)
     for token, logprob in zip(text.tokens, text.logprobs, strict=True):
         assert len(logprob.top) == 2 and logprob.top[0][1] >= logprob.top[1][1]
         assert logprob.rank > 2 or logprob.top[logprob.rank - 1] == (token, logprob.logprob)
@@ -92,34 +92,6 @@ def test_a_constraint_leaves_logprobs_alone() -> None:
     )
     assert text.logprobs == along(TABLE.logits, [0, 1], text.tokens, 0)
     assert any(logprob.rank > 1 for logprob in text.logprobs)
-
-
-def close(reported: list[TokenLogprob], expected: list[TokenLogprob]) -> None:
-    for one, other in zip(reported, expected, strict=True):
-        assert (one.logprob, one.rank) == (pytest.approx(other.logprob, abs=1e-5), other.rank)
-        assert [id for id, _ in one.top] == [id for id, _ in other.top]
-        values = [value for _, value in other.top]
-        assert [value for _, value in one.top] == pytest.approx(values, abs=1e-5)
-
-
-@pytest.mark.parametrize(("rule", "drafts"), DRAFTS)
-def test_logprobs_of_a_model_are_those_of_a_plain_pass(
-    rule: str, drafts: dict[str, Any], llama: Any, words: Any
-) -> None:
-    model = llama()
-    target = TransformersTarget(model, words)
-
-    def plain(ids: list[int]) -> torch.Tensor:
-        with torch.no_grad():
-            return model(torch.tensor([ids])).logits[0, -1]
-
-    options: dict[str, Any] = {"verifier": rule, "sampling": Sampling(1.0), "logprobs": 5}
-    drafts = drafts | {"max_new_tokens": 12}
-    prompts = [[2, 4, 6], [9, 10, 11, 12, 13]]
-    for prompt, text in zip(
-        prompts, outrider.generate_together(target, prompts, **options, **drafts), strict=True
-    ):
-        close(text.logprobs, along(plain, prompt, text.tokens, 5))
 
 
 def test_none_are_kept_by_default() -> None:
