@@ -5,7 +5,7 @@ from typing import final
 from outrider.extras.audit.client import Choice, parting
 from outrider.extras.audit.expected import Expected
 from outrider.extras.audit.plan import Asked
-from outrider.extras.audit.rounding import Rounding, closed_by_rounding, gaps
+from outrider.extras.audit.rounding import Rounding, closed_by_rounding, gaps, step_of
 
 
 @final
@@ -44,17 +44,17 @@ class Greedy:
         self._measure(mine, theirs)
         if mine.text == theirs.text:
             return None
-        place, gap = first_gap(mine, theirs)
+        place, gap, step = first_gap(mine, theirs)
         if gap is None:
             self.unjudged[asked.name] = "greedy texts differ, and by how much is not listed"
             return None
-        if self._is_tie(gap):
+        if self._is_tie(gap - step):
             return None
         one, two = (it.tokens[place : place + 1] or ("the end",) for it in (mine, theirs))
         return f"token {place} is {one[0]!r}, not {two[0]!r}: {gap:.2f} likelier"
 
     def _measure(self, one: Choice, two: Choice) -> None:
-        place, _ = first_gap(one, two)
+        place, *_ = first_gap(one, two)
         self._rounding.see(gaps(one.likeliest[: place + 1], two.likeliest))
 
     def _is_tie(self, gap: float) -> bool:
@@ -62,11 +62,12 @@ class Greedy:
         return gap <= self.tie
 
 
-def first_gap(one: Choice, two: Choice) -> tuple[int, float | None]:
+def first_gap(one: Choice, two: Choice) -> tuple[int, float | None, float]:
     """Returns the first place at which two texts differ, or the end, and by how much they do.
 
     That is by how much the second text's token is likelier there, or, where either has ended, the
-    likeliest than the next; None if too little is listed.
+    likeliest than the next; None if too little is listed. The last number is the step in which the
+    logits stand there, which a rounding of each may add: an eighth near 20 in bfloat16.
     """
     shorter = min(len(one.tokens), len(two.tokens))
     place = parting(one.tokens, two.tokens)
@@ -75,9 +76,10 @@ def first_gap(one: Choice, two: Choice) -> tuple[int, float | None]:
     by = two if has_both or len(two.tokens) > shorter else one
     listed = by.likeliest[place] if place < len(by.likeliest) else {}
     if len(listed) < 2:
-        return place, None
+        return place, None, 0.0
     lowest, *_ = ordered = sorted(listed.values())
     if not has_both:
-        return place, ordered[-1] - ordered[-2]
+        return place, ordered[-1] - ordered[-2], step_of(ordered)
     # Of a token that is not listed no more is known than that it is less likely.
-    return place, listed.get(two.tokens[place], lowest) - listed.get(one.tokens[place], lowest)
+    gap = listed.get(two.tokens[place], lowest) - listed.get(one.tokens[place], lowest)
+    return place, gap, step_of(ordered)

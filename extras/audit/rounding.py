@@ -32,6 +32,9 @@ MOST = 4000
 LEAST = -50.0
 """Log-probabilities below this are not compared: some servers write -9999 for those of 0."""
 
+ON_STEP = 1e-4
+"""How far log-probabilities of single precision may be from the steps of their logits."""
+
 DOUBLE = 1e-5
 """What single precision changes of a logit, in any case."""
 
@@ -78,6 +81,18 @@ class Rounding:
         """Returns that of a tenth of the gaps, as far as it is known and can be rounding."""
         known = len(self._gaps) >= FEW
         return min(float(np.quantile(np.abs(self._gaps), 0.9)) / TAIL, BESIDE) if known else 0.0
+
+
+def step_of(logits: Sequence[float]) -> float:
+    """Returns the step, a power of 2 from 1/32 to 1, in which some logits stand; 0 for none.
+
+    logits: of one position, up to a number that all have in common, as log-probabilities are.
+    """
+    apart = np.abs(np.diff(np.sort([each for each in logits if each > LEAST])))
+    for step in (2.0**-power for power in range(6)):
+        if len(apart) and np.all(np.abs(apart - step * np.round(apart / step)) < ON_STEP):
+            return step
+    return 0.0
 
 
 def closed_by_rounding(sd: float) -> float:
