@@ -57,15 +57,11 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
     ("lines", "message"),
     [
         ((LINE, "{oops"), "line 2: no JSON (Expecting property name"),
-        (("[{}",), "no JSON (line 1: Expecting ',' delimiter)"),
-        (("[" * 100_000,), "no JSON (line 1: Nested too deeply)"),
-        (('{"id": ' + "9" * 5000 + "}",), "line 1: no JSON (Exceeds the limit"),
         ((1,), "line 1: expected an object with prompt, got 1"),
         (({"promt": "x"},), "did you mean 'prompt' by 'promt'?"),
         (({"turns": ["x"]},), "line 1: expected question_id and category and turns (Spec-Bench)"),
         (({"turns": ["x"]},), "data.column=KEY names the key of the prompt, out of turns"),
         (({"prompt": " "},), "line 1: prompt=' ': expected some text"),
-        ((LINE | {"turns": [3]},), "line 1: turns=[3]: expected a list of strings"),
         (({"instruction": "x", "input": True},), "line 1: input=True: expected a text"),
         (({"messages": []},), "line 1: messages=[]: expected a list of messages"),
         (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
@@ -84,7 +80,6 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         (('{"prompt": "a", "prompt": "b"}',), "line 1: no JSON (two values of 'prompt'"),
         (("{", '"prompt": "a"', "}"), "line 1: JSON that goes on in the next line: `jq -c . FILE`"),
         ((LINE | {"turns": ["a", " "]},), "turns=['a', ' ']: expected a list of strings, each"),
-        ((LINE | {"reference": [True]},), "line 1: reference=True: expected a text"),
         ((LINE | {"reference": [{"a": 1}]},), "line 1: reference={'a': 1}: expected a text"),
         ((LINE | {"reference": ["a", "b", "c"]},), "expected one for each turn, 2"),
         (({"prompt": "x", "tools": [{"type": "function"}]},), "line 1: tools=[{'type': "),
@@ -123,10 +118,6 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
         {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
         ("11", "code", ("Write it.",)),
     ),
-    "mbpp sanitized": (
-        {"task_id": 2, "prompt": "Write it.", "code": "def f(): ...", "source_file": "x"},
-        ("2", "code", ("Write it.",)),
-    ),
     "openai": (
         {"messages": MESSAGES},
         ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
@@ -135,10 +126,6 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
     "alpaca": (
         {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
         ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
-    ),
-    "alpaca with a number": (
-        {"instruction": "Double it.", "input": 21, "output": "42"},
-        ("x, line 1", "instruction", ("Double it.\n\n21",)),
     ),
     "dolly": (
         {"instruction": "Who is it?", "context": "It is Ada.", "response": "Ada"},

@@ -26,6 +26,7 @@ def taught(make: Callable[..., Any], path: Path, outcome: Any, sure: Any) -> Any
         for length in range(1, depth + 1):
             policy.more(sure(*(0.9, 0.8, 0.3, 0.2, 0.1)[:length]))
         round = outcome(depth, min(depth, 2), draft=0.02, score=1 + 0.1 * depth)
+        assert not path.exists() or make.__name__ not in json.loads(path.read_text())
         policy.observe(replace(round, stop="eos") if number == 39 else round)
     return policy
 
@@ -77,17 +78,3 @@ def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
     path.write_text(content)
     with pytest.raises(ConfigError, match=r"policy\.state=.*: expected what Bandit has learned"):
         Bandit(state=str(path))
-
-
-@pytest.mark.parametrize("make", LEARNERS)
-def test_a_file_is_written_at_the_end_of_a_text(
-    make: Callable[..., Any], tmp_path: Path, outcome: Any, sure: Any
-) -> None:
-    path = tmp_path / "state.json"
-    policy = make(state=str(path), **({"refit": True} if make is Confidence else {}))
-    policy.reset()
-    policy.more(sure(0.9, 0.3))
-    policy.observe(outcome(2, 1, draft=0.1))
-    assert not path.exists() or make.__name__ not in json.loads(path.read_text())
-    policy.observe(replace(outcome(2, 1, draft=0.1), stop="eos"))
-    assert make.__name__ in json.loads(path.read_text())
