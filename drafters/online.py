@@ -250,7 +250,7 @@ class Past(TextMemory):
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__()
         self._capacity = capacity
-        self.counts = SoftCounts()
+        self.counts: SoftCounts = SoftCounts()
 
     @staticmethod
     def entry(vocab_size: int) -> Any:

@@ -121,7 +121,7 @@ class SmallLM(Drafter):
             self.models: Sequence[Any] = self._other.models
             self._target = target
             return
-        self.chain_model = self._model_for(target)
+        self.chain_model: Any = self._model_for(target)
         if self._model_setting is not None:
             tested = self._proved()
         elif isinstance(target, TransformersTarget):

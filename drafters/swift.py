@@ -178,7 +178,7 @@ class Past(TextMemory):
     def __init__(self) -> None:
         super().__init__()
         self.skipped: Layers | None = None
-        self.tried = 0
+        self.tried: int = 0
 
     @staticmethod
     def entry(vocab_size: int) -> Any:

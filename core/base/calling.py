@@ -19,7 +19,7 @@ from outrider.base.interruption import out_of_memory
 
 Answer = TypeVar("Answer")
 
-ERRORS = {"drafter": DrafterError, "target": TargetError, "tokenizer": TargetError}
+ERRORS: Any = {"drafter": DrafterError, "target": TargetError, "tokenizer": TargetError}
 """By role, what its errors are raised as; those of other roles are a `PluginError`."""
 
 

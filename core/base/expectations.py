@@ -13,7 +13,8 @@ from annotated_types import Ge, Gt, Interval, Predicate
 
 from outrider.base.errors import is_number, similar
 
-AtLeast, Above = Ge, Gt
+AtLeast = Ge
+Above = Gt
 """The least number, or the least length of a list; and a number below all that are allowed."""
 
 
@@ -60,7 +61,7 @@ class OneOf:
         return f"one of {', '.join(self.names)}"
 
 
-WORDS = {
+WORDS: dict[Any, str] = {
     int: "a whole number", float: "a number", bool: "true or false", str: "text",
     type(None): "null", dict: "a mapping", Mapping: "a mapping", list: "a list", Sequence: "a list",
 }  # fmt: skip

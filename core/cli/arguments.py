@@ -10,7 +10,7 @@ from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, nearest
 from outrider.plugins.hookspecs import Command
-from outrider.plugins.presets import CONFIG_DIR
+from outrider.plugins.presets import CONFIG_DIR, CONFIG_NAME
 
 SWEEP = ("--multirun", "-m")
 
@@ -19,14 +19,13 @@ FLAGS = (
     "--shell-completion", "-sc",
 )  # fmt: skip
 
-FLAGS_WITH_VALUE = (*CONFIG_DIR, "--cfg", "-c", "--package", "-p", "--experimental-rerun")
-
-CONFIG_NAME = ("--config-name", "-cn", "--config-path", "-cp")
-"""Flags of Hydra for a program whose config is not given."""
+FLAGS_WITH_VALUE = (
+    *CONFIG_DIR, *CONFIG_NAME, "--cfg", "-c", "--package", "-p", "--experimental-rerun",
+)  # fmt: skip
 
 SHOWN = ("job", "hydra", "all")
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
-CHOICES = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
+CHOICES: dict[str, tuple[str, ...]] = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
 """The values of the flags that take one of several."""
 
 HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")
@@ -68,8 +67,8 @@ def _flag(command: Command, word: str, words: deque[str]) -> list[str]:
     name, equals, value = word.partition("=")
     if name not in (*FLAGS, *FLAGS_WITH_VALUE):
         hint = f"settings are written NAME=VALUE, and `outrider {command.name} --help` lists them"
-        if name in CONFIG_NAME:
-            hint = "a config of your own is +experiment=NAME, in a folder that -cd names"
+        if name in ("--config-path", "-cp"):
+            hint = "-cd names a folder of your own"
         raise ConfigError(f"{name}: no such flag; {hint}")
     if not equals and (name in FLAGS_WITH_VALUE or (words and words[0] in CHOICES.get(name, ()))):
         value = words.popleft() if words else ""

@@ -202,7 +202,7 @@ def _run_guarded(entry: Entry, config: Any) -> Any:
 
     from outrider.cli.sweep import say_what_only_sweeps_use
     from outrider.plugins.explaining import explain_error
-    from outrider.plugins.reading import read_settings
+    from outrider.plugins.reading import settings_of
 
     command: Command = entry.source
     try:
@@ -210,7 +210,7 @@ def _run_guarded(entry: Entry, config: Any) -> Any:
         say_what_only_sweeps_use(hydra)
         os.chdir(hydra.runtime.cwd)  # paths are the user's, wherever hydra.job.chdir has led
         with _explaining(command):
-            return entry.factory(config if kind is None else read_settings(kind, config))
+            return entry.factory(config if kind is None else settings_of(command, config))
     except Exception as error:
         # In a sweep Hydra reports the error: it names the job and runs the others.
         if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:

@@ -16,7 +16,7 @@ Part = Any
 
 Reports = Annotated[Any, Listed("report")]
 
-OWN = {"verifier": Part, "policy": Part, "gamma": DraftLength, "budget": Budget | None}
+OWN: Any = {"verifier": Part, "policy": Part, "gamma": DraftLength, "budget": Budget | None}
 """What a listed drafter may have for itself, in place of the run's: parts, and numbers."""
 
 Drafters = Annotated[Any, Listed("drafter", OWN)]

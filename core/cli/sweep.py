@@ -1,6 +1,5 @@
 """What is checked of all jobs of a sweep, before the first one starts."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +19,8 @@ from outrider.cli.arguments import SWEEP
 from outrider.plugins.config import build
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import hydra_ready
-from outrider.plugins.presets import CONFIG_DIR, SEARCH_PATH, own_folders
-from outrider.plugins.reading import read_settings
+from outrider.plugins.presets import CONFIG_DIR, CONFIG_NAME, SEARCH_PATH, own_folders
+from outrider.plugins.reading import settings_of
 
 BASIC = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
 """The sweeper over given values. Its class is not compared: Hydra imports its plugins anew."""
@@ -36,29 +35,32 @@ OF_SWEEPS = (*RUNNERS, "hydra.launcher", "hydra.sweeper", "hydra.sweep.")
 def check_jobs(command: Command, arguments: Sequence[str]) -> None:
     """Asks the command about the settings of each job, if it is a sweep over given values.
 
-    arguments: those of the command line; flags other than `--multirun` and a folder of presets ask
-        for no jobs.
+    arguments: those of the command line; flags other than `--multirun`, a folder of presets and a
+        config in it ask for no jobs.
 
     Raises `ConfigError` if a job can't run, chooses what runs the sweep, or has another's folder,
     be it of an earlier sweep.
     """
     settings, flags, words = list[str](), set[str](), iter(arguments)
+    primary = command.name
     for word in words:
-        name, equals, _ = word.partition("=")
-        if name in CONFIG_DIR:
-            _ = equals or next(words, "")
+        name, equals, value = word.partition("=")
+        if name in (*CONFIG_DIR, *CONFIG_NAME):
+            value = value if equals else next(words, "")
+            primary = value if name in CONFIG_NAME else primary
         elif word.startswith("-"):
             flags.add(word)
         elif name not in SEARCH_PATH:
             settings.append(word)
     if not flags <= {*SWEEP}:
         return
-    if folders := own_folders(arguments):
-        settings.append(f"hydra.searchpath={json.dumps(folders, ensure_ascii=False)}")
     HydraConfig.instance().cfg = None
     with hydra_ready():
-        loader = GlobalHydra.instance().config_loader()
-        config = loader.load_configuration(command.name, settings, RunMode.MULTIRUN)
+        loader: Any = GlobalHydra.instance().config_loader()
+        for folder in own_folders(arguments):
+            loader.get_search_path().prepend("command-line", folder, anchor="schema")
+        loader.repository.initialize_sources(loader.get_search_path())
+        config = loader.load_configuration(primary, settings, RunMode.MULTIRUN)
         hydra = config.hydra
         is_sweep = flags or hydra.mode == RunMode.MULTIRUN
         if not is_sweep:
@@ -102,7 +104,7 @@ def _check_each(command: Command, jobs: Sequence[Any], sweep: Any) -> None:
                 line = "it is of a job with other settings: expected another folder for this sweep"
                 raise ConfigError(f"hydra.sweep.dir={job.hydra.sweep.dir}: {folder}: {line}")
         if command.settings_class is not None:
-            settings = read_settings(command.settings_class, job)
+            settings = settings_of(command, job)
             build(getattr(settings, "sampling", None))
             if check is not None:
                 check(settings)

@@ -33,7 +33,7 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 
 SHOWN = (
     "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "lossy", "baseline",
-    "fail_if", "out",
+    "fail_if", "out", "cache", "columns",
 )  # fmt: skip
 """The settings that decide what is printed or reported, and nothing else."""
 
@@ -50,19 +50,22 @@ class Work:
     """
 
     def __init__(self, settings: Compare) -> None:
-        configs, self.variants = variants_of(settings)
+        configs, variants = variants_of(settings)
+        self.variants: dict[str, Variant] = variants
         prompts: Sequence[Prompt] = build(settings.data)
         if settings.shard is not None:
             number, _, count = settings.shard.partition("/")
             prompts, all_of_them = prompts[int(number) - 1 :: int(count)], len(prompts)
             require(len(prompts) > 0, "shard", settings.shard, f"a part of {all_of_them} prompts")
-        self.prompts = [replace(it, turns=it.turns[: settings.turns]) for it in prompts]
+        self.prompts: list[Prompt] = [
+            replace(it, turns=it.turns[: settings.turns]) for it in prompts
+        ]
         scores = {name: build(config) for name, config in (settings.quality or {}).items()}
         if scores and settings.protocol == "overlap":
             raise ConfigError(f"quality={list(scores)}: expected null with protocol=overlap")
         _check_scores(scores, self.prompts)
         self.target: Target = build(settings.target)
-        self.writing = Settings(
+        self.writing: Settings = Settings(
             gamma=settings.gamma,
             budget=settings.budget,
             sampling=build(settings.sampling),
@@ -78,7 +81,9 @@ class Work:
         fit(self.target, self.variants)
         for it in self.variants.values() if settings.lossy == "refuse" else ():
             refuse_lossy(target=self.target, verifier=it.verifier, policy=it.policy)
-        self.facts = run_facts(settings, configs, self.variants, self.target, self.prompts)
+        self.facts: Mapping[str, Any] = run_facts(
+            settings, configs, self.variants, self.target, self.prompts
+        )
         if settings.lossy == "refuse":
             certify(Path(HydraConfig.get().runtime.output_dir), self.target, plain_values(configs))
         self._settings = settings

@@ -26,7 +26,8 @@ class Pen:
     """
 
     def __init__(self, sheet: Sheet, root: int = ROOT) -> None:
-        self.sheet, self._root, self._deepest = sheet, root, sheet.gamma
+        self.sheet = sheet
+        self._root, self._deepest = root, sheet.gamma
 
     @property
     def gamma(self) -> int:

@@ -59,8 +59,11 @@ class Sheet:
         start: int | None = None,
         guide: Guide | None = None,
     ) -> None:
-        self.sampling, self.chance, self.start = sampling, chance, start
-        self.vocab_size, self.gamma = vocab_size, gamma
+        self.sampling = sampling
+        self.chance = chance
+        self.start = start
+        self.vocab_size = vocab_size
+        self.gamma = gamma
         self.budget: int = gamma if budget is None else budget
         self.tokens: list[int] = []
         self.asked: list[tuple[int, int]] = []

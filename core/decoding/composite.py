@@ -31,7 +31,7 @@ class CompositeDrafter(Drafter):
     """
 
     def __init__(self, parts: Sequence[Drafter]) -> None:
-        self.parts = tuple(parts)
+        self.parts: tuple[Drafter, ...] = tuple(parts)
         askers = [type(part).__name__ for part in self.parts if part.asks]
         if len(askers) > 1:
             raise ConfigError(f"drafters {', '.join(askers)}: expected one that asks the target")

@@ -63,14 +63,7 @@ def _of_error(error: BaseException | None) -> str | None:
         quoted = "brackets closed, and a text with special characters in quotes"
         return f"{error.override!r}: expected SETTING=VALUE, {quoted}"
     if isinstance(error, MissingConfigException):
-        group, _, name = (error.missing_cfg_file or "").rpartition("/")
-        library = f"hydra-{name.partition('_')[0]}-{group.partition('/')[2]}"  # as Hydra names them
-        if extra := group_with(library):
-            return f"{group}={name} needs {library}: pip install 'outrider[{extra}]'"
-        if error.options is not None:
-            own = "; is the package with one of your own installed?" if group in ROLES else ""
-            own = installed().why_missing or own
-            return f"{group}={name!r}: {nearest(name, error.options)}{own}"
+        return _of_missing(error)
     if isinstance(error, OmegaConfBaseException) and (key := error.full_key):
         is_gone = isinstance(error, (MissingMandatoryValue, ConfigAttributeError, ConfigKeyError))
         has_value = isinstance(error, (MissingMandatoryValue, ValidationError))
@@ -84,6 +77,19 @@ def _of_error(error: BaseException | None) -> str | None:
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     return None
+
+
+def _of_missing(error: MissingConfigException) -> str:
+    """Returns what is wrong with the name of a file that is not there."""
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    library = f"hydra-{name.partition('_')[0]}-{group.partition('/')[2]}"  # as Hydra names them
+    if extra := group_with(library):
+        return f"{group}={name} needs {library}: pip install 'outrider[{extra}]'"
+    if error.options is not None:
+        own = "; is the package with one of your own installed?" if group in ROLES else ""
+        own = installed().why_missing or own
+        return f"{group}={name!r}: {nearest(name, error.options)}{own}"
+    return f"{name}.yaml: expected it in a folder that -cd names"
 
 
 def _hint_of_hydras(key: str, beside: Any) -> str:

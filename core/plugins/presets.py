@@ -12,6 +12,9 @@ from outrider.plugins.registry import builtin, installed
 CONFIG_DIR = ("--config-dir", "-cd")
 """Flags of Hydra that name a folder of config files."""
 
+CONFIG_NAME = ("--config-name", "-cn")
+"""Flags of Hydra that name a config of one's own in such a folder, in place of the command's."""
+
 FIRST = ("pkg://hydra.conf", "pkg://outrider.conf")
 """What is searched before any other folder."""
 

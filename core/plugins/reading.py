@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from hydra import compose as hydra_compose
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import MissingConfigException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from outrider.base.bounds import Name, values_of
@@ -15,6 +15,7 @@ from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, shown, similar
 from outrider.base.terminal import plain, remarks
 from outrider.plugins.explaining import ADDED, explain_error, one_line
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import composed, schema_of
 from outrider.plugins.parts import TARGET, option_of
 from outrider.plugins.registry import installed
@@ -30,6 +31,19 @@ Item = tuple[Any, dict[str, Any], dict[str, Any]]
 
 The part is as `option_of` has it.
 """
+
+
+def settings_of(command: Command, config: DictConfig) -> Any:
+    """Returns a command's config as its settings; one taken away, as by `~policy`, has its default.
+
+    Raises as `read_settings` does.
+    """
+    kind: Any = command.settings_class
+    if gone := {it.name for it in fields(kind) if it.default is MISSING} - {*map(str, config)}:
+        defaults = composed(command.name)
+        with open_dict(config):
+            config.update({name: defaults[name] for name in gone})
+    return read_settings(kind, config)
 
 
 def read_settings(

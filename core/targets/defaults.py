@@ -91,8 +91,8 @@ class OwnDefaults:
             found = {name: value for name, value in found.items() if name not in NEED_END}
         if model.config.is_encoder_decoder:  # the text begins with it, whatever the choice
             left_out.discard("forced_bos_token_id")
-        self.in_force = {name: value for name, value in found.items() if name not in left_out}
-        self.not_in_force = {name: value for name, value in found.items() if name in left_out}
+        self.in_force: dict[str, Any] = {it: found[it] for it in found if it not in left_out}
+        self.not_in_force: dict[str, Any] = {it: found[it] for it in found if it in left_out}
         self._device, self._eos = home(model), sorted(eos)
         self._tokenizer = tokenizer
 

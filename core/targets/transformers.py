@@ -192,7 +192,7 @@ class TransformersTarget(SideBySide):
         refuse_stateful(model)
         self._start = decoder_start(model)
         settings.run(model, is_own=is_name)
-        self.lossless = quantize is None and quantization_config is None
+        self.lossless: bool = quantize is None and quantization_config is None
         test = stored_self_test if is_name else self_test  # the code of a loaded model is unknown
         self.tested: SelfTest = test(model, self._start)
         self.model: Model = model
@@ -200,7 +200,7 @@ class TransformersTarget(SideBySide):
         self._origin = WeightsOrigin(model, weight_files(name) if is_name else [], quantize)
         self._fingerprint: str | None = None
         self._describe()
-        self.defaults = OwnDefaults(self.model, tokenizer, self.eos, generation_config)
+        self.defaults: OwnDefaults = OwnDefaults(self.model, tokenizer, self.eos, generation_config)
         for line in self.defaults.lines():
             remarks().print(plain(line), soft_wrap=True)
 

@@ -160,7 +160,7 @@ def picture() -> str:
         text(LEFT, 58, "Each may import those below it, and none above or beside it.", "faint"),
         text(LEFT, 76, "The numbers are the steps of the walk.", "faint"),
         *stack(rows, top),
-        *loop(190),
+        *loop(170),
     ]
     content = "\n  ".join(parts)
     return (

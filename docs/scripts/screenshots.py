@@ -52,12 +52,13 @@ def main(folder: Path) -> None:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}/t/"
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         for shot in SHOTS:
             width, height = shot.size
             page = browser.new_page(
                 viewport={"width": width, "height": height}, color_scheme=shot.scheme
             )
+            page.goto(f"{address}?token=t")
             page.goto(address + shot.path.format(run=run))
             if shot.drafters is not None:
                 for field, drafter in zip(("drafter", "beside"), shot.drafters, strict=True):

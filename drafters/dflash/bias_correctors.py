@@ -1,6 +1,6 @@
 """Correctors that add a bias to the logits of each place: Markov heads, Domino and XPress."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
@@ -120,7 +120,7 @@ class Mixer(Corrector):
     weight of the loss before correction is XPress's.
     """
 
-    base = 0.6
+    base: ClassVar[float] = 0.6
 
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()

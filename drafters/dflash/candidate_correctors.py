@@ -1,6 +1,6 @@
 """Correctors that choose from the likeliest tokens of each place: DFlash2's and LiLiCorr's."""
 
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -30,7 +30,7 @@ class Selector(Corrector):
     token one. There is no paper.
     """
 
-    base = 1.0
+    base: ClassVar[float] = 1.0
 
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ class Lattice(Corrector):
     keeps the backbone's logits of its candidates.
     """
 
-    base = 1.0
+    base: ClassVar[float] = 1.0
 
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
         super().__init__()

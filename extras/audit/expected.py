@@ -88,7 +88,8 @@ class FromTarget(Expected):
     """
 
     def __init__(self, target: Target) -> None:
-        self._target, self.eos = target, target.eos
+        self._target = target
+        self.eos: frozenset[int] = target.eos
         self._rounding = {alone: Rounding() for alone in (True, False)}
         self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
@@ -116,7 +117,7 @@ class FromTarget(Expected):
             ]
             self._rounding[alone].see(gaps(choice.likeliest, own))
         sd = self._rounding[alone].sd or self._rounding[not alone].sd
-        self.sd = BFLOAT16 * float(logits.abs().max()) if sd is None else sd
+        self.sd: float = BFLOAT16 * float(logits.abs().max()) if sd is None else sd
         if sd is not None and sd > LARGEST:
             cause = f"its logits are {sd:.2f} (standard deviation) from the target's"
             hint = "expected the same weights, and target.dtype as the server has it"

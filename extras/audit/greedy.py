@@ -19,7 +19,7 @@ class Greedy:
     def __init__(self, least: float, expected: Expected | None) -> None:
         self._least, self._expected = least, expected
         self._rounding, self._alone = Rounding(), Choice("")
-        self.ties = 0
+        self.ties: int = 0
         self.unjudged: dict[str, str] = {}
 
     @property

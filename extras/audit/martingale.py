@@ -228,8 +228,8 @@ class Suspicions:
     """
 
     def __init__(self, level: float, count: int) -> None:
-        self.again = -math.log(level)
-        self.needed = self.again + math.log(max(count, 1))
+        self.again: float = -math.log(level)
+        self.needed: float = self.again + math.log(max(count, 1))
         self.confirmed: set[str] = set()
         self._since: dict[str, float] = {}
 

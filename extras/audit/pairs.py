@@ -3,7 +3,7 @@
 import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterator, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -43,7 +43,7 @@ class TwoSamples:
     """
 
     def __init__(self) -> None:
-        self.growths = np.zeros((len(VIEWS), len(TRUST)))
+        self.growths: Any = np.zeros((len(VIEWS), len(TRUST)))
         self._counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
         self._recent: defaultdict[Hashable, deque[Sequence[Token]]] = defaultdict(
             lambda: deque(maxlen=RECENT)

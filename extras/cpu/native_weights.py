@@ -86,11 +86,11 @@ class NativeWeights:
     def __init__(self, model: Any) -> None:
         self._norms: list[Tensor] = []  # kept alive, since the library has only their addresses
         layers = model.base_model.layers
-        self.array = (Layer * len(layers))(
+        self.array: Any = (Layer * len(layers))(
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
-        self.cache_dtype = _cache_dtype(layers)
-        self.sizes = [
+        self.cache_dtype: Any = _cache_dtype(layers)
+        self.sizes: list[int] = [
             sum(stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
             for layer in layers
         ]

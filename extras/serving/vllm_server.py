@@ -99,7 +99,7 @@ class Server:
     ) -> None:
         self._log, self._patience = log, patience
         self._port = 0  # one at each start
-        self.name = f"outrider-{secrets.token_hex(8)}"  # tells its answers from another program's
+        self.name: str = f"outrider-{secrets.token_hex(8)}"  # tells its answers from others'
         self.key: str = secrets.token_urlsafe(24)
         arguments = ["--model", model, "--served-model-name", self.name, "--host", "127.0.0.1"]
         arguments += options

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import final
+from typing import Any, final
 
 import platformdirs
 
@@ -40,7 +40,7 @@ SEAL = "<!-- kept by "
 class Page(Report):
     """The page of the runs, with each of its figures beside it."""
 
-    layouts = MappingProxyType({"chen_figure1": lambda runs: as_png(chen_figure1(runs))})
+    layouts: Any = MappingProxyType({"chen_figure1": lambda runs: as_png(chen_figure1(runs))})
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
         return (write_report(summaries, folder),) if summaries else ()

@@ -35,9 +35,8 @@ from outrider.extras.view.play import Player
 from outrider.extras.view.report import stored_page
 from outrider.lab.runs.files import FACTS, LINES, read_in
 from outrider.lab.runs.frames import comparison, tables
-from outrider.lab.runs.labels import labels
-from outrider.lab.runs.run import load
-from outrider.lab.runs.summary import Summary
+from outrider.lab.runs.run import gather
+from outrider.lab.runs.summary import Summary, summarised
 
 STREAM = "/play/stream"
 """What a text is read from, and written by reading."""
@@ -197,7 +196,7 @@ def _runs(request: Request) -> Response:
 
 def _texts(request: Request) -> Response:
     run_id, folder = next(iter(_chosen(request).items()))
-    (summary,) = _summaries(request, [folder]).values()
+    (summary,) = _summaries(request, [folder])[0].values()
     count = len(summary.run.facts["questions"])
     first = int(min(max(0, _number(request, "from")), max(0, count - 1)))
     page = render(
@@ -235,7 +234,7 @@ def _file(request: Request) -> Response:
         if content is None:
             raise HTTPException(404, f"{name}: nothing has been measured yet")
         return Response(content, media_type="application/json", headers=headers)
-    (summary,) = _summaries(request, [folder]).values()
+    (summary,) = _summaries(request, [folder])[0].values()
     if name == "comparison.json":
         return Response(comparison(summary), media_type="application/json", headers=headers)
     from pyarrow import parquet
@@ -265,25 +264,31 @@ def _folder(request: Request, run_id: str) -> Path:
 def _page(
     request: Request, folders: Sequence[Path], now: str, query: str, is_active: bool
 ) -> tuple[str, list[str]]:
-    """Returns the page of runs, and their labels.
+    """Returns the page of runs, and their labels; one that is left out has its folder's name.
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
     """
-    summaries = _summaries(request, folders, waits=True)
+    summaries, left_out = _summaries(request, folders, waits=True)
     goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
     follow = Follow(f"state?{query}", now) if goes_on else None
     # Plots would take time from the run that is measured.
     drawn = {} if goes_on else drawings(summaries)
-    return runs_page(summaries, drawn, follow=follow), [*summaries]
+    names = {summary.run.folder: label for label, summary in summaries.items()}
+    page = runs_page(summaries, drawn, follow=follow, left_out=left_out)
+    return page, [names.get(folder, folder.name) for folder in folders]
 
 
 def _summaries(
     request: Request, folders: Sequence[Path], *, waits: bool = False
-) -> dict[str, Summary]:
-    """Returns the summaries of runs by label, those of before if the runs are as they were."""
+) -> tuple[dict[str, Summary], list[str]]:
+    """Returns the summaries of runs by label, and what is wrong with the others.
 
-    def read() -> dict[str, Summary]:
-        runs = [load(folder) for folder in folders]
-        return {label: Summary(run) for label, run in zip(labels(runs), runs, strict=True)}
+    They are those of before if the runs are as they were.
+    """
+
+    def read() -> tuple[dict[str, Summary], list[str]]:
+        runs, damaged = gather(folders)
+        summaries, failed = summarised(runs)
+        return summaries, damaged + failed
 
     return made(request, ("summaries", *folders, state(folders)), read, waits=waits)

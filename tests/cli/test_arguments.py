@@ -80,10 +80,7 @@ def test_parts_may_be_null_where_they_are_by_default() -> None:
     ("words", "line"),
     [
         (["--prompt", "hi"], "--prompt: no such flag; settings are written NAME=VALUE"),
-        (
-            ["--config-name=mine"],
-            "--config-name: no such flag; a config of your own is +experiment=",
-        ),
+        (["--config-path=mine"], "--config-path: no such flag; -cd names a folder of your own"),
         (["--cfg=jop"], "--cfg=jop: did you mean 'job'?"),
         (["gamma=3", "--cfg"], "--cfg: expected a value: --cfg=..."),
     ],

@@ -53,8 +53,7 @@ GENERATE = ("generate", "target=tabular", "prompt=[0]", "max_new_tokens=1")
 @pytest.mark.parametrize(
     ("word", "line"),
     [
-        ("~gamma", "gamma: expected a value: gamma=..."),
-        ("~drafter", "drafter: expected a value: drafter=..."),
+        ("--config-name=mine", "mine.yaml: expected it in a folder that -cd names"),
         ("sampling=null", "sampling=null: expected a name, as in GROUP=NAME"),
         ("gamma=${nope}", "gamma: Interpolation key 'nope' not found"),
         ("gamma=${oc.env:NOT_SET_ANYWHERE}", "gamma: "),
@@ -74,6 +73,14 @@ def test_a_word_that_no_config_can_have_is_one_line(run: Any, word: str, line: s
     status, printed, complaint = run(*GENERATE, *word.split())
     assert (status, printed) == (1, "") and line in complaint
     assert complaint.count("\n") == 1 and "full_key" not in complaint
+
+
+def test_a_config_of_ones_own_has_the_commands_defaults_below_it(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("gamma: 9999")
+    own = (*GENERATE, "-cd", str(tmp_path), "--config-name=mine")
+    for flags in ([], ["-m"]):
+        assert "gamma=9999: expected a whole number" in run(*own, *flags)[2]
+    assert run(*own, "~gamma", "~policy")[0] == 0  # neither is set then
 
 
 def test_an_environment_variable_is_a_value(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,9 @@ class OneByOne(BatchTarget):
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.vocab_size = target.vocab_size
-        self.max_length, self.eos = target.max_length, target.eos
+        self.vocab_size: int = target.vocab_size
+        self.max_length: int | None = target.max_length
+        self.eos: frozenset[int] = target.eos
 
     def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
         return self._target.begin(prompt)

@@ -33,7 +33,7 @@ class Failure(Exception):
         super().__init__(str(error))
         self.error = error
         place = question.prompt, question.turn, question.category
-        self.measurement = Measurement(*place, name, error=str(error))
+        self.measurement: Measurement = Measurement(*place, name, error=str(error))
 
 
 @contextmanager

@@ -67,7 +67,8 @@ class Reports(Report):
     ) -> None:
         self._reports, self._failed = dict(reports), failed
         self._has_begun = False
-        self.layouts = dict(chain.from_iterable(each.layouts.items() for each in reports.values()))
+        layouts = (each.layouts.items() for each in reports.values())
+        self.layouts: Mapping[str, Any] = dict(chain.from_iterable(layouts))
 
     def begin(self, run: Run) -> None:
         self._has_begun = True

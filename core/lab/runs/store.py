@@ -48,7 +48,7 @@ class RunFolder:
             raise
 
     def _open(self, facts: dict[str, Any], resume: bool) -> None:
-        self.facts = facts
+        self.facts: Mapping[str, Any] = facts
         self.measurements: list[Measurement] = []
         self.changed: list[str] = []
         self._has_measured = False

@@ -49,7 +49,7 @@ class Summary:
         self.run = run
         self.reference: str | None = run.facts.get("reference")
         self.prompts: list[str] = _finished_prompts(run)
-        self.scores = scores_in(run.measurements)
+        self.scores: list[str] = scores_in(run.measurements)
         self._rates = rates_with(self.scores)
         self._measurements: dict[str, dict[str, list[Measurement]]] = {
             name: {prompt: [] for prompt in self.prompts} for name in run.drafters

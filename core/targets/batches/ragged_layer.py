@@ -111,7 +111,7 @@ class RowLayer(BufferLayer):
     def __init__(self, layer: RaggedLayer, row: int, known: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._layer, self._row = layer, row
-        self.is_initialized = layer.is_initialized and known > 0
+        self.is_initialized: bool = layer.is_initialized and known > 0
         if self.is_initialized:
             self._show(known)
 

@@ -1,10 +1,15 @@
 """`outrider plugins`: what each registered part is and needs."""
 
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from outrider.cli.commands import plugins
+from outrider.plugins.entry import Entry
 from outrider.plugins.registry import installed
 
 
@@ -45,3 +50,29 @@ def test_roles_and_names_filter_the_list(
 
 def test_an_unknown_word_offers_the_nearest(run: Any) -> None:
     assert "'eagel': expected a role or a name; did you mean" in run.refused("plugins", "eagel")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: os.utime(folder / "source.py", ns=(0, 1)),
+        lambda folder: (folder / "library-1.0.dist-info").mkdir(),
+        lambda folder: (folder / "cache" / "outrider" / "plugins.json").write_text('{"state": 1'),
+    ],
+    ids=["an edited file", "an installation", "a damaged cache"],
+)
+def test_facts_of_parts_are_kept_until(
+    change: Callable[[Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Entry] = []
+    monkeypatch.setattr(plugins, "facts_of", lambda entry: made.append(entry) or {"name": "own"})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "source.py").touch()
+    (tmp_path / "cache").mkdir()
+    entries = [Entry("data", "own", "source:own", "plugin", "distribution")]
+    assert plugins.kept_facts(entries) == plugins.kept_facts(entries) == [{"name": "own"}]
+    assert made == entries
+    change(tmp_path)
+    assert plugins.kept_facts(entries) == [{"name": "own"}]
+    assert made == entries * 2

@@ -239,11 +239,16 @@ def test_no_other_method_is_taken(served: Served, method: str) -> None:
         assert error.code == 405
 
 
-def test_a_damaged_run_is_named_beside_the_others(opened: Callable[..., Page]) -> None:
+def test_a_damaged_run_is_named_beside_the_others(
+    opened: Callable[..., Page], served: Served
+) -> None:
     page = opened()
     assert page.get_by_role("link", name="Playground").count() == 0  # it was not asked for
     assert page.locator("#runs tbody tr").count() == 2
     assert "damaged" in page.locator(".banner").inner_text()
+    page = opened(f"runs?run={served.id_of('whole')},{served.id_of('damaged')}")
+    assert page.get_by_text("left out: ").count() == 1
+    assert page.locator("#rates tbody tr").count() == 3
 
 
 @pytest.mark.usefixtures("drawn_once")
