@@ -40,15 +40,11 @@ Commands:
 QUIET_FLAG = "--quiet"
 """The flag that every command takes besides its own arguments."""
 
-QUIET_HELP = "print only the result: no progress, no notes; errors still go to stderr"
-
 JSON_FLAG = "--json"
 """The flag of the commands that can print their result as JSON."""
 
 TRACEBACK_FLAG = "--traceback"
 """The flag that shows the whole traceback of an error, before its line."""
-
-JSON_HELP = "print only the result, as JSON"
 
 GROUPS = {
     **{name: role.help for name, role in ROLES.items()},
@@ -99,20 +95,18 @@ def usage() -> str:
 def command_help(command: Command) -> str:
     """Returns the examples of a command with a config, and its settings with what they mean."""
     settings = read_settings(command.name)
-    groups = {
-        name: (option or "NAME", settings.comments.get(name) or GROUPS.get(name, ""))
-        for name, option in settings.groups.items()
-    }
-    values = {
-        name: (_plain(value), settings.comments.get(name, ""))
-        for name, value in settings.values.items()
-    }
+    said = {**GROUPS, **settings.comments}
+
+    def lines(values: Mapping[str, str]) -> list[str]:
+        return [_line(name, value, said.get(name, "")) for name, value in values.items()]
+
+    groups = {name: option or "NAME" for name, option in settings.groups.items()}
     listed = "Chosen by name, with settings of their own (see `outrider plugins`):"
     parts = [
         f"usage: outrider {command.name} [SETTING=VALUE ...]",
         _section("Examples:", [_fill(f"  {each}", 4, " \\") for each in settings.examples]),
-        _section(listed, [_line(name, *row) for name, row in groups.items()]),
-        _section("Settings:", [_line(name, *row) for name, row in values.items()]),
+        _section(listed, lines(groups)),
+        _section("Settings:", lines({it: _plain(settings.values[it]) for it in settings.values})),
         ALL_SETTINGS.format(
             command=command.name, as_json=", `--json` prints it as JSON" if command.json else ""
         ),
@@ -134,9 +128,10 @@ def argument_parser(
     """Returns the parser of a command that takes no config."""
     parser = _Parser(prog=f"outrider {command}", description=description, epilog=epilog)
     # Only for the help: the console script removes the flags first.
-    parser.add_argument(QUIET_FLAG, action="store_true", help=QUIET_HELP)
+    quiet = "print only the result: no progress, no notes; errors still go to stderr"
+    parser.add_argument(QUIET_FLAG, action="store_true", help=quiet)
     if command_entry(command).source.json:
-        parser.add_argument(JSON_FLAG, action="store_true", help=JSON_HELP)
+        parser.add_argument(JSON_FLAG, action="store_true", help="print only the result, as JSON")
     return parser
 
 

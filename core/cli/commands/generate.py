@@ -29,6 +29,12 @@ from outrider.plugins.config import build
 from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
 
+OPTIONS = (
+    "gamma", "budget", "max_new_tokens", "stop", "stop_token_ids", "draft_timeout", "logprobs",
+    "lossy",
+)  # fmt: skip
+"""The settings that decoding takes as they are."""
+
 
 def generate(settings: Generate) -> float | None:
     """Streams the text to stdout and writes `generation.json` in Hydra's run dir.
@@ -37,17 +43,8 @@ def generate(settings: Generate) -> float | None:
     """
     console, prompt = results(soft_wrap=True), settings.prompt
     path = Path(HydraConfig.get().runtime.output_dir) / "generation.json"
-    options: dict[str, Any] = {
-        "gamma": settings.gamma,
-        "budget": settings.budget,
-        "sampling": with_seed(build(settings.sampling)),
-        "max_new_tokens": settings.max_new_tokens,
-        "stop": settings.stop,
-        "stop_token_ids": settings.stop_token_ids,
-        "draft_timeout": settings.draft_timeout,
-        "logprobs": settings.logprobs,
-        "lossy": settings.lossy,
-    }
+    options: dict[str, Any] = {name: getattr(settings, name) for name in OPTIONS}
+    options["sampling"] = with_seed(build(settings.sampling))
     is_batch = isinstance(prompt, list) and any(isinstance(item, str) for item in prompt)
     earlier = stamp(path.parent, path.name)
     with claimed(path.parent), advising(lambda: _advice(path, earlier)):
