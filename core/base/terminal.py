@@ -151,8 +151,8 @@ def remarks(*, stderr: bool = True) -> Console:
     stderr: whether to print to standard error, or else to standard output. Defaults to True.
     """
     if is_quiet():  # no terminal either, or a progress bar would redirect other output
-        return Room(stderr=stderr, quiet=True, force_terminal=False)
-    return Room(stderr=stderr, highlight=False)
+        return Room(stderr=stderr, force_jupyter=False, quiet=True, force_terminal=False)
+    return Room(stderr=stderr, force_jupyter=False, highlight=False)
 
 
 @contextmanager

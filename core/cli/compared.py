@@ -22,7 +22,7 @@ from outrider.lab.runs.frames import Frames, load
 from outrider.lab.runs.run import load as load_run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.tables.formats import as_html
-from outrider.lab.tables.rates import rates_table
+from outrider.lab.tables.rates import SHORT, rates_table
 from outrider.plugins.config import run_single
 from outrider.plugins.parts import make
 from outrider.plugins.reading import part_config, read_settings
@@ -64,7 +64,11 @@ class Comparison:
         return f"Comparison({str(self.folder)!r}): {self.finding}"
 
     def _repr_html_(self) -> str:
-        table = rates_table({"": self.summary.rows}, f"{len(self.summary.prompts)} prompts")
+        rows, title = {"": self.summary.rows}, f"{len(self.summary.prompts)} prompts"
+        table = rates_table(rows, title, over_plain=self.summary.over_plain)
+        columns, lines = table.columns[:SHORT], tuple(row[:SHORT] for row in table.rows)
+        notes = tuple(note for note in table.notes if note not in self.finding)
+        table = replace(table, columns=columns, rows=lines, notes=notes)
         return f"{as_html(table)}\n<p>{escape(self.finding)}</p>"
 
 

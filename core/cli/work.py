@@ -43,29 +43,25 @@ class Work:
     """A comparison that is ready to be measured.
 
     facts: the content of `run.json`, which has to be the same when the run is resumed.
-    target, prompts, variants: what is measured. writing: how every text is written.
 
     What is cheap to refuse comes before any model. Raises `ConfigError` if a part can't be made, or
     does not go with the others.
     """
 
     def __init__(self, settings: Compare) -> None:
-        configs, variants = variants_of(settings)
-        self.variants: dict[str, Variant] = variants
+        configs, self._variants = variants_of(settings)
         prompts: Sequence[Prompt] = build(settings.data)
         if settings.shard is not None:
             number, _, count = settings.shard.partition("/")
             prompts, all_of_them = prompts[int(number) - 1 :: int(count)], len(prompts)
             require(len(prompts) > 0, "shard", settings.shard, f"a part of {all_of_them} prompts")
-        self.prompts: list[Prompt] = [
-            replace(it, turns=it.turns[: settings.turns]) for it in prompts
-        ]
+        self._prompts = [replace(it, turns=it.turns[: settings.turns]) for it in prompts]
         scores = {name: build(config) for name, config in (settings.quality or {}).items()}
         if scores and settings.protocol == "overlap":
             raise ConfigError(f"quality={list(scores)}: expected null with protocol=overlap")
-        _check_scores(scores, self.prompts)
-        self.target: Target = build(settings.target)
-        self.writing: Settings = Settings(
+        _check_scores(scores, self._prompts)
+        self._target: Target = build(settings.target)
+        self._writing = Settings(
             gamma=settings.gamma,
             budget=settings.budget,
             sampling=build(settings.sampling),
@@ -78,14 +74,12 @@ class Work:
             card=Path(settings.out).expanduser() / FILES if settings.out else None,
             keep=None if settings.keep == "all" else settings.keep,
         )
-        fit(self.target, self.variants)
-        for it in self.variants.values() if settings.lossy == "refuse" else ():
-            refuse_lossy(target=self.target, verifier=it.verifier, policy=it.policy)
-        self.facts: Mapping[str, Any] = run_facts(
-            settings, configs, self.variants, self.target, self.prompts
-        )
+        fit(self._target, self._variants)
+        for it in self._variants.values() if settings.lossy == "refuse" else ():
+            refuse_lossy(target=self._target, verifier=it.verifier, policy=it.policy)
+        self.facts: Any = run_facts(settings, configs, self._variants, self._target, self._prompts)
         if settings.lossy == "refuse":
-            certify(Path(HydraConfig.get().runtime.output_dir), self.target, plain_values(configs))
+            certify(Path(HydraConfig.get().runtime.output_dir), self._target, plain_values(configs))
         self._settings = settings
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
@@ -98,9 +92,9 @@ class Work:
             found = questions_of(self._settings.card)
             return [it for it in found if (it.prompt, it.turn) in asked]
         return questions(
-            self.target,
-            self.prompts,
-            self.writing,
+            self._target,
+            self._prompts,
+            self._writing,
             chat=self._settings.chat,
             answers="overlap" in PROTOCOLS[self._settings.protocol],
             folder=cache_folder() if self._settings.cache else None,
@@ -112,10 +106,10 @@ class Work:
     ) -> Iterator[Measurement]:
         """Yields each measurement as soon as it is there; see `outrider.lab.measuring.compare`."""
         for found in measure(
-            self.target,
-            self.variants,
+            self._target,
+            self._variants,
             questions,
-            self.writing,
+            self._writing,
             protocol=self._settings.protocol,
             done=done,
             watch=watch,

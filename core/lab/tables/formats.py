@@ -67,6 +67,9 @@ def as_html(table: Table) -> str:
     rows = [[" ".join(cell) for cell in row] for row, _ in _lines_of_rows(table)]
     titles = [column.title for column in table.columns]
     body = tabulate(rows, titles, "html", colalign=_sides(table), disable_numparse=True)
+    for cell in ("th", "td"):  # a notebook would put names to the right
+        body = body.replace(f"<{cell}>", f'<{cell} style="text-align: left;">')
+    body = f'<div style="overflow-x: auto; white-space: nowrap">{body}</div>'
     said = (f"<p>{escape(line)}</p>" for line in table.notes)
     return "\n".join([f"<b>{escape(table.title)}</b>", body, *said])
 
