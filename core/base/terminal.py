@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -151,8 +152,11 @@ def remarks(*, stderr: bool = True) -> Console:
     stderr: whether to print to standard error, or else to standard output. Defaults to True.
     """
     if is_quiet():  # no terminal either, or a progress bar would redirect other output
-        return Room(stderr=stderr, force_jupyter=False, quiet=True, force_terminal=False)
-    return Room(stderr=stderr, force_jupyter=False, highlight=False)
+        return Room(stderr=stderr, quiet=True, force_terminal=False)
+    # A notebook without widgets can't draw a bar anew, and would repeat it.
+    is_plain = "ipykernel" in sys.modules and find_spec("ipywidgets") is None
+    draws = False if is_plain else None
+    return Room(stderr=stderr, force_terminal=draws, force_jupyter=draws, highlight=False)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -62,23 +61,17 @@ def write_report(summaries: Mapping[str, Summary], folder: Path) -> Path:
     return path
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class StoredPage:
-    """A page in a run's folder. is_current: whether this version of Outrider has made it."""
+def stored_page(run_folder: Path) -> tuple[str, bool] | None:
+    """Returns the page in a run's folder, and whether this version of Outrider has made it.
 
-    html: str
-    is_current: bool
-
-
-def stored_page(run_folder: Path) -> StoredPage | None:
-    """Returns the page in a run's folder; None if it isn't this user's own of the run as it is."""
+    None if it isn't this user's own of the run as it is.
+    """
     page, _, seal = (read_in(run_folder, PAGE) or b"").decode(errors="replace").rpartition(SEAL)
     sources, _, code = seal.removesuffix(" -->").partition(" ")
     expected = _code(page, Run(run_folder, read_facts(run_folder), ()), sources)
     if not hmac.compare_digest(code.encode(), expected.encode()):
         return None
-    return StoredPage(page, is_current=sources == sources_hash())
+    return page, sources == sources_hash()
 
 
 def _code(page: str, run: Run, sources: str) -> str:

@@ -180,7 +180,7 @@ def _runs(request: Request) -> Response:
     is_kept = len(folders) == 1 and "anew" not in request.query_params
     stored = stored_page(folders[0]) if is_kept else None
     if stored is not None:
-        page, names = stored.html, [""]
+        (page, _), names = stored, [""]
     else:
         now = state(folders), query, any(map(active, folders))
         page, names = made(request, now, lambda: _page(request, folders, *now))
@@ -189,7 +189,7 @@ def _runs(request: Request) -> Response:
         first=next(iter(chosen)),
         runs=list(zip(names, chosen, strict=True)),
         names=FILES,
-        anew=f"runs?{query}&anew=1" if stored is not None and not stored.is_current else "",
+        anew=f"runs?{query}&anew=1" if stored is not None and not stored[1] else "",
     )
     return HTMLResponse(page.replace(SERVED, links, 1))
 

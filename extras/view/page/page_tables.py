@@ -44,21 +44,19 @@ def predictions_table(rows: Sequence[Row]) -> Table | None:
         *(Column(f"times {factor}", meaning=meaning) for factor, meaning in FACTORS.items()),
         Column("measured"),
     )
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows:
-        if row.prediction is not None:
-            prediction, speedup = row.prediction, row.rates["speedup"]
-            lines.append(
-                (
-                    row.drafter,
-                    f"{prediction.cost_ratio:.3f}",
-                    f"{prediction.score_ratio:.2f}",
-                    str(prediction.optimal_gamma),
-                    f"{prediction.predicted_speedup:.2f}",
-                    *(f"{prediction.factors[factor]:.2f}" for factor in FACTORS),
-                    None if speedup is None else f"{speedup.value:.2f}",
-                )
-            )
+    lines: list[tuple[Cell, ...]] = [
+        (
+            row.drafter,
+            f"{it.cost_ratio:.3f}",
+            f"{it.score_ratio:.2f}",
+            str(it.optimal_gamma),
+            f"{it.predicted_speedup:.2f}",
+            *(f"{it.factors[factor]:.2f}" for factor in FACTORS),
+            None if row.rates["speedup"] is None else f"{row.rates['speedup'].value:.2f}",
+        )
+        for row in rows
+        if (it := row.prediction) is not None
+    ]
     title = "Predicted and measured speedups"
     return Table(title, (*names_of("drafter"), *columns), tuple(lines)) if lines else None
 

@@ -24,7 +24,7 @@ from tiny.browsing import Opener, assert_fits_and_is_accessible, cookie
 from outrider.extras.view.page import listing
 from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.play import Player
-from outrider.extras.view.report import SEAL, StoredPage, stored_page, write_report
+from outrider.extras.view.report import SEAL, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.files import LINES
 from outrider.lab.runs.frames import write_json
@@ -178,7 +178,7 @@ def test_a_hostile_page_of_a_run_gets_no_token_and_writes_nothing(
         write_report({"": Summary(load(run))}, run)
     assert html in (run / "report.html").read_text()
     if is_shown:
-        kept = StoredPage(html, is_current=True)
+        kept = html, True
         monkeypatch.setattr("outrider.extras.view.server.stored_page", lambda folder: kept)
     written: list[Any] = []
     player = Player("a tiny model", cast("Any", None), written.append)
@@ -296,7 +296,7 @@ def test_a_kept_page_of_other_files_is_not_shown(
     path = write_report({"": Summary(run)}, run.folder)
     page, _, seal = path.read_text().rpartition(SEAL)
     kept = stored_page(run.folder)
-    assert kept is not None and kept.html == page and kept.is_current
+    assert kept == (page, True)
     if change == "facts":
         facts = json.dumps({**run.facts, "reference": "bigram"})
         (run.folder / "run.json").write_text(facts)
