@@ -180,15 +180,16 @@ def _runs(request: Request) -> Response:
     is_kept = len(folders) == 1 and "anew" not in request.query_params
     stored = stored_page(folders[0]) if is_kept else None
     if stored is not None:
-        (page, _), names = stored, [""]
+        (page, _), names, left_out = stored, [""], list[str]()
     else:
         now = state(folders), query, any(map(active, folders))
-        page, names = made(request, now, lambda: _page(request, folders, *now))
+        page, names, left_out = made(request, now, lambda: _page(request, folders, *now))
     links = render(
         "served",
         first=next(iter(chosen)),
         runs=list(zip(names, chosen, strict=True)),
         names=FILES,
+        left_out=left_out,
         anew=f"runs?{query}&anew=1" if stored is not None and not stored[1] else "",
     )
     return HTMLResponse(page.replace(SERVED, links, 1))
@@ -263,8 +264,8 @@ def _folder(request: Request, run_id: str) -> Path:
 
 def _page(
     request: Request, folders: Sequence[Path], now: str, query: str, is_active: bool
-) -> tuple[str, list[str]]:
-    """Returns the page of runs, and their labels; one that is left out has its folder's name.
+) -> tuple[str, list[str], list[str]]:
+    """Returns the page of runs, their labels, and what is wrong with those that are left out.
 
     now: their state. query: names them in addresses. is_active: whether one was just written to.
     """
@@ -274,8 +275,8 @@ def _page(
     # Plots would take time from the run that is measured.
     drawn = {} if goes_on else drawings(summaries)
     names = {summary.run.folder: label for label, summary in summaries.items()}
-    page = runs_page(summaries, drawn, follow=follow, left_out=left_out)
-    return page, [names.get(folder, folder.name) for folder in folders]
+    labels = [names.get(folder, folder.name) for folder in folders]
+    return runs_page(summaries, drawn, follow=follow), labels, left_out
 
 
 def _summaries(

@@ -119,13 +119,11 @@ def runs_page(
     drawn: Mapping[str, Figure],
     *,
     follow: Follow | None = None,
-    left_out: Sequence[str] = (),
 ) -> str:
     """Returns the page of some runs, with `SERVED` in the place of what a server adds.
 
     summaries: by the run's label. drawn: what `drawings` returns, or nothing.
     follow: how it follows the run, or None if the run has ended.
-    left_out: what is wrong with runs that are not shown.
     """
     from markupsafe import Markup
 
@@ -151,10 +149,7 @@ def runs_page(
         facts=" | ".join(dict.fromkeys(map(brief, runs.values()))),
         banner=banner,
         findings=_findings(summaries),
-        past=[
-            *(f"left out: {line}" for line in left_out),
-            *(line for summary in summaries.values() for line in _past(summary)),
-        ],
+        past=[line for summary in summaries.values() for line in _past(summary)],
         leading=leading,
         rates=replace(shown, notes=caveats),
         short=SHORT,

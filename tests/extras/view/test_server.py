@@ -247,7 +247,7 @@ def test_a_damaged_run_is_named_beside_the_others(
     assert page.locator("#runs tbody tr").count() == 2
     assert "damaged" in page.locator(".banner").inner_text()
     page = opened(f"runs?run={served.id_of('whole')},{served.id_of('damaged')}")
-    assert page.get_by_text("left out: ").count() == 1
+    assert page.get_by_text("Left out: ").count() == 1
     assert page.locator("#rates tbody tr").count() == 3
 
 
