@@ -13,6 +13,7 @@ from typing import Any
 import architecture
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 from models import searched
 from settings import settings_page
 
@@ -22,6 +23,8 @@ import outrider.testing
 ROOT = Path(__file__).parents[2]
 COPIED = ("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 """What the pages link to outside of docs/."""
+
+FOUND_FIRST = ("plugins/drafter.md", "plugins/rule.md", "measures.md", "glossary.md")
 
 TASKS = {
     "Write texts": "generate generate_together Generation TokenLogprob Sampling Penalties",
@@ -65,8 +68,13 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """Links to copies of the root's files on the site, and puts in the table of models."""
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Links to copies of the root's files on the site, and puts in the table of models.
+
+    A search finds first what explains a thing, and then what mentions it.
+    """
+    if page.file.src_uri in FOUND_FIRST:
+        page.meta["search"] = {"boost": 4}
     names = "|".join(map(re.escape, COPIED))
     return searched(re.sub(rf"\]\(\.\./({names})\)", r"](\1)", markdown))
 
