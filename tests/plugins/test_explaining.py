@@ -76,7 +76,7 @@ def test_a_word_that_no_config_can_have_is_one_line(run: Any, word: str, line: s
 
 
 def test_a_config_of_ones_own_has_the_commands_defaults_below_it(run: Any, tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("gamma: 9999")
+    (tmp_path / "mine.yaml").write_text("defaults: [generate, _self_]\ngamma: 9999")
     own = (*GENERATE, "-cd", str(tmp_path), "--config-name=mine")
     for flags in ([], ["-m"]):
         assert "gamma=9999: expected a whole number" in run(*own, *flags)[2]

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -28,7 +28,7 @@ from outrider.extras.view.report import SEAL, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.files import LINES
 from outrider.lab.runs.frames import write_json
-from outrider.lab.runs.run import Run, load
+from outrider.lab.runs.run import Run, gather, load
 from outrider.lab.runs.summary import Summary
 
 
@@ -279,7 +279,7 @@ def test_a_finished_run_opens_from_the_page_that_it_has_kept(
     shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
     run = load(tmp_path / "runs" / "run")
     path = write_report({"": Summary(run)}, run.folder)
-    monkeypatch.setattr("outrider.extras.view.server.load", None)  # nothing is computed
+    monkeypatch.setattr("outrider.extras.view.server.gather", None)  # nothing is computed
     served = Served(serve(app([tmp_path / "runs"], "secret")), tmp_path / "runs")
     status, content = served.get(f"runs?run={served.id_of('run')}")
     assert status == 200
@@ -319,7 +319,7 @@ def test_a_page_that_another_version_has_kept_opens_at_once_and_says_so(
         patched.setattr("outrider.extras.view.report.sources_hash", lambda: "0" * 32)
         write_report({"": Summary(whole_run)}, path.parent)
     with monkeypatch.context() as patched:
-        patched.setattr("outrider.extras.view.server.load", None)  # nothing is computed
+        patched.setattr("outrider.extras.view.server.gather", None)  # nothing is computed
         page = opened(f"runs?run={served.id_of('whole')}")
     banner = page.locator(".banner", has_text="Kept by another version")
     banner.get_by_role("link", name="Draw the page anew").click()
@@ -333,11 +333,11 @@ def test_a_run_that_takes_long_is_announced_and_holds_no_other_page(
 ) -> None:
     going, ready = served.id_of("going"), threading.Event()
 
-    def slow(folder: Path) -> Run:
-        assert folder.name != "going" or ready.wait(3600)
-        return load(folder)
+    def slow(folders: Sequence[Path]) -> Any:
+        assert all(folder.name != "going" for folder in folders) or ready.wait(3600)
+        return gather(folders)
 
-    monkeypatch.setattr("outrider.extras.view.server.load", slow)
+    monkeypatch.setattr("outrider.extras.view.server.gather", slow)
     monkeypatch.setattr("outrider.extras.view.made.PATIENCE", 0.01)
     page = opened(f"runs?run={going}")
     assert "this page opens by itself" in page.inner_text("main")
