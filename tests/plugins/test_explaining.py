@@ -146,7 +146,7 @@ def test_a_file_that_sets_nothing_ends_a_command(
         ("generate", "prompt=a, b", "'prompt=a, b': expected --multirun, a text with commas in"),
         ("generate", "drafter=null", "drafter=null: expected a name, as in GROUP=NAME"),
         ("generate", "=3", "'=3': expected SETTING=VALUE"),
-        ("nonsense", "gamma=3", "command='nonsense': there are: audit, "),
+        ("nonsense", "gamma=3", "command='nonsense': there are: advise, "),
         ("doctor", "gamma=3", "command='doctor': expected one with settings"),
     ],
 )
