@@ -64,15 +64,19 @@ def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
     settings: those of `server`, and `sampling`.
     """
     choices, options = trials(settings), {"samplers": ORDER, **settings["sampling"]}
-    running = [server(settings, choices[0])]
-    chosen = choices[0]
+    chosen, running = choices[0], [server(settings, choices[0])]
+
+    def restart(choice: dict[str, Any]) -> None:
+        nonlocal chosen
+        if choice is not chosen:  # a server that was asked nothing may never end
+            running.clear()  # there is memory for one
+            running.append(server(settings, choice))
+        chosen = choice
 
     def write(question: Mapping[str, Any]) -> dict[str, Any]:
-        nonlocal chosen
         if "trial" in question and len(choices) > 1:
             speeds = [speed(choice, **question["trial"]) for choice in choices]
-            chosen = choices[speeds.index(max(speeds))]
-            restart(chosen)
+            restart(choices[speeds.index(max(speeds))])
         began = perf_counter()
         answer = posted(running[0], question["ids"], question["max_new_tokens"], options)
         seconds, times = perf_counter() - began, answer["timings"]
@@ -93,10 +97,6 @@ def start(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]
         texts = [write({"ids": ids, "max_new_tokens": max_new_tokens}) for ids in prompts]
         seconds: float = sum(text["seconds"] for text in texts)
         return sum(len(text["tokens"]) for text in texts) / seconds
-
-    def restart(choice: dict[str, Any]) -> None:
-        running.clear()  # there is memory for one
-        running.append(server(settings, choice))
 
     return write
 
