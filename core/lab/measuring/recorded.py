@@ -40,10 +40,11 @@ class RecordedTarget(Target):
     no_trees = "a card holds p along texts alone"
 
     def __init__(self, card: str, model: str, reading: str = READINGS[0]) -> None:
-        self.name, self._reading, self._laws = model, reading, _by_prompt(card)
+        self.name: str = model
+        self._reading, self._laws = reading, _by_prompt(card)
         texts = self._laws.values()
-        self.vocab_size = next(iter(texts)).vocab_size
-        self.eos = frozenset(laws.tokens[-1] for laws in texts if laws.ended)
+        self.vocab_size: int = next(iter(texts)).vocab_size
+        self.eos: frozenset[int] = frozenset(laws.tokens[-1] for laws in texts if laws.ended)
 
     def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
         return _RecordedSession(self._laws[tuple(tokens)], self._reading)
@@ -74,7 +75,7 @@ class RecordedDrafter(Drafter):
 
     def __init__(self, card: str, model: str, reading: str = READINGS[0]) -> None:
         self._name, self._reading, self._laws = model, reading, _by_prompt(card)
-        self.autoregressive = all(laws.autoregressive[model] for laws in self._laws.values())
+        self.autoregressive: bool = all(laws.autoregressive[model] for laws in self._laws.values())
 
     def propose(self, context: Context, pen: Pen) -> None:
         start = context.prompt_length
