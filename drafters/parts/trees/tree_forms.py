@@ -16,7 +16,7 @@ FORMS = (
     " cost:8,.1,.02 (width, cost of a pass of the drafter, of a node)"
 )
 
-GROWN: dict[str, Any] = {"dynamic": Dynamic, "replay": Replayed}
+GROWN: dict[str, type[Dynamic | Replayed]] = {"dynamic": Dynamic, "replay": Replayed}
 """Trees that are grown by likelihood, by the name before their width."""
 
 
