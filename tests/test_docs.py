@@ -39,6 +39,7 @@ QUICK = {
     "train": ["max_new_tokens=8"],
     "advise": ["max_new_tokens=12", "data.limit=4", "gamma=1"],
     "recipe=classifier": ["data.limit=3"],
+    "hydra.launcher.n_jobs=2": ["data.limit=2"],  # a prompt for each job
     "recipe.texts=64": ["recipe.texts=2", "recipe.held_out=1"],
     # All their jobs run in tests/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=0.3"],
