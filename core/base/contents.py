@@ -64,6 +64,18 @@ def json_of(content: str | bytes, **options: Any) -> Any:
         raise JSONDecodeError(str(error), "", 0) from error
 
 
+def strict_json(content: str | bytes, **options: Any) -> Any:
+    """Returns the value of JSON without NaN and infinities; raises as `json_of`.
+
+    pydantic's own reader refuses halves of surrogate pairs.
+    """
+
+    def refuse(name: str) -> float:
+        raise ValueError(f"{name} is no number")
+
+    return json_of(content, parse_constant=refuse, **options)
+
+
 def json_in(path: Path) -> Any:
     """Returns the value of the JSON in a file; raises as `json_of` and `text_in`."""
     return json_of(text_in(path))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.base.bounds import ExistingFile, checked
-from outrider.base.contents import json_of
+from outrider.base.contents import strict_json
 from outrider.base.errors import ConfigError
 from outrider.data.prompts import Prompt
 from outrider.data.reading import collect, numbered, spaced, text_of
@@ -59,7 +59,7 @@ def json_lines(path: str, field: str = "data.path") -> Iterator[tuple[str, Any]]
     content = text_of(path, field)
     if content.lstrip().startswith("["):  # all records in one list, or a conversation in each line
         try:
-            records = json_of(content, object_pairs_hook=_once)
+            records = strict_json(content, object_pairs_hook=_once)
         except JSONDecodeError as error:
             if error.msg != "Extra data":
                 raise ConfigError(f"{path}: no JSON (line {error.lineno}: {error.msg})") from error
@@ -72,7 +72,7 @@ def json_lines(path: str, field: str = "data.path") -> Iterator[tuple[str, Any]]
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                yield where, _record(json_of(line, object_pairs_hook=_once))
+                yield where, _record(strict_json(line, object_pairs_hook=_once))
             except JSONDecodeError as error:
                 reason = f"no JSON ({error.msg} at character {error.pos})"
                 if line.rstrip()[-1] in "{[,":

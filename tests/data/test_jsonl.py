@@ -78,6 +78,7 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         ((LINE, LINE), "line 2: id 7: expected another"),
         (("\n",), "expected at least one prompt, there is none"),
         (('{"prompt": "a", "prompt": "b"}',), "line 1: no JSON (two values of 'prompt'"),
+        (('{"prompt": "a", "reference": NaN}',), "line 1: no JSON (NaN is no number"),
         (("{", '"prompt": "a"', "}"), "line 1: JSON that goes on in the next line: `jq -c . FILE`"),
         ((LINE | {"turns": ["a", " "]},), "turns=['a', ' ']: expected a list of strings, each"),
         ((LINE | {"reference": [{"a": 1}]},), "line 1: reference={'a': 1}: expected a text"),

@@ -20,7 +20,6 @@ from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.token import Token
 
 TABLE = {"kind": "table", "vocab_size": 3, "seed": 1}
-LLAMA = {"kind": "llama"}
 Patch = pytest.MonkeyPatch
 
 

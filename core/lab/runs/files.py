@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from outrider.base.bounds import Budget, Count, DraftLength, Finite, Name, Whole
-from outrider.base.contents import json_of
+from outrider.base.contents import strict_json
 from outrider.base.errors import ConfigError, message_of
 from outrider.contract.round import ROOT
 from outrider.lab.measuring.measurement import Measurement, Step
@@ -185,15 +185,6 @@ def read_measurement(
     except (ValueError, RecursionError) as error:
         raise ValueError(reason_of(error)) from error
     return measurement
-
-
-def strict_json(content: bytes) -> Any:
-    """Returns JSON as plain values; pydantic's own reader refuses halves of surrogate pairs."""
-
-    def refuse(name: str) -> float:
-        raise ValueError(f"{name} is no number")
-
-    return json_of(content, parse_constant=refuse)
 
 
 Rules = Iterator[tuple[bool, str]]

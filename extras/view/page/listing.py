@@ -11,9 +11,10 @@ from typing import Any, final
 from pydantic import BaseModel, StrictStr
 
 from outrider.base.bounds import Finite, Whole
+from outrider.base.contents import strict_json
 from outrider.base.errors import ConfigError
 from outrider.lab.runs import files
-from outrider.lab.runs.files import FACTS, LINES, read_facts, read_in, reason_of, stamp, strict_json
+from outrider.lab.runs.files import FACTS, LINES, read_facts, read_in, reason_of, stamp
 from outrider.lab.runs.labels import date, model
 
 SWEEP = "multirun.yaml"
