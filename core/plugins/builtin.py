@@ -72,7 +72,7 @@ def register_commands(register: RegisterCommand) -> None:
     register(compare)
     register(replace(compare, name="demo", help="eight drafters, ready to run", distributed=False))
     run = f"{commands}.record:record"
-    register(replace(compare, name="record", help="an acceptance card", run=run))
+    register(replace(compare, name="record", help="an acceptance card", run=run, distributed=False))
     run, kind = f"{commands}.check:check", f"{settings}:Check"
     register(Command("check", "prove a part lossless", run, json=True, settings=kind))
     run = f"{commands}.report:report"

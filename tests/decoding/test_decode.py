@@ -134,7 +134,11 @@ def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
 def test_a_part_of_another_class_is_refused_at_the_call(field: str) -> None:
     parts: dict[str, Any] = {"target": TARGET, "drafter": NoDraft(), "verifier": Token()}
     parts |= {field: 3}
-    line = "target.model=int" if field == "target" else f"^{field}=3: expected a name, or a mapping"
+    line = (
+        "target.model=3: expected text"
+        if field == "target"
+        else f"^{field}=3: expected a name, or a mapping"
+    )
     with pytest.raises(ConfigError, match=line):
         decode(**parts, tokens=PROMPT)
     plurals = {"policy": "policies", "constraint": "constraints"}

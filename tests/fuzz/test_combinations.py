@@ -21,7 +21,7 @@ RUNS = os.environ.get("OUTRIDER_FUZZ")
 @pytest.mark.parametrize(
     ("strategy", "count", "kinds"),
     [
-        (runs(tables()), 120, {"greedy", "sampled", "lossy", "coupled", "batch"}),
+        (runs(tables()), 200, {"greedy", "sampled", "lossy", "coupled", "batch"}),
         (enumerations(), 40, {"enumerated"}),
         (runs(models()), 16, {"greedy", "sampled", "batch"}),
     ],
