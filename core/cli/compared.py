@@ -11,7 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, read_write
 
 from outrider.base.errors import ConfigError, nearest, shown
-from outrider.cli.commands.compare import hold_to_baseline, measured
+from outrider.cli.commands.compare import measured
 from outrider.cli.settings import Compare
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
@@ -112,9 +112,9 @@ def compare(
             hydra.overrides.task = said
         runs.append(Path(hydra.runtime.output_dir).absolute())
         try:
-            read = read_settings(Compare, config, given=given)
-            (made := measured(read)).check()
-            hold_to_baseline(made.summary, read)
+            made = measured(read_settings(Compare, config, given=given))
+            made.check()
+            made.hold_to_baseline()
         except BaseException as error:  # noqa: BLE001  Hydra would print all of its own frames
             errors.append(error)
 

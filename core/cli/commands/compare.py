@@ -47,11 +47,20 @@ class Measured:
     summary: Summary
     files: Sequence[Path]
     failure: OutriderError | None
+    gate: Gate | None
 
     def check(self) -> None:
         """Raises the error of the drafters that failed, if any did."""
         if self.failure is not None:
             raise self.failure
+
+    def hold_to_baseline(self) -> None:
+        """Prints how the run stands to its baseline; raises `OutriderError` if `fail_if` holds."""
+        if self.gate is not None:
+            passes, line = self.gate.judged(self.summary)
+            if not passes:
+                raise OutriderError(line)
+            remarks().print(plain(line), soft_wrap=True)
 
 
 def compare(settings: Compare) -> float | None:
@@ -69,17 +78,8 @@ def compare(settings: Compare) -> float | None:
             print_comparison(summary, settings)
             _print_places(run.files)
         run.check()
-    hold_to_baseline(summary, settings)
+    run.hold_to_baseline()
     return None if settings.objective is None else best(summary, settings.objective)
-
-
-def hold_to_baseline(summary: Summary, settings: Compare) -> None:
-    """Prints how a run stands to its baseline; raises `OutriderError` if `fail_if` holds."""
-    if gate := Gate.of(settings.baseline, settings.fail_if):
-        passes, line = gate.judged(summary)
-        if not passes:
-            raise OutriderError(line)
-        remarks().print(plain(line), soft_wrap=True)
 
 
 def measured(settings: Compare) -> Measured:
@@ -92,9 +92,10 @@ def measured(settings: Compare) -> Measured:
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
     is_live = settings.live and settings.together == 1
+    gate = Gate.of(settings.baseline, settings.fail_if)
     work = Work(settings if settings.card is None else replayed(settings))
     with (
-        _opened(settings, work.facts) as run_folder,
+        _opened(settings, work.facts, gate) as run_folder,
         advising(lambda: _advice(run_folder)),
         Screen(live=is_live) as screen,
     ):
@@ -118,7 +119,8 @@ def measured(settings: Compare) -> Measured:
             write_json(summary, run_folder.path)
     with advising(lambda: _advice(run_folder)):
         written = reports.end({"": summary}, run_folder.path)
-    return Measured(run_folder, summary, (run_folder.path / "comparison.json", *written), failure)
+    files = (run_folder.path / "comparison.json", *written)
+    return Measured(run_folder, summary, files, failure, gate)
 
 
 def _sketch_error(settings: Compare, run_folder: RunFolder) -> dict[str, dict[str, float]]:
@@ -179,10 +181,10 @@ def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
     return work.questions(lambda: screen.update(task, advance=1, refresh=True))
 
 
-def _opened(settings: Compare, facts: Mapping[str, Any]) -> RunFolder:
+def _opened(settings: Compare, facts: Mapping[str, Any], gate: Gate | None) -> RunFolder:
     """Returns the folder of the run, once it is said what the run can't show."""
     _say_what_is_out_of_reach(facts)
-    if gate := Gate.of(settings.baseline, settings.fail_if):
+    if gate is not None:
         gate.check(facts)
     run_folder = RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
     if run_folder.changed:

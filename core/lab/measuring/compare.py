@@ -128,7 +128,7 @@ def fit(target: Target, variants: Mapping[str, Variant]) -> None:
         prepare(target, variant.drafter, variant.verifier)
 
 
-def measure(  # noqa: PLR0913  the options of a run, by name
+def measure(
     target: Target,
     variants: Mapping[str, Variant],
     questions: Sequence[Question],
@@ -137,7 +137,6 @@ def measure(  # noqa: PLR0913  the options of a run, by name
     protocol: str = "both",
     done: Sequence[Measurement] = (),
     watch: Watch | None = None,
-    warmed: bool = False,
 ) -> Iterator[Measurement]:
     """Yields a measurement for each protocol, question and variant, as soon as it is made.
 
@@ -151,7 +150,6 @@ def measure(  # noqa: PLR0913  the options of a run, by name
         that a run that goes on is the same as one that was not interrupted. Variants that differ in
         what is done are measured apart, each part beside plain decoding.
     watch: see `trials`.
-    warmed: whether the same variants have decoded in this process before.
 
     Raises:
         OutriderError: the error of the first variant that failed, at the end.
@@ -163,7 +161,7 @@ def measure(  # noqa: PLR0913  the options of a run, by name
             for part in _parts(left, measured):
                 own = [each for each in measured if each.drafter in part]
                 for measurement in _measure_part(
-                    target, part, questions, settings, PROTOCOLS[protocol], own, watch, warmed
+                    target, part, questions, settings, PROTOCOLS[protocol], own, watch
                 ):
                     measured.append(measurement)
                     yield measurement
@@ -187,7 +185,7 @@ def _parts(
     return [*parts.values()]
 
 
-def _measure_part(  # noqa: PLR0913, PLR0917
+def _measure_part(  # noqa: PLR0917
     target: Target,
     variants: Mapping[str, Variant],
     questions: Sequence[Question],
@@ -195,7 +193,6 @@ def _measure_part(  # noqa: PLR0913, PLR0917
     protocols: Sequence[str],
     done: Sequence[Measurement],
     watch: Watch | None,
-    warmed: bool,
 ) -> Iterator[Measurement]:
     known = {(m.protocol, m.prompt, m.turn) for m in done}
 
@@ -221,8 +218,7 @@ def _measure_part(  # noqa: PLR0913, PLR0917
         ]
         for group in groups(left[0], settings.together):
             learn_again(target, by_repeat, group, settings, texts_of(done))
-        if not warmed:
-            warm_up(target, variants, left[1][: settings.together], settings)
+        warm_up(target, variants, left[1][: settings.together], settings)
         for group in groups(left[1], settings.together):
             yield from _measure_decoding(target, by_repeat, group, settings, watch)
 

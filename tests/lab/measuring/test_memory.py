@@ -70,7 +70,7 @@ def measured(deep: TransformersTarget) -> Callable[..., list[Measurement]]:
         asked = questions(deep, PROMPTS, settings, chat=False, answers=answers)
         variants = {name: MAKERS[name]()}
         fit(deep, variants)
-        options = {"protocol": protocol, "done": done, "warmed": True}
+        options = {"protocol": protocol, "done": done}
         return list(measure(deep, variants, asked, settings, **options))
 
     return go

@@ -89,7 +89,7 @@ def test_the_others_are_measured_as_without_a_drafter_that_fails(
 ) -> None:
     word = target.tokenizer.encode("three")[-1]  # of the second prompt
     variants = {"fails": Variant(Fails(word), Token()), **others()}
-    options = {"protocol": protocol, "warmed": True}
+    options = {"protocol": protocol}
     measured, error = until_it_fails(target, variants, asked, **options)
     assert isinstance(error, DrafterError) and "drafter Fails raised KeyError" in str(error)
     (failure,) = [each for each in measured if each.error is not None]
@@ -137,8 +137,8 @@ def test_an_error_of_the_target_ends_the_run(target: Any, asked: list[Question])
 def test_drafters_with_other_questions_done_are_measured_apart(
     target: Any, asked: list[Question]
 ) -> None:
-    whole, _ = until_it_fails(target, others(), asked, protocol="decode", warmed=True)
+    whole, _ = until_it_fails(target, others(), asked, protocol="decode")
     done = [each for each in whole if each.drafter != "suffix" or each.prompt == "a"]
-    options = {"protocol": "decode", "warmed": True, "done": done}
+    options = {"protocol": "decode", "done": done}
     rest, _ = until_it_fails(target, others(), asked, **options)
     assert timeless(rest) == timeless([each for each in whole if each not in done])
