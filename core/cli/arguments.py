@@ -28,8 +28,11 @@ INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 CHOICES: dict[str, tuple[str, ...]] = {"--cfg": SHOWN, "-c": SHOWN, "--info": INFO, "-i": INFO}
 """The values of the flags that take one of several."""
 
-HOME = re.compile(r"""(?<![^\[{,:=\s])(~[^\s,\]}"']*)""")
-"""A path in the user's home, which is an operator in Hydra's grammar."""
+UNQUOTED = re.compile(
+    r"""("(?:\\.|[^"])*"|'(?:\\.|[^'])*')"""  # what is in quotes, and stays
+    r"""|(?<![^\[{,:=\s])(~[^\s,\]}"']*|(?!\s)[^,:=\[\]{}"']*[^\x00-\x7f][^,:=\[\]{}"']*)"""
+)
+"""A path in the user's home, or a text with other letters, which Hydra's grammar has in quotes."""
 
 SETTING = re.compile(r"[\w.+~@/-]*=|~")
 """How a word begins that is a setting; an address has a colon before its first equals sign."""
@@ -59,7 +62,7 @@ def arranged(command: Command, arguments: Sequence[str]) -> list[str]:
         named = [word for word in overrides if SETTING.match(word)]
         overrides = [*settings([word for word in overrides if word not in named]), *named]
     is_sweep = any(flag in SWEEP for flag in flags)
-    return [*flags, *map(quote_home if is_sweep else quoted_override, overrides)]
+    return [*flags, *map(quote_words if is_sweep else quoted_override, overrides)]
 
 
 def _flag(command: Command, word: str, words: deque[str]) -> list[str]:
@@ -89,18 +92,18 @@ def _is_null(command: Command, group: str) -> bool:
     return kind is not None and any(it.name == group and it.default is None for it in fields(kind))
 
 
-def quote_home(override: str) -> str:
-    """Returns an override whose values may begin with `~`, as for a shell.
+def quote_words(override: str) -> str:
+    """Returns an override whose words may begin with `~`, as for a shell, or be of any script.
 
-    >>> quote_home("drafter.path=~/store")
-    'drafter.path="~/store"'
+    >>> quote_words("stop=[~, schön und gut]")
+    'stop=["~", "schön und gut"]'
     """
     key, equals, value = override.partition("=")
     if not equals or value[:1] in ("'", '"'):
         return override
     is_hydras = key.lstrip("+").startswith("hydra.")  # which would make a folder named ~
     expanded = os.path.expanduser if is_hydras else str
-    quoted = HOME.sub(lambda found: f'"{expanded(found[1])}"', value)
+    quoted = UNQUOTED.sub(lambda it: it[1] or f'"{expanded(it[2].rstrip())}"', value)
     return f"{key}={quoted}"
 
 
@@ -117,7 +120,7 @@ def quoted_override(override: str) -> str:
     key, equals, text = override.partition("=")
     if not equals or (key == "prompt" and text[:1] not in QUOTATION):
         return f"{key}={_literal(text)}" if equals else override
-    override = quote_home(override)
+    override = quote_words(override)
     try:
         value: Any = OverridesParser.create().parse_override(override).value()
     except HydraException:

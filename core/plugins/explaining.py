@@ -48,7 +48,7 @@ def explain_error(error: Exception, command: str, overrides: Sequence[str]) -> s
     for explain in (
         partial(_of_error, error),
         partial(_of_overrides, command, overrides),
-        partial(_of_error, error.__cause__),
+        partial(_of_error, error.__cause__ or error.__context__),
     ):
         with suppress(Exception):  # the config is composed once more, which may fail too
             if line := explain():
@@ -94,11 +94,12 @@ def _of_missing(error: MissingConfigException) -> str:
 
 def _hint_of_hydras(key: str, beside: Any) -> str:
     """Returns what a setting of Hydra's may be meant to be. beside: what it would be set in."""
+    if hint := similar(key.rpartition(".")[2], beside or ()).removeprefix("; "):
+        return hint
     for part in ("launcher", "sweeper"):
         if key.startswith(f"hydra.{part}."):
             return f"the {part} has none of that name; hydra/{part}=NAME chooses another"
-    hint = similar(key.rpartition(".")[2], beside or ()).removeprefix("; ")
-    return hint or f"a new one has a plus sign: +{key}=..."
+    return f"a new one has a plus sign: +{key}=..."
 
 
 def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:

@@ -1,5 +1,6 @@
 """A command's composed config, read as its dataclass: lists of parts become their configs."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, TypeVar
@@ -139,7 +140,7 @@ def option_configs(
     items = _items(role, options, own, field)
     # One composition for all: each option gets a key of its own.
     overrides = [
-        f"+{role}@_{i}={option}"
+        f"+{role}@_{i}={json.dumps(option, ensure_ascii=False)}"
         for i, (option, *_) in enumerate(items.values())
         if isinstance(option, str)
     ]

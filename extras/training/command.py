@@ -15,7 +15,14 @@ from outrider.base.terminal import plain, remarks
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
 from outrider.extras.training.card import origin
-from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
+from outrider.extras.training.identity import (
+    FILE,
+    begin,
+    finish,
+    has_progress,
+    identity,
+    unfinished,
+)
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.settings import Train
 from outrider.plugins.config import build
@@ -109,7 +116,7 @@ def _deciding_settings(config: Train) -> dict[str, Any]:
 
 
 def _advice(folder: Path) -> str | None:
-    if not (folder / FILE).is_file():
+    if not has_progress(folder):
         return None
     setting = shlex.quote(f"hydra.run.dir={folder}")
     return f"the same command with {setting} continues where this one ended"

@@ -54,6 +54,12 @@ def finish(folder: Path) -> None:
     write_whole(path, json.dumps(saved | {"finished": True}, indent=1))
 
 
+def has_progress(folder: Path) -> bool:
+    """Returns whether a folder holds a run that has got further than its facts and its log."""
+    names = {path.name for path in folder.glob("[!.]*") if path.suffix != ".log"}
+    return FILE in names and len(names) > 1
+
+
 def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
     """Returns the newest unfinished run with these facts directly below `folder`, or None."""
     paths = [path for path in folder.glob(f"*/{FILE}") if path.is_file()]
@@ -62,7 +68,7 @@ def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
             saved = read_facts(path, "facts", "finished")
         except (ConfigError, OSError):
             continue
-        if not saved["finished"] and saved["facts"] == facts:
+        if not saved["finished"] and saved["facts"] == facts and has_progress(path.parent):
             return path.parent
     return None
 

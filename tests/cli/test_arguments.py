@@ -31,6 +31,11 @@ GENERATE, CHECK = (command_entry(name).source for name in ("generate", "check"))
         (["x=[{path: ~/a,n:1},~]", "y=a~b"], ['x=[{path: "~/a",n:1},"~"]', 'y="a~b"']),
         (["--config-dir=~/c"], ["--config-dir=/home/me/c"]),
         (["-cd", "~/c"], ["-cd", "/home/me/c"]),
+        (
+            ["x=[plüsch,{a: ~/b}, 'c ~d', 日本 語]"],
+            ['x=["plüsch",{a: "~/b"}, \'c ~d\', "日本 語"]'],
+        ),
+        (["-m", "drafter=plüsch,bigram"], ["-m", 'drafter="plüsch",bigram']),
         (["hydra.run.dir=~/runs/1"], ['hydra.run.dir="/home/me/runs/1"']),
         (["Name three rivers."], ["Name three rivers."]),  # which Hydra can't read
     ],

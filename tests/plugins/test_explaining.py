@@ -119,6 +119,11 @@ def test_a_key_that_changes_nothing_is_said(
         ("experiment", "- gamma: 3\n", "experiment=[{'gamma': 3}]: expected a file that begins"),
         ("drafter", "order: 3\n", "drafter={'order': 3}: expected a part; a preset begins with th"),
         ("drafters", "order: 3\n", "drafters: mine={'order': 3}: expected a part; a preset begins"),
+        (
+            "hydra/launcher",
+            "defaults: [joblib]\nn_jobz: 2\n",
+            "n_jobz: no such setting; did you mean",
+        ),
         ("drafters", "order: [\n", "own/drafter/mine.yaml:2: expected the node content"),
     ],
 )
@@ -132,6 +137,7 @@ def test_a_file_that_sets_nothing_ends_a_command(
         "experiment": (*GENERATE, "+experiment=mine"),
         "drafter": (*GENERATE, "drafter=mine"),
         "drafters": ("compare", "target=tabular", "drafters=[mine]"),
+        "hydra/launcher": (*GENERATE, "-m", "gamma=1,2", "hydra/launcher=mine"),
     }[name]
     assert line in run.refused(*words, "--config-dir=own")
 

@@ -39,9 +39,12 @@ def test_another_run_in_the_folder_is_named(target: Any, tmp_path: Path) -> None
 
 def test_the_newest_unfinished_run_is_found(target: Any, tmp_path: Path) -> None:
     facts = identity({}, target, PROMPTS)
-    for name in ("a", "b"):
+    for name in ("a", "b", "without progress"):
         (tmp_path / name).mkdir()
         begin(tmp_path / name, facts)
+    for name in ("a", "b"):
+        (tmp_path / name / "texts.jsonl").touch()
+    (tmp_path / "without progress" / "train.log").touch()
     finish(tmp_path / "b")
     assert unfinished(tmp_path, facts) == tmp_path / "a"
     assert unfinished(tmp_path, {**facts, "gamma": 3}) is None
