@@ -3,6 +3,7 @@
 import hashlib
 import sys
 from collections import Counter
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -28,18 +29,30 @@ def converted_folder(weights: Path, dtype: str) -> tuple[str, str]:
 
     Raises `ConfigError` if the library that reads such files is not installed.
     """
+
+    def write(folder: Path) -> None:
+        convert(weights, folder, dtype)
+        (folder / PRECISION).write_text(precision(weights))
+
+    folder = converted_once(weights, f"{dtype} {version('transformers')}", write)
+    return str(folder), (folder / PRECISION).read_text()
+
+
+def converted_once(weights: Path, how: str, write: Callable[[Path], None]) -> Path:
+    """Returns the folder in the user's cache that a file was converted into, if need be now.
+
+    how: what the result depends on beside the file. write: is given the folder.
+    """
     status, path = weights.stat(), weights.resolve()
-    identity = f"{path} {status.st_size} {status.st_mtime_ns} {dtype} {version('transformers')}"
+    identity = f"{path} {status.st_size} {status.st_mtime_ns} {how}"
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
 
     def made(scratch: Path) -> Path:
         remarks().print(plain(f"{weights.name}: converting it once"))
-        convert(weights, scratch / "model", dtype)
-        (scratch / "model" / PRECISION).write_text(precision(weights))
+        write(scratch / "model")
         return scratch / "model"
 
-    folder = made_once(f"gguf/{weights.stem}-{digest}", made)
-    return str(folder), (folder / PRECISION).read_text()
+    return made_once(f"gguf/{weights.stem}-{digest}", made)
 
 
 def read(weights: Path, dtype: str) -> tuple[Any, Any]:
@@ -54,7 +67,7 @@ def read(weights: Path, dtype: str) -> tuple[Any, Any]:
         modeling_gguf_pytorch_utils,
     )
 
-    fields = _reader()(weights).fields.items()
+    fields = reader()(weights).fields.items()
     check_counts({name: it.contents() for name, it in fields if name.endswith("_count")})
     reading: Any = modeling_gguf_pytorch_utils
     own_bar = reading.tqdm
@@ -84,7 +97,7 @@ def precision(weights: Path) -> str:
     Raises `ConfigError` if the library that reads such files is not installed.
     """
     kinds, entries, size = Counter[str](), 0, 0
-    for tensor in _reader()(weights).tensors:
+    for tensor in reader()(weights).tensors:
         if len(tensor.shape) > 1:
             kinds[tensor.tensor_type.name] += int(tensor.n_elements)
             entries += int(tensor.n_elements)
@@ -93,12 +106,12 @@ def precision(weights: Path) -> str:
     return f"{8 * size / max(entries, 1):.3g} bits ({name})"
 
 
-def _reader() -> Any:
+def reader() -> Any:
     """Returns the class that reads GGUF files."""
     try:
         from gguf import GGUFReader
     except ImportError as error:
-        raise ConfigError("model=FILE.gguf needs: pip install gguf") from error
+        raise ConfigError("a GGUF file needs: pip install gguf") from error
     return GGUFReader
 
 

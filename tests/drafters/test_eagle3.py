@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 from tiny.checkpoints import change
+from tiny.gguf_drafters import SIZES, assert_same_drafts, neighbours, theirs
 from tiny.published import (
     PublishedNetwork,
     Refused,
@@ -152,6 +153,26 @@ class TestPublished(PublishedNetwork):
             return last if variant == "norm_output" else after, logits
 
         return fed_back(read @ w["fc.weight"].T, text, drafted, step)
+
+    def test_a_gguf_file_drafts_as_the_folder(self, llama: Any, tmp_path: Path) -> None:
+        """There, rows that rotate together are neighbours, and d2t has the ids themselves."""
+        target = self.target(llama)
+        tensors = self.folder(tmp_path, target, "norm_before_fc")
+        config = target.model.config
+        entries = SIZES | {
+            "block_count": 1, "rope.dimension_count": 8, "rope.freq_base": 1e4,
+            "feed_forward_length": config.intermediate_size, "target_layers": [1, 2, 4],
+            "attention.head_count": config.num_attention_heads, "norm_before_fc": True,
+            "attention.head_count_kv": config.num_key_value_heads, "target_hidden_size": 16,
+            "attention.layer_norm_rms_epsilon": float(config.rms_norm_eps),
+        }  # fmt: skip
+        named = {theirs(name, "layers."): rows for name, rows in self.saved(tensors).items()}
+        del named["t2d"]
+        named["d2t"] = IDS
+        for name, heads in (("attn_q", "head_count"), ("attn_k", "head_count_kv")):
+            full = f"blk.0.{name}.weight"
+            named[full] = neighbours(named[full], entries[f"attention.{heads}"])
+        assert_same_drafts(Eagle3, target, tmp_path, ("eagle3", entries, named))
 
     def read(self, llama: Any, folder: Path, **changes: Any) -> Any:
         """Returns the network in a folder whose config was changed."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny.gguf_drafters import assert_same_drafts, theirs
 from tiny.models import build, entries
 from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hidden
 from torch import Tensor, nn
@@ -105,6 +106,32 @@ class TestPublished(PublishedNetwork):
             return after, model.lm_head(after)
 
         return fed_back(hidden(model, text), text, drafted, step)
+
+
+@pytest.mark.parametrize("kind", ["qwen3_next", "glm4_moe"])
+def test_a_gguf_file_of_a_model_has_its_layer(kind: str, tmp_path: Path) -> None:
+    """There, norms of Qwen3-Next are stored as what they multiply by."""
+    family = TestPublished()
+    target = family.target(None, kind)
+    tensors = family.folder(tmp_path, target, kind)
+    prefix, layer = FUSION[kind][-1], len(target.model.get_decoder().layers)
+    if kind == "qwen3_next":
+        names = {"mtp.pre_fc_norm_embedding.": "mtp.enorm.", "mtp.fc.": "mtp.eh_proj."}
+        names |= {"mtp.pre_fc_norm_hidden.": "mtp.hnorm.", "mtp.norm.": "mtp.shared_head.norm."}
+        tensors = replace_prefixes(tensors, names | {"mtp.layers.0.": "mtp."})
+    count = len(layer_of(kind).mlp.experts.down_proj)
+    for part in ("gate", "up", "down"):
+        each = [tensors.pop(f"{prefix}mlp.experts.{n}.{part}_proj.weight") for n in range(count)]
+        tensors[f"{prefix}mlp.experts.{part}_proj"] = torch.stack(each)
+    named = {theirs(name, prefix, layer): rows for name, rows in tensors.items()}
+    if kind == "qwen3_next":
+        named |= {name: rows + 1 for name, rows in named.items() if "norm" in name}
+        gate = f"blk.{layer}.ffn_gate_inp_shexp.weight"
+        named[gate] = named[gate][0]
+    named |= {"blk.0.attn_norm.weight": torch.ones(32), "output_norm.weight": torch.ones(32)}
+    entries = {"block_count": layer + 1, "nextn_predict_layers": 1, "embedding_length": 32}
+    contents = (kind.replace("_", ""), entries, named)
+    assert_same_drafts(Mtp, target, tmp_path, contents)
 
 
 def test_the_layer_is_read_from_the_files_of_the_target(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def test_a_gguf_file_that_is_missing_or_damaged_is_one_line(
     with pytest.raises(TargetError, match=r"block_count=2147483647: expected at most 2048"):
         TransformersTarget(str(damaged))
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(ConfigError, match=r"model=FILE\.gguf needs: pip install gguf"):
+    with pytest.raises(ConfigError, match=r"a GGUF file needs: pip install gguf"):
         TransformersTarget(str(damaged))
 
 

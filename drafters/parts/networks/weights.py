@@ -12,7 +12,7 @@ from torch.nn.functional import linear
 
 from outrider.base.errors import ConfigError, require
 from outrider.contract.target import Target
-from outrider.drafters.parts import checkpoint
+from outrider.drafters.parts import checkpoint, gguf_files
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.passes.engine import Engine, engine_of
 from outrider.targets.passes.placement import home
@@ -68,10 +68,14 @@ class BorrowedHead:
 def folder(family: str, path: str | None) -> Path:
     """Returns the folder of a family's weights, those for SmolLM2 if `path` is None.
 
+    A GGUF file stands for the folder that it is converted into.
+
     Raises:
         ConfigError: there is no such folder.
     """
     location = built_in(family) if path is None else Path(path).expanduser()
+    if location.suffix == gguf_files.SUFFIX and location.is_file():
+        return gguf_files.folder(location)
     if not location.is_dir():
         raise ConfigError(f"drafter.path={str(path or location)!r}: expected a folder that exists")
     return location

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tiny.checkpoints import change, write
 from tiny.drafters import bound
+from tiny.gguf_drafters import SIZES, assert_same_drafts, theirs
 from tiny.parts import held
 from tiny.published import TEXT, PublishedNetwork, Refused
 from torch import Tensor
@@ -311,6 +312,45 @@ def test_published_correctors_are_read(layout: str, target: Any, tmp_path: Path)
     assert found.keys() == right.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in right.items())
     assert_saved(tmp_path, target)
+
+
+FILES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
+    "dflash": ({}, {}, {}),
+    "windows": (
+        SLIDING | {"is_causal": False},
+        {"attention.sliding_window": 4, "attention.sliding_window_pattern": [True, False]}, {},
+    ),
+    "dspark": (
+        MARKOV | {"architectures": ["DSparkDraftModel"]}, {"sample_from_anchor": True}, HEADS,
+    ),
+    "dflash2": (
+        SELECTOR | {"architectures": ["DFlash2DraftModel"]}, SELECTOR,
+        {"corrector.": "candidate_selector."},
+    ),
+}  # fmt: skip
+"""What a published config and a GGUF file have beside DFlash's entries, and names as above."""
+
+
+@pytest.mark.parametrize("layout", FILES)
+def test_a_gguf_file_of_dflash_drafts_as_the_folder(
+    layout: str, target: Any, tmp_path: Path
+) -> None:
+    added, entries, names = FILES[layout]
+    write(tmp_path, z_lab() | added, {})
+    network = DFlashNetwork(target, Vocabulary(31), config=DFlashConfig.read(tmp_path))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        own = {name: torch.randn(rows.shape) / 4 for name, rows in network.state_dict().items()}
+    tensors = checkpoint.replace_prefixes(own, names)
+    write(tmp_path, z_lab() | added, tensors)
+    named = {theirs(name, "layers."): rows for name, rows in tensors.items()}
+    entries = entries | SIZES | {
+        "block_count": 2, "attention.key_length": 6, "attention.value_length": 6,
+        "rope.dimension_count": 6, "rope.freq_base": 500.0, "block_size": BLOCK,
+        "attention.layer_norm_rms_epsilon": 1e-5, "target_layers": [1, 4],
+        "tokenizer.ggml.mask_token_id": MASK,
+    }  # fmt: skip
+    assert_same_drafts(DFlash, target, tmp_path, ("dflash", entries, named))
 
 
 def test_a_published_dspark(model: Any, target: Any, tmp_path: Path) -> None:
