@@ -15,9 +15,9 @@ from outrider.drafters.dflash.corrector import (
     CorrectorConfig,
     Places,
 )
+from outrider.drafters.parts.networks.layer import States
 
 
-@final
 class Markov(Corrector):
     """Adds B[previous token, token] to each place, with B = W1 W2 of low rank (DSpark, 2607.05147).
 
@@ -32,12 +32,33 @@ class Markov(Corrector):
         known = len(backbone.vocabulary)
         self.markov_w2: nn.Linear = nn.Linear(config.rank, known, bias=False)
 
+    def rows(self, before: Before, states: States) -> States:
+        """Returns what W2 reads: the row of the token before each place. states: at the places."""
+        rows: Tensor = self.markov_w1(before)
+        return rows
+
     def forward(self, block: Block) -> Correction:
         def correction(before: Before, first: int) -> Places:
-            bias: Tensor = self.markov_w2(self.markov_w1(before[:, first:]))
-            return block.logits[:, first : before.shape[1]] + bias
+            places = slice(first, before.shape[1])
+            states = block.states[:, places].expand(len(before), -1, -1)
+            bias: Tensor = self.markov_w2(self.rows(before[:, places], states))
+            return block.logits[:, places] + bias
 
         return correction
+
+
+@final
+class Gated(Markov):
+    """DSpark's gated head: a gate on each row, made of the row and the backbone's state."""
+
+    def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
+        super().__init__(backbone, config)
+        self.gate_proj: nn.Linear = nn.Linear(backbone.width + config.rank, config.rank)
+
+    def rows(self, before: Before, states: States) -> States:
+        rows = super().rows(before, states)
+        gate: Tensor = self.gate_proj(torch.cat([states, rows], dim=-1))
+        return gate.sigmoid() * rows
 
 
 @final

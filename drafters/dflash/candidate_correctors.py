@@ -5,7 +5,7 @@ from typing import ClassVar, final
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, normalize, scaled_dot_product_attention, silu
+from torch.nn.functional import embedding, linear, normalize, scaled_dot_product_attention, silu
 
 from outrider.drafters.dflash.corrector import (
     Backbone,
@@ -16,7 +16,7 @@ from outrider.drafters.dflash.corrector import (
     CorrectorConfig,
     Places,
 )
-from outrider.drafters.parts.networks.layer import RMSNorm
+from outrider.drafters.parts.networks.layer import RMSNorm, States
 
 
 @final
@@ -67,13 +67,12 @@ def only(
     return excluded.scatter(-1, candidates.expand_as(scores), scores)
 
 
-LAYERS, HEADS, EPS = 2, 4, 1e-6
 FEATURES = 5
 """Of a candidate: its log-probability, probability, distance from the best, rank, and whether it is
 the best."""
 
-SCALE = 20.0
-"""What cosines are multiplied by to be logits; published networks have it in their config."""
+VECTOR_EPS = 1e-6
+"""The least length that vectors are divided by, as in published configs."""
 
 
 @final
@@ -82,14 +81,13 @@ class Lattice(Corrector):
 
     The candidates of a place are the tokens with the largest logits. All of them, of all places,
     attend to each other. Each then has a vector for what may follow it and one for what it may
-    follow, and the last token of the text has one of the first kind. The cosine of a token's vector
-    with each candidate's at the next place, times SCALE, is the candidate's logit. All other tokens
-    are excluded, and the backbone's logits count through the candidates' features alone.
+    follow, and the last token of the text has one of the first kind. The scaled cosine of a token's
+    vector with each candidate's at the next place is the candidate's logit. All other tokens are
+    excluded, and the backbone's logits count through the candidates' features alone.
 
-    What stands in the configs of published networks is fixed here: 2 layers of 4 heads, and one
-    width for all; each layer has biases of its own, the published ones share them. How those learn
-    is not known to us: these learn as `Selector` does. A place after a token that was no candidate
-    keeps the backbone's logits of its candidates.
+    The tensors are those that vLLM, SGLang and NVIDIA read. How published networks learn is not
+    known to us: these learn as `Selector` does. A place after a token that was no candidate keeps
+    the backbone's logits of its candidates.
     """
 
     base: ClassVar[float] = 1.0
@@ -100,23 +98,32 @@ class Lattice(Corrector):
         ids = backbone.vocabulary.ids
         table = backbone.embedding
         known = torch.arange(len(table), device=table.device) if ids is None else ids
-        self._embedding, self._known = table, known
+        self._embedding, self._known, self._scale = table, known, config.scale
         self._count = min(config.candidates, len(backbone.vocabulary))
-        self.token_proj: nn.Linear = nn.Linear(width, rank)
+        self._places, self._furthest = backbone.places, backbone.rows - 1
+        heads = config.heads if rank % config.heads == 0 else 1
+        factors = config.factors or rank
+        self.token_proj: nn.Module = nn.Linear(width, rank) if width != rank else nn.Identity()
         self.pass_hidden_proj: nn.Linear = nn.Linear(width, rank)
         self.context_proj: nn.Linear = nn.Linear(width, rank)
-        self.feature_norm: nn.LayerNorm = nn.LayerNorm(FEATURES)
-        self.feature_mlp: nn.Sequential = _mlp(FEATURES, rank, rank)
-        self.slot_embedding: nn.Parameter = nn.Parameter(torch.zeros(backbone.places, 1, rank))
-        self.rank_embedding: nn.Parameter = nn.Parameter(torch.zeros(self._count, rank))
-        layers = [_Layer(rank, backbone.places) for _ in range(LAYERS)]
+        self.feature_mlp: nn.Sequential = nn.Sequential(
+            nn.LayerNorm(FEATURES), *_mlp(FEATURES, rank, rank)
+        )
+        self.slot_embedding: nn.Parameter = nn.Parameter(
+            torch.zeros(1, 1, backbone.places, 1, rank)
+        )
+        self.rank_embedding: nn.Parameter = nn.Parameter(torch.zeros(1, 1, 1, self._count, rank))
+        distances = 2 * backbone.rows - 1
+        self.relative_slot_bias: nn.Parameter = nn.Parameter(torch.zeros(heads, distances))
+        self.same_slot_bias: nn.Parameter = nn.Parameter(torch.zeros(heads))
+        layers = [_Layer(rank, heads, config.ratio, backbone.eps) for _ in range(config.layers)]
         self.layers: nn.ModuleList = nn.ModuleList(layers)
-        self.output_norm: RMSNorm = RMSNorm(rank, EPS)
-        self.anchor_norm: RMSNorm = RMSNorm(rank, EPS)
+        self.output_norm: RMSNorm = RMSNorm(rank, backbone.eps)
+        self.anchor_norm: RMSNorm = RMSNorm(rank, backbone.eps)
         self.factor_input_proj: nn.Linear = nn.Linear(3 * rank, rank)
-        self.out_head: nn.Linear = nn.Linear(rank, rank)
-        self.in_head: nn.Linear = nn.Linear(rank, rank)
-        self.anchor_out_head: nn.Linear = nn.Linear(rank, rank)
+        self.out_head: nn.Linear = nn.Linear(rank, factors)
+        self.in_head: nn.Linear = nn.Linear(rank, factors)
+        self.anchor_out_head: nn.Linear = nn.Linear(rank, factors)
 
     def forward(self, block: Block) -> Correction:
         best = block.logits.log_softmax(-1).topk(self._count)
@@ -146,49 +153,60 @@ class Lattice(Corrector):
         """Returns the logits of the candidates at the first place, and of pairs of neighbours."""
         x = self.token_proj(embedding(candidates, self._embedding))
         x = x + self.pass_hidden_proj(block.states)[:, :, None]
-        x = x + self.feature_mlp(self.feature_norm(_features(log_probs)))
-        x = (x + self.slot_embedding + self.rank_embedding).flatten(1, 2)
+        x = x + self.feature_mlp(_features(log_probs))
+        x = (x + self.slot_embedding[0] + self.rank_embedding[0]).flatten(1, 2)
+        place = torch.arange(self._places, device=x.device).repeat_interleave(self._count)
+        apart = place[:, None] - place
+        bias = self.relative_slot_bias[:, apart + self._furthest]
+        bias = bias + (apart == 0) * self.same_slot_bias[:, None, None]
         for layer in self.layers:
-            x = layer(x, self._count)
+            x = layer(x, bias.to(x.dtype))
         x = self.output_norm(x)
         text = self.anchor_norm(self.context_proj(block.text))
         beside = text[:, None].expand_as(x)
         x = silu(self.factor_input_proj(torch.cat([x, beside, x * beside], dim=-1)))
         x = x.view(*candidates.shape, -1)
-        leads, follows = (normalize(head(x), dim=-1) for head in (self.out_head, self.in_head))
-        start = normalize(self.anchor_out_head(text), dim=-1)
+        heads = (self.out_head, self.in_head)
+        leads, follows = (normalize(head(x), dim=-1, eps=VECTOR_EPS) for head in heads)
+        start = normalize(self.anchor_out_head(text), dim=-1, eps=VECTOR_EPS)
         pairs = leads[:, :-1] @ follows[:, 1:].transpose(-1, -2)
-        return SCALE * (follows[:, 0] @ start[..., None])[..., 0], SCALE * pairs
+        return self._scale * (follows[:, 0] @ start[..., None])[..., 0], self._scale * pairs
+
+
+@final
+class _Attention(nn.Module):
+    """Attention with the names of `torch.nn.MultiheadAttention`."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self._heads = heads
+        self.in_proj_weight: nn.Parameter = nn.Parameter(torch.empty(3 * width, width))
+        nn.init.xavier_uniform_(self.in_proj_weight)
+        self.in_proj_bias: nn.Parameter = nn.Parameter(torch.zeros(3 * width))
+        self.out_proj: nn.Linear = nn.Linear(width, width)
+
+    def forward(self, x: States, bias: Float[Tensor, "heads nodes nodes"]) -> States:
+        read = linear(x, self.in_proj_weight, self.in_proj_bias)
+        parts = read.view(*x.shape[:2], 3, self._heads, -1)
+        queries, keys, values = parts.permute(2, 0, 3, 1, 4)
+        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=bias)
+        out: Tensor = self.out_proj(mixed.transpose(1, 2).flatten(2))
+        return out
 
 
 @final
 class _Layer(nn.Module):
     """Attention over all candidates, biased by how far apart their places are, and a network."""
 
-    def __init__(self, width: int, places: int) -> None:
+    def __init__(self, width: int, heads: int, ratio: float, eps: float) -> None:
         super().__init__()
-        self._heads = HEADS if width % HEADS == 0 else 1
-        self._places = places
-        self.attn_norm: RMSNorm = RMSNorm(width, EPS)
-        self.in_proj: nn.Linear = nn.Linear(width, 3 * width)
-        self.out_proj: nn.Linear = nn.Linear(width, width)
-        self.mlp_norm: RMSNorm = RMSNorm(width, EPS)
-        self.mlp: nn.Sequential = _mlp(width, 2 * width, width)
-        distances = 2 * places - 1  # at 0, candidates exclude each other
-        self.relative_slot_bias: nn.Parameter = nn.Parameter(torch.zeros(self._heads, distances))
+        self.attn_norm: RMSNorm = RMSNorm(width, eps)
+        self.attn: _Attention = _Attention(width, heads)
+        self.mlp_norm: RMSNorm = RMSNorm(width, eps)
+        self.mlp: nn.Sequential = _mlp(width, int(ratio * width), width)
 
-    def forward(
-        self, x: Float[Tensor, "blocks nodes width"], count: int
-    ) -> Float[Tensor, "blocks nodes width"]:
-        """Returns the output. count: the number of candidates of each place."""
-        place = torch.arange(self._places, device=x.device).repeat_interleave(count)
-        bias = self.relative_slot_bias[:, place[:, None] - place + self._places - 1]
-        read = self.in_proj(self.attn_norm(x)).chunk(3, dim=-1)
-        queries, keys, values = (
-            part.view(*part.shape[:2], self._heads, -1).transpose(1, 2) for part in read
-        )
-        mixed = scaled_dot_product_attention(queries, keys, values, attn_mask=bias.to(x.dtype))
-        x = x + self.out_proj(mixed.transpose(1, 2).flatten(2))
+    def forward(self, x: States, bias: Float[Tensor, "heads nodes nodes"]) -> States:
+        x = x + self.attn(self.attn_norm(x), bias)
         out: Tensor = x + self.mlp(self.mlp_norm(x))
         return out
 

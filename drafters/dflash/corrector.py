@@ -24,6 +24,7 @@ _HERE = "outrider.drafters.dflash"
 
 CORRECTORS: Mapping[str, str] = {
     "markov": f"{_HERE}.bias_correctors:Markov",
+    "gated": f"{_HERE}.bias_correctors:Gated",
     "rnn": f"{_HERE}.bias_correctors:MarkovRNN",
     "domino": f"{_HERE}.bias_correctors:Domino",
     "selector": f"{_HERE}.candidate_correctors:Selector",
@@ -43,6 +44,7 @@ class Backbone:
     rows: the tokens of a block: one more, if the last token of the text predicts nothing.
     vocabulary: the tokens that it drafts.
     embedding: the target's, [vocab, width].
+    eps: of its norms.
     """
 
     width: int
@@ -50,6 +52,7 @@ class Backbone:
     rows: int
     vocabulary: Vocabulary
     embedding: Tensor
+    eps: float = 1e-6
 
 
 @final
@@ -107,6 +110,10 @@ class CorrectorConfig:
     candidates: how many tokens it chooses from at each place, if it is one that does.
     memory: the width of Domino's GRU. Defaults to `rank`.
     first: the first place that Domino corrects.
+    layers, heads: of LiLiCorr's transformer; one head if they do not divide the width.
+    ratio: the width of its feed-forward layers, in multiples of `rank`.
+    factors: the width of the vectors whose cosines are its logits. Defaults to `rank`.
+    scale: what the cosines are multiplied by.
 
     Raises `ConfigError` if there is no such corrector, or a number is too low.
     """
@@ -116,6 +123,11 @@ class CorrectorConfig:
     candidates: Count = 16
     memory: Count | None = None
     first: Annotated[int, AtLeast(0)] = 0
+    layers: Count = 2
+    heads: Count = 4
+    ratio: float = 2.0
+    factors: Count | None = None
+    scale: float = 20.0
 
     def __post_init__(self) -> None:
         if self.kind not in CORRECTORS and ":" not in self.kind:

@@ -154,7 +154,8 @@ class DFlashNetwork(TrainedNetwork):
         self.borrowed_head: weights.BorrowedHead | None = self._head
         self.corrector: Corrector | None = None
         if config.corrector is not None:
-            backbone = Backbone(width, config.drafted, config.block, vocabulary, self._embedding)
+            sizes = width, config.drafted, config.block
+            backbone = Backbone(*sizes, vocabulary, self._embedding, eps)
             self.corrector = config.corrector.make(backbone)
         self.confidence: nn.Linear | None = None
         if config.confident is not None:

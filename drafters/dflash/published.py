@@ -11,7 +11,7 @@ from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only
 
 DFLASH, DSPARK, DFLASH2, DOMINO = "dflash", "dspark", "dflash2", "domino"
-XPRESS = "xpress"
+XPRESS, LILICORR = "xpress", "lilicorr"
 
 PROJECTOR = "projector_type"
 """The entry by which SpecForge and NVIDIA name the algorithm."""
@@ -22,7 +22,7 @@ TABLES: Mapping[str, Table] = {
     DFLASH: {},
     DSPARK: {
         "markov_rank": Entry("rank", Whole, 256),
-        "markov_head_type": Entry("kind", Literal["vanilla", "rnn"], "vanilla"),
+        "markov_head_type": Entry("kind", Literal["vanilla", "gated", "rnn"], "vanilla"),
         **dict.fromkeys(("attention_mode", "shift_label", PROJECTOR), ANY),
         **dict.fromkeys(("enable_confidence_head", "use_confidence_head"), ANY),
         **dict.fromkeys(("confidence_head_with_markov", "confidence_head_alpha"), ANY),
@@ -44,6 +44,18 @@ TABLES: Mapping[str, Table] = {
         **only(xpress_mlp_ratio=2),
         "num_jacobi_passes": ANY,
     },
+    LILICORR: {
+        "lilicorr_hidden_size": Entry("rank", Whole, 0),
+        "lilicorr_candidate_topk": Entry("candidates", Count),
+        "lilicorr_num_layers": Entry("layers", Count),
+        "lilicorr_num_heads": Entry("heads", Count),
+        "lilicorr_mlp_ratio": Entry("ratio", float),
+        "lilicorr_factor_dim": Entry("factors", Count),
+        "lilicorr_logit_scale": Entry("scale", float),
+        **only(lilicorr_enabled=True, lilicorr_vector_eps=1e-6),
+        **only(conv_kernel_size=2, conv_group_size=16),
+        PROJECTOR: ANY,
+    },
 }
 """The entries of a config that DFlash has not, by algorithm, as fields of `CorrectorConfig`.
 
@@ -55,7 +67,7 @@ or the Markov head's row of that token, or nothing."""
 
 EMBEDDING, MARKOV, STATE = CONFIDENT
 
-DIRECT = ("markov_w1", "markov_w2", "joint_proj", "prefix_gru", "embed_proj")
+DIRECT = ("markov_w1", "markov_w2", "joint_proj", "gate_proj", "prefix_gru", "embed_proj")
 """The parts of correctors that stand by themselves in NVIDIA's and SpecForge's networks."""
 
 CODEBOOKS = ("predecessor_codebook", "successor_codebook", "hidden_projection")
@@ -69,6 +81,7 @@ PREFIXES: Mapping[str, str] = {
     **{f"candidate_selector.{name}.": f"corrector.{name}." for name in CODEBOOKS},
     **{f"candidate_selector.{name}": f"corrector.{name}.weight" for name in CODEBOOKS[:2]},
     "refiner_head.": "corrector.",
+    "lilicorr.": "corrector.",
 }
 """Our names of the beginnings of their tensors' names."""
 
@@ -93,6 +106,8 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
     """
     if kind := both.get("speculators_model_type"):
         return str(kind) if kind in TABLES else DFLASH
+    if both.get("lilicorr_candidate_topk"):
+        return LILICORR
     names, projector = both.get("architectures") or ("DFlashDraftModel",), both.get(PROJECTOR)
     is_valid = set(names) <= set(ARCHITECTURES)
     require(is_valid, f"{folder}: architectures", list(names), " or ".join(ARCHITECTURES))
@@ -120,6 +135,10 @@ def published_fields(
     if kind == DOMINO:
         corrector = CorrectorConfig(DOMINO, **sizes)
         return {"corrector": corrector, "from_anchor": bool(stored.get("shift_label"))}
+    if kind == LILICORR:
+        sizes["rank"] = sizes["rank"] or stored["hidden_size"]
+        convolved = bool(stored.get("conv_kernel_size"))
+        return {"corrector": CorrectorConfig(LILICORR, **sizes), "convolved": convolved}
     return {"corrector": CorrectorConfig(XPRESS, **sizes)} if kind == XPRESS else {}
 
 

@@ -82,6 +82,7 @@ class TestPublished(PublishedNetwork):
             "fc_norm=True: expected False with norm_b": {"fc_norm": True, "norm_before_fc": True},
             "names no norm_before_residual: expected": {"speculators_model_type": "eagle3"},
             "rope_parameters=.'full_a": {"rope_parameters": {"full_attention": {"factor": 5.0}}},
+            "Eagle4'.: expected an open licence": {"architectures": ["LlamaForCausalLMEagle4"]},
             "draft_vocab_size=11: expected 12, the size": {"draft_vocab_size": 11},
             r"expected \(1, 2, 4\), as the": {"eagle_aux_hidden_state_layer_ids": [1, 2, 3]},
             r"reads hidden_states\.9, and \w+ has \d layers": {

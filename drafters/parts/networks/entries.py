@@ -17,6 +17,9 @@ WRITTEN = (
 )  # fmt: skip
 """Entries that libraries write for their own use, or that the tensors say too."""
 
+CLOSED = {"LlamaForCausalLMEagle4": "an open licence: EAGLE-4's source may not be built upon"}
+"""Architectures that are not written here, and why."""
+
 DECODER: Mapping[str, Any] = {"hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
 """Entries of decoder layers, and the values that ours implement."""
 
@@ -76,6 +79,8 @@ def read_entries(
 
     kind = stored.get("speculators_model_type")
     require(kind in (None, family), f"{folder}: speculators_model_type", kind, repr(family))
+    for name in stored.get("architectures") or ():
+        require(name not in CLOSED, f"{folder}: architectures", [name], CLOSED.get(name, ""))
     inner, own = stored.get("transformer_layer_config") or {}, stored.get(nested) or {}
     known = {*WRITTEN, *table, nested}
     for config in (PreTrainedConfig, GenerationConfig):

@@ -235,6 +235,14 @@ SELECTOR = {"selector_rank": 3, "selector_top_k": 4, "conv_kernel_size": 2, "con
 DFLASH2 = {"architectures": ["DFlash2DraftModel"], "block_size": BLOCK, "is_causal": False}
 
 
+LILICORR = {
+    "lilicorr_candidate_topk": 4, "lilicorr_hidden_size": 8, "lilicorr_num_layers": 3,
+    "lilicorr_num_heads": 2, "lilicorr_mlp_ratio": 1.5, "lilicorr_factor_dim": 5,
+    "lilicorr_vector_eps": 1e-6, "lilicorr_logit_scale": 10.0,
+}  # fmt: skip
+WALK: Any = {"layers": 3, "heads": 2, "ratio": 1.5, "factors": 5, "scale": 10.0}
+
+
 def dspark(**changes: Any) -> dict[str, Any]:
     config = speculators(speculators_model_type="dspark", markov_rank=3) | changes
     del config["sample_from_anchor"]  # which is the default here
@@ -259,6 +267,18 @@ LAYOUTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, str]]] = {
         dspark(confidence_head_with_markov=False), READ | {"confident": "state"}, HEADS,
     ),
     "dspark, unsure": (dspark(enable_confidence_head=False), READ | {"confident": None}, HEADS),
+    "dspark, gated": (
+        dspark(markov_head_type="gated"), READ | {"corrector": CorrectorConfig("gated", 3)}, HEADS,
+    ),
+    "lilicorr": (
+        z_lab(**LILICORR), {"corrector": CorrectorConfig("lilicorr", 8, 4, **WALK)},
+        {"corrector.": "lilicorr."},
+    ),
+    "lilicorr, convolved and as wide as the network": (
+        z_lab(**LILICORR | {"lilicorr_hidden_size": 0, "conv_kernel_size": 2}),
+        {"corrector": CorrectorConfig("lilicorr", 16, 4, **WALK), "convolved": True},
+        {"corrector.": "lilicorr."},
+    ),
     "dspark of NVIDIA": (
         z_lab(projector_type="dspark", shift_label=True, use_confidence_head=True, **MARKOV)
         | {"architectures": ["DFlashDraftModel"], "causal": False},
@@ -408,7 +428,7 @@ def test_a_published_dflash2(model: Any, target: Any, tmp_path: Path) -> None:
         (z_lab() | {"calibration": [[1.0, 0.0]]}, r"calibration=.*: expected 4 pairs of numbers"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
         (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
-        (z_lab(projector_type="lilicorr"), "projector_type='lilicorr': expected dspark or dflash2"),
+        (z_lab(projector_type="griffin"), "projector_type='griffin': expected dspark or dflash2"),
         (z_lab(causal=False) | SLIDING, "causal=False: expected windows that end"),
         (z_lab() | {"num_hidden_layers": 3}, "config.json: expected the sizes of decoder layers"),
     ],

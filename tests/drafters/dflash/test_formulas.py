@@ -3,9 +3,8 @@
 from typing import Any
 
 import torch
-from torch.nn.functional import silu
+from torch.nn.functional import normalize, silu
 
-from outrider.drafters.dflash.candidate_correctors import SCALE
 from outrider.drafters.dflash.corrector import Backbone, Block, CorrectorConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -94,15 +93,58 @@ def test_the_mixer_adds_the_rows_before() -> None:
         )
 
 
+def test_a_gate_is_made_of_the_row_and_the_state() -> None:
+    block, logits, w = made("gated")
+    for place, token in enumerate(BEFORE):
+        row = w["markov_w1.weight"][token]
+        gate = w["gate_proj.weight"] @ torch.cat([block.states[0, place], row])
+        bias = w["markov_w2.weight"] @ ((gate + w["gate_proj.bias"]).sigmoid() * row)
+        torch.testing.assert_close(logits[place], block.logits[0, place] + bias)
+
+
 def test_the_lattice_has_cosines_of_neighbours() -> None:
-    block, logits, _ = made("lilicorr", candidates=2)
-    excluded = logits.isneginf()
-    assert excluded.sum(-1).tolist() == [1, 1, 1]
-    assert torch.equal(excluded.float().argmax(-1), block.logits[0].argmin(-1))
-    assert (logits[~excluded].abs() <= SCALE + 1e-3).all()
-    # The token before the last place is its candidate or not; if not, the backbone's logits stay.
-    for place, token in enumerate(BEFORE[1:], start=1):
-        is_candidate = token in IDS[block.logits[0, place - 1].topk(2).indices].tolist()
-        own = block.logits[0, place].log_softmax(-1)
-        same = torch.allclose(logits[place][~excluded[place]], own[~excluded[place]])
-        assert same != is_candidate
+    """Two candidates at each of three places, of one width with one head, as vLLM scores them."""
+    block, logits, w = made("lilicorr", candidates=2)
+
+    def part(name: str, x: torch.Tensor) -> torch.Tensor:
+        return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
+
+    def normed(name: str, x: torch.Tensor) -> torch.Tensor:
+        return w[f"{name}.weight"] * x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt()
+
+    best = block.logits[0].log_softmax(-1).topk(2)
+    nodes = [(place, rank) for place in range(PLACES) for rank in range(2)]
+    rows = []
+    for place, rank in nodes:
+        score = best.values[place, rank]
+        gap = score - best.values[place, 0]
+        read = torch.stack([score, score.exp(), gap, torch.tensor(rank), torch.tensor(1 - rank)])
+        read = (read - read.mean()) / (read.var(unbiased=False) + 1e-5).sqrt()
+        read = read * w["feature_mlp.0.weight"] + w["feature_mlp.0.bias"]
+        row = part("token_proj", EMBEDDING[IDS[best.indices[place, rank]]])
+        row = row + part("pass_hidden_proj", block.states[0, place])
+        row = row + part("feature_mlp.3", silu(part("feature_mlp.1", read)))
+        rows.append(row + w["slot_embedding"][0, 0, place, 0] + w["rank_embedding"][0, 0, 0, rank])
+    x, bias = torch.stack(rows), w["relative_slot_bias"][0]
+    added = [[bias[a - b + PLACES] + (a == b) * w["same_slot_bias"][0] for b, _ in nodes]
+             for a, _ in nodes]  # fmt: skip
+    for layer in ("layers.0.", "layers.1."):
+        inner = normed(f"{layer}attn_norm", x) @ w[f"{layer}attn.in_proj_weight"].T
+        query, key, value = (inner + w[f"{layer}attn.in_proj_bias"]).chunk(3, dim=-1)
+        mixed = (query @ key.T / RANK**0.5 + torch.tensor(added)).softmax(-1) @ value
+        x = x + part(f"{layer}attn.out_proj", mixed)
+        x = x + part(f"{layer}mlp.2", silu(part(f"{layer}mlp.0", normed(f"{layer}mlp_norm", x))))
+    x, text = normed("output_norm", x), normed("anchor_norm", part("context_proj", block.text[0]))
+    x = silu(part("factor_input_proj", torch.cat([x, text.expand_as(x), x * text], dim=-1)))
+    leads, follows = (normalize(part(name, x), dim=-1) for name in ("out_head", "in_head"))
+    start = normalize(part("anchor_out_head", text), dim=-1)
+    for place, token in enumerate(BEFORE):
+        exact = 20 * follows[2 * place : 2 * place + 2] @ start
+        if place > 0:
+            former = IDS[best.indices[place - 1]].tolist()
+            exact = best.values[place]  # where the token before is no candidate
+            if token in former:
+                lead = leads[2 * (place - 1) + former.index(token)]
+                exact = 20 * follows[2 * place : 2 * place + 2] @ lead
+        right = torch.full((len(IDS),), -torch.inf).index_copy(0, best.indices[place], exact)
+        torch.testing.assert_close(logits[place], right, rtol=1e-4, atol=1e-4)
