@@ -13,6 +13,7 @@ DRAFTERS = {
     "pard": "pard:Pard",
     "hierarchy": "hierarchy:Hierarchy",
     "hybrid": "hybrid:Hybrid",
+    "bandit": "bandit:Bandit",
     "suffix": "suffix:Suffix",
     "rest": "rest:Rest",
     "lookahead_decoding": "lookahead_decoding:LookaheadDecoding",

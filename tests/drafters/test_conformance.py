@@ -14,6 +14,7 @@ SMALL = {
     "swift": "window: 8",
     "dflash": "path: untrained, block: 4",
     "hybrid": "drafters: [prompt_lookup, random]",
+    "bandit": "drafters: [prompt_lookup, random, none], c: [0, 0.2, 0]",
 }
 """Settings that make a drafter small enough for enumeration."""
 
@@ -31,6 +32,7 @@ MORE = (
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained, tree: 3x2}]",
     "hybrid, chain: [random, suffix], steps: 1",
     "hybrid, merge: [suffix, token_recycling]",
+    "bandit, drafters: [token_recycling, suffix], c: [0.1, 0]",
     "dflash, path: untrained, block: 4, confidence: 0.3",
 )
 FORMS = {
