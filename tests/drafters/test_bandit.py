@@ -55,7 +55,7 @@ def test_most_rounds_go_to_the_drafter_that_pays(keeps: int, best: str) -> None:
     assert rounds(drafter, 3, keeps) == ["1", "2", "none"]
 
 
-def test_a_text_soon_goes_by_its_own_rounds() -> None:
+def test_the_rounds_of_a_text_soon_decide() -> None:
     drafter = bandit()
     for _ in range(4):
         rounds(drafter, 20, keeps=1)
