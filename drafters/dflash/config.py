@@ -1,7 +1,7 @@
 """The config of a DFlash network, as z-lab and the speculators library write it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import tanh
 from pathlib import Path
 from typing import Annotated, Any, Literal, final
@@ -111,9 +111,7 @@ class DFlashConfig:
         inner: the width of the feed-forward layers. Defaults to the target's.
         options: more fields.
         """
-        sizes = LayerConfig.like(target.model.config.get_text_config())
-        if inner is not None:
-            sizes = replace(sizes, intermediate_size=inner)
+        sizes = LayerConfig.like(target.model.config.get_text_config(), inner=inner)
         windows = (None,) * decoders
         mask = speculators.mask_token(target)
         return cls(sizes, mask, tuple(layers), block, windows, **options)

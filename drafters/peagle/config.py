@@ -1,7 +1,7 @@
 """The config of a P-EAGLE network, as the speculators library writes it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -56,18 +56,12 @@ class PEagleConfig:
     def like(
         cls,
         target: Target,
-        *,
         layers: Sequence[int] = LOWEST,
         decoders: int = 1,
         inner: int | None = None,
     ) -> "PEagleConfig":
-        """Returns a config with the sizes of the target's own layers.
-
-        inner: the width of the feed-forward layers. Defaults to the target's.
-        """
-        sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
-        if inner is not None:
-            sizes = replace(sizes, intermediate_size=inner)
+        """Returns a config with the sizes of the target's own layers. inner: as for them."""
+        sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2, inner=inner)
         return cls(sizes, speculators.mask_token(target), tuple(layers), decoders)
 
     @classmethod

@@ -42,7 +42,7 @@ def train(config: Train) -> None:
     reports = chosen_reports(config.reports)
     recipe: Recipe = build(config.recipe)
     _check_family(config)
-    target, prompts = build(config.target), build(config.data)
+    target, prompts, name = build(config.target), build(config.data), config.target.get("model")
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
     with (
@@ -66,7 +66,7 @@ def train(config: Train) -> None:
                 max_new_tokens=config.max_new_tokens,
                 draft_timeout=config.draft_timeout,
                 command=_command_line(HydraConfig.get().overrides.task),
-                origin=origin(target, _target_name(config)),
+                origin=origin(target, str(name or config.target["_target_"].rpartition(".")[2])),
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
                 console=remarks(stderr=False),
@@ -129,10 +129,6 @@ def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
         setting = shlex.quote(f"hydra.run.dir={path}")
         line = f"an unfinished run of this command is in {path}: {setting} continues it"
         remarks().print(plain(line), soft_wrap=True)
-
-
-def _target_name(config: Train) -> str:
-    return str(config.target.get("model") or config.target["_target_"].rpartition(".")[2])
 
 
 def _command_line(overrides: Iterable[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, cast, final
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
+from torch.nn.utils.rnn import pad_sequence
 
 from outrider.base.bounds import checked
 from outrider.base.errors import ConfigError
@@ -121,14 +122,10 @@ def _own_texts(student: Any, target: Target, batch: Batch) -> Batch:
         student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length)
     )
     texts = [[*head, *after] for head, after in zip(heads, continuations, strict=True)]
-    longest = max(map(len, texts))
-    ids = torch.tensor([row + [0] * (longest - len(row)) for row in texts], device=batch.ids.device)
-    positions = torch.arange(longest, device=ids.device)
-    own = torch.stack(
-        [
-            (positions >= len(head)) & (positions < len(text))
-            for head, text in zip(heads, texts, strict=True)
-        ]
-    )
+    ids = pad_sequence([torch.tensor(text) for text in texts], batch_first=True).to(batch.ids)
+    positions = torch.arange(ids.shape[1])
+    bounds = [(len(head), len(text)) for head, text in zip(heads, texts, strict=True)]
+    written = [(positions >= start) & (positions < end) for start, end in bounds]
+    own = torch.stack(written).to(ids.device)
     output = target.model(ids, output_hidden_states=True, use_cache=False)
     return Batch(ids, output.logits.argmax(-1), own, {HIDDEN: output.hidden_states[-1]})

@@ -1,7 +1,7 @@
 """How EAGLE, EAGLE-3 and MTP learn: from the target's states, and from their own output."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import final
 
@@ -199,9 +199,8 @@ class Eagle3Objective(Objective):
 
     def learner(self, setup: Setup) -> Learner:
         target = setup.target
-        config = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
-        if self.inner is not None:
-            config = replace(config, intermediate_size=self.inner)
+        own = target.model.config.get_text_config()
+        config = LayerConfig.like(own, inputs=2, inner=self.inner)
         layers = tuple(self.layers or default_layers(target))
         network = setup.network(Eagle3Network, config=Eagle3Config(config, layers))
         with torch.no_grad():  # the target's own rows are a better start than random ones

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
 
 from outrider.base.errors import ConfigError, require
 from outrider.extras.training.learner import Learner
@@ -21,8 +20,6 @@ from outrider.extras.training.whitening import Basis, WhitenedAdamW, whitening_b
 MEASURED = 256
 """The number of texts from which a network's start and bases are computed."""
 
-Loss = Callable[[Batch], Tensor]
-
 
 def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is told
     learner: Learner,
@@ -33,7 +30,7 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     folder: Path,
     console: Console,
     evaluate: Callable[[], Figures] = dict,
-    log: Log | None = None,
+    log: Log = lambda *_: None,
 ) -> list[Figures]:
     """Trains a network in place, leaves it at its best evaluation, and returns the curve.
 
@@ -56,9 +53,17 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     is_mixed = dtype is not own or schedule.precision == "bf16"
     mixed = partial(torch.autocast, device.type, torch.bfloat16, enabled=is_mixed)
     network.to(dtype)  # in half precision, small steps would be lost in rounding
-    resumes = (folder / CHECKPOINT).is_file()
-    with mixed():
-        bases = {} if resumes else _prepare(learner, examples, schedule, device, dtype)
+
+    def first_batches() -> Iterator[Batch]:
+        count = max(1, MEASURED // schedule.batch)
+        for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
+            yield batch.to(device, dtype)
+
+    bases: dict[str, Basis] = {}
+    if not (folder / CHECKPOINT).is_file():
+        with mixed():
+            learner.start(first_batches())
+            bases = whitening_bases(network, loss, first_batches()) if schedule.whitened else {}
     optimizer = WhitenedAdamW(network, bases, schedule.rate)
     network, optimizer = accelerator.prepare(network, optimizer)
     steps = schedule.steps(len(examples.texts))
@@ -92,43 +97,19 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
                 )
             if progress.step % schedule.evaluate == 0 or progress.step == steps:
                 network.eval()
-                is_idle = not progress.curve and not any(progress.losses)
-                texts = len(examples.texts)
-                require(
-                    not is_idle,
-                    "recipe.texts",
-                    texts,
-                    "some that it learns from, these are too short",
-                )
-                with mixed():
-                    figures = _held_out_loss(loss, held_out, schedule, device, dtype)
-                progress.record(figures | evaluate())
+                learns = bool(progress.curve) or any(progress.losses)
+                expected = "some that it learns from, these are too short"
+                require(learns, "recipe.texts", len(examples.texts), expected)
+                torch.manual_seed(schedule.seed)
+                with mixed(), torch.no_grad():
+                    batches = held_out.batches(schedule.batch, 0)
+                    values = [float(loss(batch.to(device, dtype))) for batch in batches]
+                progress.record({"held_out": sum(values) / len(values)} | evaluate())
                 _report(console, progress.curve[-1])
-                if log is not None:
-                    log({**progress.curve[-1], "rate": group["lr"]}, progress.step)
+                log({**progress.curve[-1], "rate": group["lr"]}, progress.step)
     progress.restore_best()
     network.eval()
     return progress.curve
-
-
-def _prepare(
-    learner: Learner,
-    examples: Examples,
-    schedule: Schedule,
-    device: torch.device,
-    dtype: torch.dtype,
-) -> dict[str, Basis]:
-    """Gives the network its start, and returns the bases in which its matrices learn."""
-
-    def first_batches() -> Iterator[Batch]:
-        count = max(1, MEASURED // schedule.batch)
-        for batch in islice(examples.batches(schedule.batch, schedule.seed), count):
-            yield batch.to(device, dtype)
-
-    learner.start(first_batches())
-    if not schedule.whitened:
-        return {}
-    return whitening_bases(learner.network, learner.loss, first_batches())
 
 
 def _remaining_batches(
@@ -140,16 +121,6 @@ def _remaining_batches(
         for number, batch in enumerate(examples.batches(schedule.batch, schedule.seed + epoch)):
             if epoch * in_epoch + number >= done:
                 yield batch
-
-
-@torch.no_grad()
-def _held_out_loss(
-    loss: Loss, held_out: Examples, schedule: Schedule, device: torch.device, dtype: torch.dtype
-) -> Figures:
-    torch.manual_seed(schedule.seed)
-    batches = held_out.batches(schedule.batch, 0)
-    values = [float(loss(batch.to(device, dtype))) for batch in batches]
-    return {"held_out": sum(values) / len(values)}
 
 
 def _report(console: Console, point: Figures) -> None:

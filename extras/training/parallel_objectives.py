@@ -1,7 +1,7 @@
 """How PARD and P-EAGLE learn to predict several tokens in one pass, behind masks."""
 
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, final
 
 import torch
@@ -144,12 +144,10 @@ class ParallelObjective(Objective):
                 return logits.sum() * 0
             return divergence(logits[counted], rule(linear(states, head))).mean()
 
-        save_checkpoint = partial(_save, network)
+        def save_checkpoint(folder: Path) -> None:
+            save_student(network.student, folder, mask=network.mask.detach())
+
         return Learner(network, (HIDDEN,), loss, save_checkpoint, option="model")
-
-
-def _save(network: MaskedStudent, folder: Any) -> None:
-    save_student(network.student, folder, mask=network.mask.detach())
 
 
 @final
@@ -174,12 +172,8 @@ class PEagleObjective(Objective):
 
     def learner(self, setup: Setup) -> Learner:
         target, vocabulary = setup.target, setup.vocabulary
-        config = PEagleConfig.like(
-            target,
-            layers=self.layers or default_layers(target),
-            decoders=self.decoders,
-            inner=self.inner,
-        )
+        layers = self.layers or default_layers(target)
+        config = PEagleConfig.like(target, layers, self.decoders, self.inner)
         network = setup.network(PEagleNetwork, config=config)
         head_loss = HeadLoss(vocabulary, setup.head)
         with torch.no_grad():  # the target's own rows are a better start than random ones

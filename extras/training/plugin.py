@@ -5,19 +5,9 @@ from outrider.plugins.hookspecs import Command, Register, RegisterCommand, hooki
 TRAINING = "outrider.extras.training"
 
 NETWORKS = (
-    "medusa",
-    "mlp_speculator",
-    "hydra",
-    "redrafter",
-    "eagle",
-    "eagle3",
-    "peagle",
-    "dflash",
-    "mtp",
-    "early_exit",
-    "small_lm",
-    "pard",
-)
+    "medusa", "mlp_speculator", "hydra", "redrafter", "eagle", "eagle3", "peagle", "dflash", "mtp",
+    "early_exit", "small_lm", "pard",
+)  # fmt: skip
 """The drafters that are networks; `conf/recipe/` says how each is trained."""
 
 

@@ -155,11 +155,7 @@ def _merit(figures: Figures) -> float:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    """Returns the checkpoint in a file.
-
-    Raises:
-        ConfigError: the file is damaged.
-    """
+    """Returns the checkpoint in a file; raises `ConfigError` if it is damaged."""
     try:
         checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch and pickle raise many types

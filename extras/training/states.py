@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import final
 
@@ -12,6 +13,7 @@ from rich.progress import track
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from outrider.base.folders import claimed, replacing
 from outrider.base.terminal import plain
@@ -113,27 +115,21 @@ def compute_states(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with claimed(folder, wait=lambda line: console.print(plain(line))):
-        return _compute_states(target, texts, names, folder, console)
-
-
-def _compute_states(
-    target: Target, texts: Sequence[Text], names: Sequence[str], folder: Path, console: Console
-) -> Examples:
-    weights = target.fingerprint() or ""
-    starts = range(0, len(texts), SHARD)
-    digests = [_digest(weights, texts[first : first + SHARD]) for first in starts]
-    missing = [
-        shard
-        for shard, digest in enumerate(digests)
-        if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
-    ]
-    for shard in track(missing, "The target reads", console=console, disable=not missing):
-        tensors: dict[str, Tensor] = {}
-        for number in range(shard * SHARD, min((shard + 1) * SHARD, len(texts))):
-            for name, rows in states_of(target, texts[number].ids, names).items():
-                tensors[f"{number}.{name}"] = rows.half() if rows.is_floating_point() else rows
-        with replacing(_shard_path(folder, shard)) as scratch:
-            save_file(tensors, scratch, metadata={"texts": digests[shard]})
+        weights, ids = target.fingerprint() or "", [text.ids for text in texts]
+        starts = range(0, len(ids), SHARD)
+        digests = [hash_of([weights, ids[first : first + SHARD]]) for first in starts]
+        missing = [
+            shard
+            for shard, digest in enumerate(digests)
+            if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
+        ]
+        for shard in track(missing, "The target reads", console=console, disable=not missing):
+            tensors: dict[str, Tensor] = {}
+            for number in range(shard * SHARD, min((shard + 1) * SHARD, len(ids))):
+                for name, rows in states_of(target, ids[number], names).items():
+                    tensors[f"{number}.{name}"] = rows.half() if rows.is_floating_point() else rows
+            with replacing(_shard_path(folder, shard)) as scratch:
+                save_file(tensors, scratch, metadata={"texts": digests[shard]})
     return Examples(texts, tuple(names), _stored(folder, names))
 
 
@@ -160,10 +156,6 @@ def _stored(folder: Path, names: Sequence[str]) -> Callable[[int], Mapping[str, 
     return read
 
 
-def _digest(weights: str, texts: Sequence[Text]) -> str:
-    return hash_of([weights, [text.ids for text in texts]])
-
-
 def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
     """Returns whether a file holds these texts, and these states of its first text.
 
@@ -185,16 +177,8 @@ def _shard_path(folder: Path, shard: int) -> Path:
 
 def _padded(rows: Sequence[tuple[Text, Mapping[str, Tensor]]], names: Sequence[str]) -> Batch:
     """Returns a batch of texts and their states."""
-    longest = max(len(text.ids) for text, *_ in rows)
-    ids = torch.zeros(len(rows), longest, dtype=torch.long)
-    best = torch.zeros_like(ids)
-    own = torch.zeros(len(rows), longest, dtype=torch.bool)
-    for row, (text, tensors) in enumerate(rows):
-        ids[row, : len(text.ids)] = torch.tensor(text.ids)
-        best[row, : len(text.ids)] = tensors[BEST]
-        own[row, : len(text.ids)] = torch.tensor(text.own)
-    states = {}
-    for name in names:
-        unpadded = [tensors[name] for _, tensors in rows]
-        states[name] = torch.nn.utils.rnn.pad_sequence(unpadded, batch_first=True)
-    return Batch(ids, best, own, states)
+    pad = partial(pad_sequence, batch_first=True)
+    ids = pad([torch.tensor(text.ids) for text, _ in rows])
+    best = pad([tensors[BEST].long() for _, tensors in rows])
+    own = pad([torch.tensor(text.own) for text, _ in rows])
+    return Batch(ids, best, own, {name: pad([it[name] for _, it in rows]) for name in names})

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,9 +13,6 @@ from outrider.base.errors import ConfigError
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import causal
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedConfig
 
 State = Float[Tensor, "*batch width"]
 """A vector, or any number of them."""
@@ -54,37 +51,36 @@ class LayerConfig:
     scaling: Scaling = ()
 
     @classmethod
-    def like(cls, config: "PreTrainedConfig", inputs: int = 1) -> "LayerConfig":
+    def like(cls, config: Any, inputs: int = 1, inner: int | None = None) -> "LayerConfig":
         """Returns the sizes of a target's own layers, with Llama's defaults for missing entries.
 
+        config: that of its decoder, of transformers.
         inputs: the attention's input size, as a multiple of the hidden size.
+        inner: the width of the feed-forward layer. Defaults to the target's.
 
         Raises:
             ConfigError: the layers differ in size.
         """
+        rope = getattr(config, "rope_parameters", None) or {}
         try:
-            return cls._of(config, inputs)
+            width, heads = int(config.hidden_size), int(config.num_attention_heads)
+            inner = inner or getattr(config, "intermediate_size", None) or 4 * width
+            theta = getattr(config, "rope_theta", None) or rope.get("rope_theta")
+            return cls(
+                hidden_size=width,
+                intermediate_size=int(inner),
+                num_attention_heads=heads,
+                num_key_value_heads=int(getattr(config, "num_key_value_heads", None) or heads),
+                head_dim=int(getattr(config, "head_dim", None) or width // heads),
+                rms_norm_eps=float(getattr(config, "rms_norm_eps", None) or 1e-6),
+                rope_theta=float(theta or 10_000.0),
+                input_size=inputs * width,
+            )
         except (AttributeError, RuntimeError, TypeError):  # lists, or one entry for each layer
             raise ConfigError(
                 f"target: {type(config).__name__} has layers of several sizes: expected one size,"
                 " for the drafter's own layer"
             ) from None
-
-    @classmethod
-    def _of(cls, untyped: Any, inputs: int) -> "LayerConfig":
-        width, heads = int(untyped.hidden_size), int(untyped.num_attention_heads)
-        rope = getattr(untyped, "rope_parameters", None) or {}
-        theta = getattr(untyped, "rope_theta", None) or rope.get("rope_theta")
-        return cls(
-            hidden_size=width,
-            intermediate_size=int(getattr(untyped, "intermediate_size", None) or 4 * width),
-            num_attention_heads=heads,
-            num_key_value_heads=int(getattr(untyped, "num_key_value_heads", None) or heads),
-            head_dim=int(getattr(untyped, "head_dim", None) or width // heads),
-            rms_norm_eps=float(getattr(untyped, "rms_norm_eps", None) or 1e-6),
-            rope_theta=float(theta or 10_000.0),
-            input_size=inputs * width,
-        )
 
 
 @final

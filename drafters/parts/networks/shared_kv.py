@@ -46,7 +46,10 @@ class SharedKVDrafting:
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; chains that continue one text share their passes."""
-        pairs = [pair for pair in pairs if self._may_draft(*pair)]
+        if self._window is not None:
+            for context, pen in pairs:
+                pen.limit(max(0, self._window + 1 - len(context.tokens)))
+        pairs = [it for it in pairs if it[1].open and "keys.0" in it[0].features]
         for first in range(0, len(pairs), TOGETHER):
             group = pairs[first : first + TOGETHER]
             is_chain = self._shape.kind == "chain"
@@ -56,12 +59,6 @@ class SharedKVDrafting:
             for context, pen in group:
                 base = self._text.follow_shared(context.tokens, context.features)
                 self._text.grow(self._shape, pen, base)
-
-    def _may_draft(self, context: Context, pen: Pen) -> bool:
-        """Limits a draft to what the model can read, and returns whether it can begin."""
-        if self._window is not None:
-            pen.limit(max(0, self._window + 1 - len(context.tokens)))
-        return pen.open and "keys.0" in context.features
 
     def _draft_together(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes chains that continue prefixes of one text, with one pass for each depth.
