@@ -1,6 +1,5 @@
-"""Attention of the fused decoder: positions, masks and products, without a copy of shared keys."""
+"""Attention of large trees by PyTorch: positions, masks, products without copies of shared keys."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,16 +11,11 @@ from outrider.targets.passes.masks import additive_mask, causal
 
 
 def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and the signed sine of each position, for `rotated`."""
+    """Returns the cosine and the signed sine of each position, as the library takes them."""
     cosine, sine = rotary(x, positions)
     half = sine.shape[-1] // 2
     sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
     return cosine[:, :, None], sine[:, :, None]
-
-
-def rotated(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns queries or keys [batch, tokens, heads, dim] rotated by position (2104.09864)."""
-    return torch.addcmul(x * rotation[0], x.roll(x.shape[-1] // 2, -1), rotation[1])
 
 
 def gqa_mask(
@@ -47,15 +41,12 @@ def attention(
     keys: Float[Tensor, "batch kv_heads kv_length dim"],
     values: Float[Tensor, "batch kv_heads kv_length dim"],
     scale: float,
-    *,
     mask: Tensor | None,
-    widths: Sequence[int] | None,
 ) -> Float[Tensor, "batch tokens width"]:
     """Returns attention's output, all heads side by side.
 
     scale: the factor of the products of queries and keys.
     mask: what is added to them, as `gqa_mask` returns it.
-    widths: for each text of a batch, how many keys it reads; all of them by default.
     """
     batch, count, _, dim = queries.shape
     if mask is None and count > 1:
@@ -66,21 +57,6 @@ def attention(
     kv_heads = keys.shape[1]
     rows = queries.view(batch, count, kv_heads, -1, dim).permute(0, 2, 3, 1, 4)
     rows = rows.reshape(batch, kv_heads, -1, dim)
-    if widths is None:
-        mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
-    else:  # text by text, so that a short one is not read as far as the longest
-        texts = [slice(text, text + 1) for text in range(batch)]
-        mixed = torch.cat(
-            [
-                scaled_dot_product_attention(
-                    rows[text],
-                    keys[text, :, :width],
-                    values[text, :, :width],
-                    attn_mask=None if mask is None else mask[text, :, :, :width],
-                    scale=scale,
-                )
-                for text, width in zip(texts, widths, strict=True)
-            ]
-        )
+    mixed = scaled_dot_product_attention(rows, keys, values, attn_mask=mask, scale=scale)
     mixed = mixed.view(batch, kv_heads, -1, count, dim).permute(0, 3, 1, 2, 4)
     return mixed.reshape(batch, count, -1)

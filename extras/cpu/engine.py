@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
 from outrider.base.pretrained import Cache, Model
-from outrider.extras.cpu import fused_decoder
 from outrider.extras.cpu.library import has_tiles, missing
 from outrider.extras.cpu.native_layer import native_layer
+from outrider.extras.cpu.native_pass import KINDS, is_used_for, native_pass
+from outrider.extras.cpu.native_weights import native_weights
 from outrider.extras.cpu.packed_batch import PackedBatch
 from outrider.extras.cpu.packed_linear import (
     NATIVE,
@@ -24,7 +26,7 @@ from outrider.extras.cpu.packed_matrix import is_unwrapped
 from outrider.extras.cpu.processor import cpu_features, one_thread
 from outrider.targets.batches.batch_cache import BatchEngine
 from outrider.targets.passes.engine import note_engine
-from outrider.targets.passes.pass_input import Pass, PassInput
+from outrider.targets.passes.pass_input import Pass, PassInput, in_parts
 
 QUANTIZE = {"int8": 8, "int4": 4}
 """The types that weights can be rounded to, with their bits."""
@@ -36,8 +38,8 @@ NO_KERNEL = "this processor has no packed kernels for a model of its precision a
 class PackedWeights(BatchEngine):
     """Runs models on a CPU, with weights in the memory layout of the processor's kernels.
 
-    A decoder of Llama's kind runs as one loop, in the native library where there is a C compiler;
-    any other model runs by its own modules, on packed linear layers.
+    A decoder of Llama's kind runs in the native library where there is a C compiler; any other
+    model runs by its own modules, on packed linear layers.
     """
 
     automatic: ClassVar[bool] = True
@@ -65,9 +67,11 @@ class PackedWeights(BatchEngine):
                 note_engine(part, self)
 
     def run_pass(self, model: Model, cache: Cache, inputs: PassInput) -> Pass:
-        if fused_decoder.is_used_for(model):
-            return fused_decoder.fused_pass(model, cache, inputs)
-        return super().run_pass(model, cache, inputs)
+        if not is_used_for(model):
+            return super().run_pass(model, cache, inputs)
+        if inputs.mask is not None or inputs.positions is not None:
+            return native_pass(model, cache, inputs)
+        return in_parts(inputs, partial(native_pass, model, cache))
 
     def run_layer(
         self, layer: nn.Module, inputs: Tensor, residual: Tensor, **options: Any
@@ -75,11 +79,10 @@ class PackedWeights(BatchEngine):
         return native_layer(layer, inputs, residual, **options)
 
     def new_batch(self, model: Model, sequences: int, capacity: int) -> PackedBatch | None:
-        is_native = fused_decoder.is_native(model)
-        return PackedBatch(model, sequences, capacity) if is_native else None
+        return PackedBatch(model, sequences, capacity) if is_used_for(model) else None
 
     def cache_dtype(self, model: Model) -> torch.dtype:
-        return fused_decoder.cache_dtype(model)
+        return native_weights(model).cache_dtype if is_used_for(model) else model.dtype
 
     def threads(self, model: Model) -> AbstractContextManager[None]:
         return one_thread() if packing(model) == NATIVE else nullcontext()
@@ -88,19 +91,16 @@ class PackedWeights(BatchEngine):
         return packing(model) or "plain"
 
     def runs_by(self, model: Model) -> str:
-        who = "the native library" if fused_decoder.is_native(model) else super().runs_by(model)
+        who = "the native library" if is_used_for(model) else super().runs_by(model)
         return f"{who} on {stored_type(model)} weights"
 
     def vouches(self, model: Model) -> bool:
-        """Returns whether the fused decoder runs a model: its masks and positions are our own.
-
-        Each size of pass would leave a kernel in memory, too.
-        """
-        return fused_decoder.is_used_for(model)
+        """Returns whether the library runs a model: its masks and positions are our own."""
+        return is_used_for(model)
 
     def facts(self) -> Mapping[str, Any]:
         """Returns whether the native library is there, and runs bfloat16 on tiles (AMX)."""
         why = {"no_native_library": missing()} if missing() else {}
         found = {"native_library": not why, "native_tiles": has_tiles()}
-        decoders = {"decoders_run_natively": [] if missing() else list(fused_decoder.KINDS)}
+        decoders = {"decoders_run_natively": [] if missing() else list(KINDS)}
         return found | why | decoders | {"cpu_features": cpu_features()}

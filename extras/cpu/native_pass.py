@@ -27,6 +27,9 @@ from outrider.targets.passes import byte_counter
 from outrider.targets.passes.growing_cache import BufferLayer
 from outrider.targets.passes.pass_input import Pass, PassInput
 
+KINDS = ("llama", "mistral", "qwen2", "qwen3")
+"""The model types whose layers are: norm, attention, norm, gated feed-forward."""
+
 LANES = 16
 """How many numbers the library takes at once; the widths of a head and a state are multiples."""
 
@@ -53,11 +56,20 @@ class Packing:
 
 
 def is_used_for(model: Model) -> bool:
-    """Returns whether the library runs a model that the fused decoder supports."""
-    base: Any = model.base_model
-    attention = base.layers[0].self_attn
-    sizes = (model.config.hidden_size, attention.head_dim)
-    return is_packed(attention.q_proj) and not any(size % LANES for size in sizes)
+    """Returns whether the library runs a model: it is of one of the kinds, packed, and of fit size.
+
+    Models with attention windows or another activation function, and those that wrap another
+    model, as PEFT's do, are left to transformers.
+    """
+    config: Any = model.config
+    layers: Any = getattr(getattr(model, "model", None), "layers", None)
+    types = set(getattr(config, "layer_types", None) or ["full_attention"])
+    has_windows = types != {"full_attention"} or getattr(config, "sliding_window", None)
+    if config.model_type not in KINDS or layers is None or has_windows:
+        return False
+    attention = layers[0].self_attn
+    fits = not any(size % LANES for size in (config.hidden_size, attention.head_dim))
+    return fits and config.hidden_act == "silu" and is_packed(attention.q_proj)
 
 
 def native_pass(
@@ -235,8 +247,7 @@ class _Rows:
                     keys.float(),
                     values.float(),
                     self._attention.scaling,
-                    mask=self._gqa_mask,
-                    widths=self._inputs.widths,
+                    self._gqa_mask,
                 )
             )
             return

@@ -5,7 +5,7 @@ from typing import Any, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.functional import pad, silu
+from torch.nn.functional import pad
 
 from outrider.base.errors import ConfigError
 from outrider.base.waiting import steps
@@ -93,49 +93,21 @@ def rounded(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def product(layer: nn.Module, x: Tensor, then: str = "none") -> Tensor:
-    """Returns the layer's output, W x + b.
-
-    then: "none", or "swish" for the SiLU of the output.
-    """
-    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise(
-            _padded(x), layer.packed, layer.bias, then, [], ""
-        )
-        return _cut(result, x)
+def product(layer: Any, x: Float[Tensor, "*rows in"]) -> Float[Tensor, "*rows out"]:
+    """Returns the layer's output, W x + b."""
     packed = getattr(layer, "packed", None)
-    if isinstance(packed, Panels) and byte_counter.is_counting():
-        byte_counter.add(byte_counter.stored_bytes(packed))
-    result = packed.product(x) if isinstance(packed, Panels) else layer(x)
-    return silu(result) if then == "swish" else result
-
-
-def merged(layer: nn.Module, x: Tensor, other: Tensor, how: str) -> Tensor:
-    """Returns the layer's output, added to `other` or multiplied by it.
-
-    how: "add" or "mul". The packed kernel does it in the same pass as the product.
-    """
-    if isinstance(layer, PackedLinear) and isinstance(layer.packed, Tensor):
-        result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(
-            _padded(x), _padded(other), layer.packed, layer.bias, how
-        )
-        return _cut(result, x)
-    plain = product(layer, x)
-    return plain + other if how == "add" else plain * other
-
-
-def _padded(x: Float[Tensor, "*rows width"]) -> Tensor:
-    """Returns x as one matrix with a rounded number of rows; x itself if it has that number."""
-    rows = x.numel() // x.shape[-1]
-    missing = rounded(rows) - rows
-    return pad(x.reshape(rows, x.shape[-1]), (0, 0, 0, missing)) if missing else x
-
-
-def _cut(result: Tensor, x: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows out"]:
-    """Returns a product without the rows that `_padded` added, in the shape of x."""
-    if result.dim() == x.dim() and result.shape[:-1] == x.shape[:-1]:
+    if packed is None:
+        result: Tensor = layer(x)
         return result
-    return result[: x.shape[:-1].numel()].view(*x.shape[:-1], -1)
+    if isinstance(packed, Panels):
+        if byte_counter.is_counting():
+            byte_counter.add(byte_counter.stored_bytes(packed))
+        return packed.product(x)
+    rows = x.reshape(-1, x.shape[-1])
+    missing = rounded(len(rows)) - len(rows)
+    padded = pad(rows, (0, 0, 0, missing)) if missing else rows
+    result = torch.ops.mkldnn._linear_pointwise(padded, packed, layer.bias, "none", [], "")
+    return result[: len(rows)].view(*x.shape[:-1], -1)
 
 
 def packing(model: nn.Module) -> str | None:

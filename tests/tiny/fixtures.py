@@ -250,7 +250,7 @@ def prompts_read_once(smollm2: Any, shallow_smollm2: Any, monkeypatch: pytest.Mo
     inner = native_pass.native_pass
 
     def remembered(model: Any, cache: Any, inputs: PassInput) -> Pass:
-        is_plain = inputs.mask is None and inputs.positions is None and inputs.widths is None
+        is_plain = inputs.mask is None and inputs.positions is None
         is_known = model in (smollm2.model, shallow_smollm2.model)
         if not is_known or not is_plain or cache.get_seq_length():
             return inner(model, cache, inputs)

@@ -117,10 +117,6 @@ class BatchRows:
         self.lengths[row] = start + len(rows)
 
 
-UNEVEN = 0.75
-"""Attention runs sequence by sequence once they fill less than this share of the cache's width."""
-
-
 @final
 class PaddedBatch(BatchCache):
     """A batch whose passes are about the first rows, so sequences move there as others end.
@@ -179,7 +175,7 @@ class PaddedBatch(BatchCache):
 
         new: the tokens of the first rows, in their order.
         """
-        count, ends = max(map(len, new)), [part.cached + len(part) for part in new]
+        count = max(map(len, new))
         width = max(part.cached for part in new) + count
         ids = torch.zeros(len(new), count, dtype=torch.long)
         slots, positions = torch.zeros_like(ids), torch.zeros_like(ids)
@@ -191,13 +187,12 @@ class PaddedBatch(BatchCache):
             ids[row, start:] = torch.tensor(part.tokens)
             positions[row, start:] = tree.positions
             sees[row, start:] = False
-            sees[row, start:, : ends[row]] = tree.sees
+            sees[row, start:, : part.cached + len(part)] = tree.sees
             # Padding goes after the sequence's end, where it is never seen and soon overwritten.
             slots[row] = (torch.arange(count) - start) % count + part.cached
         device = home(self.model)
         rows = torch.arange(len(new), device=device)[:, None]
         self._rows.slots.write_to(rows, placed(slots, device), len(new), width)
         mask = additive_mask(sees, self.model.dtype)[:, None]
-        widths = ends if sum(ends) < UNEVEN * len(ends) * width else None
         with_logits = max(len(part.draft) for part in new) + 1
-        return PassInput(ids, with_logits, mask, positions, states, widths).to(device)
+        return PassInput(ids, with_logits, mask, positions, states).to(device)

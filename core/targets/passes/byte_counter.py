@@ -50,8 +50,6 @@ class ByteCounter(_Mode):  # type: ignore[misc]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         places = MATRICES.get(str(func.overloadpacket), ())
-        if func._overloadname == "binary":  # what is added to the product comes before the matrix
-            places = tuple(place + 1 for place in places)
         self.bytes += sum(args[place].numel() * args[place].element_size() for place in places)
         return func(*args, **(kwargs or {}))
 

@@ -32,8 +32,6 @@ class PassInput:
         Both are needed unless the tokens continue the text as a chain; a chain may have positions.
         The mask knows nothing of a model's windows.
     states: the hidden states to return, by transformers' numbers; -1 is the last.
-    widths: for each text of a batch, how far into the cache its tokens see; attention then runs
-        text by text. By default all see as far as the mask reaches.
     """
 
     ids: Int[Tensor, "batch tokens"]
@@ -41,7 +39,6 @@ class PassInput:
     mask: Float[Tensor, "batch 1 tokens all"] | None = None
     positions: Int[Tensor, "batch tokens"] | None = None
     states: Collection[int] = ()
-    widths: Sequence[int] | None = None
 
     def to(self, device: torch.device) -> "PassInput":
         """Returns the same input on a device."""

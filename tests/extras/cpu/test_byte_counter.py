@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 
 from outrider.extras.cpu import native_pass
 from outrider.extras.cpu import packed_matrix as panels
-from outrider.extras.cpu.packed_linear import PackedLinear, merged, product
+from outrider.extras.cpu.packed_linear import PackedLinear, product
 from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.engine import run_pass, use_engine
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -32,8 +32,6 @@ def counted(work: Callable[[], Any]) -> int:
     [
         lambda layer: layer(X),
         lambda layer: product(layer, X),
-        lambda layer: product(layer, X, "swish"),
-        lambda layer: merged(layer, X, torch.ones(1, 3, 48), "add"),
         lambda layer: linear(X, layer.weight, layer.bias),
         lambda layer: X @ layer.weight.T,
         lambda layer: layer.weight @ X[0, 0],
@@ -43,22 +41,15 @@ def test_a_product_reads_its_matrix(multiply: Callable[[Any], Tensor], bias: boo
     assert counted(lambda: multiply(nn.Linear(16, 48, bias=bias))) == 4 * 48 * 16
 
 
-@pytest.mark.parametrize("how", ["product", "merged"])
-def test_a_packed_product_reads_its_packed_matrix(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    layer, other = nn.Linear(16, 48, bias=False), torch.ones(1, 3, 48)
-
-    def multiply(packed: PackedLinear) -> Tensor:
-        return product(packed, X) if how == "product" else merged(packed, X, other, "mul")
-
+def test_a_packed_product_reads_its_packed_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = nn.Linear(16, 48, bias=False)
     native, rounded = PackedLinear(layer), PackedLinear(layer, bits=8)
-    assert counted(lambda: multiply(native)) == 4 * 64 * 16  # in whole panels of 32 outputs
-    assert counted(lambda: multiply(rounded)) == 64 * 16 + 4 * 48  # and the scale of each output
+    assert counted(lambda: product(native, X)) == 4 * 64 * 16  # in whole panels of 32 outputs
+    assert counted(lambda: product(rounded, X)) == 64 * 16 + 4 * 48  # and the scale of each output
     monkeypatch.setattr(panels, "library", lambda: None)
     monkeypatch.setattr("outrider.extras.cpu.packed_linear.can_panel", lambda _: False)
     plain = PackedLinear(layer)
-    assert counted(lambda: multiply(plain)) == 4 * 48 * 16
+    assert counted(lambda: product(plain, X)) == 4 * 48 * 16
 
 
 def test_a_block_counts_the_products_inside() -> None:

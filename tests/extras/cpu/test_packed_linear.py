@@ -9,11 +9,11 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
-from torch.nn.functional import linear, silu
+from torch.nn.functional import linear
 
 from outrider.extras.cpu import packed_matrix as panels
 from outrider.extras.cpu.memory import trim
-from outrider.extras.cpu.packed_linear import PackedLinear, can_pack, merged, pack, product, rounded
+from outrider.extras.cpu.packed_linear import PackedLinear, can_pack, pack, product, rounded
 
 SHAPES = [(8, 8), (48, 16), (31, 16), (100, 7)]
 
@@ -38,14 +38,11 @@ def test_products_are_those_of_the_plain_layer(
             PackedLinear(layer)
         return
     packed = PackedLinear(layer)
-    x, other = torch.randn(2, rows, shape[1]).to(dtype), torch.randn(2, rows, shape[0]).to(dtype)
+    x = torch.randn(2, rows, shape[1]).to(dtype)
     right = linear(x, layer.weight, layer.bias)
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 2e-2, "atol": 3e-2}
     for either in (layer, packed):
         torch.testing.assert_close(product(either, x), right, **close)
-        torch.testing.assert_close(product(either, x, "swish"), silu(right), **close)
-        torch.testing.assert_close(merged(either, x, other, "add"), right + other, **close)
-        torch.testing.assert_close(merged(either, x, other, "mul"), right * other, **close)
     torch.testing.assert_close(packed(x), right, **close)
 
 
