@@ -1,7 +1,6 @@
 """Any text model of transformers: a hub id, a folder or a GGUF file. Its texts share passes."""
 
 import hashlib
-from abc import ABC
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -49,63 +48,8 @@ from outrider.targets.stored_tests import stored_self_test
 from outrider.targets.weight_files import WeightsOrigin, weight_files
 
 
-class SideBySide(BatchTarget, ABC):
-    """A target that reads the texts of its model side by side, where the self-test allows it.
-
-    model: the model. tested: what its self-test found. defaults: what its config asks of texts.
-    """
-
-    model: Model
-    tested: SelfTest
-    defaults: OwnDefaults
-    _start: Sequence[int]
-
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        if CACHE in needs or self.tested.batches:  # these need a cache for each text
-            return [self.open(prompt, needs) for prompt in prompts]
-        return [*open_sessions(self.model, prompts, needs)]
-
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session:
-        batch = [session for session in sessions if isinstance(session, TogetherSession)]
-        return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
-
-    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
-        batch = [session for session in sessions if isinstance(session, TogetherSession)]
-        if len(batch) < len(sessions):
-            return score_one_by_one(sessions, drafts)
-        return score_sessions(batch, drafts)
-
-    def read_ahead(self, session: Session, limit: int) -> int:
-        return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0
-
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> list[list[int]]:
-        one_by_one = self.tested.sources if self._start else self.tested.batches
-        if one_by_one or self.defaults.in_force:
-            return super().write(prompts, sampling, chances, max_new_tokens)
-        how = write_encoded if self._start else write
-        return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
-
-    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
-        if self._start or self.tested.batches or self.defaults.in_force:
-            return super().write_turns(texts)
-        return write_turns(self.model, self.eos, texts)
-
-
 @final
-class TransformersTarget(SideBySide):
+class TransformersTarget(BatchTarget):
     """A transformers model that writes text: a decoder, or an encoder-decoder such as T5.
 
     The encoder reads the prompt, once; the text begins with the decoder's start token.
@@ -177,13 +121,16 @@ class TransformersTarget(SideBySide):
             trust_remote_code,
         )
         is_name = isinstance(model, str | Path)
-        spread = None
+        name, spread = str(model) if is_name else "", None
         if tensor_parallel:
             settings.refuse(*OPTIONS, where="with target.tensor_parallel")
-            _require_spreadable(model, device, optimize)
-            name = spreading_engine()
-            settings, spread = replace(settings, optimize=name), engines()[name]
-        name = str(model) if is_name else ""
+            is_plain = optimize in ("auto", "none")
+            expected = "none or auto with target.tensor_parallel"
+            require(is_plain, "target.optimize", optimize, expected)
+            require(is_name, "model", type(model).__name__, "a hub id or a folder to be spread")
+            require(device == "auto", "device", device, "auto: each rank takes that of its number")
+            engine = spreading_engine()
+            settings, spread = replace(settings, optimize=engine), engines()[engine]
         if is_name:
             model, tokenizer = settings.load(name, spread)
         else:
@@ -221,8 +168,7 @@ class TransformersTarget(SideBySide):
         self.offers: frozenset[str] = self._offers(depth(self.model))
         self.vocab_size: int = int(config.vocab_size)
         self.max_length: int | None = context_window(self.model)
-        generation = self.model.generation_config
-        eos = generation.eos_token_id if generation else None
+        eos = getattr(self.model.generation_config, "eos_token_id", None)
         self.eos: frozenset[int] = frozenset([eos] if isinstance(eos, int) else eos or ())
         self.trees: bool = not self.tested.trees
         if not self.trees:
@@ -251,6 +197,49 @@ class TransformersTarget(SideBySide):
         text, source = self.begin(tokens)
         return CachedSession(CachedModel(self.model, needs, source), text)
 
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        if CACHE in needs or self.tested.batches:  # these need a cache for each text
+            return [self.open(prompt, needs) for prompt in prompts]
+        return [*open_sessions(self.model, prompts, needs)]
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session:
+        batch = [session for session in sessions if isinstance(session, TogetherSession)]
+        return join_sessions(batch, prompt) if batch else self.open(prompt, needs)
+
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+        batch = [session for session in sessions if isinstance(session, TogetherSession)]
+        if len(batch) < len(sessions):
+            return score_one_by_one(sessions, drafts)
+        return score_sessions(batch, drafts)
+
+    def read_ahead(self, session: Session, limit: int) -> int:
+        return session.read_ahead(limit) if isinstance(session, TogetherSession) else 0
+
+    def write(
+        self,
+        prompts: Sequence[Sequence[int]],
+        sampling: Sampling,
+        chances: Sequence[Chance],
+        max_new_tokens: int,
+    ) -> list[list[int]]:
+        one_by_one = self.tested.sources if self._start else self.tested.batches
+        if one_by_one or self.defaults.in_force:
+            return super().write(prompts, sampling, chances, max_new_tokens)
+        how = write_encoded if self._start else write
+        return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
+
+    def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
+        if self._start or self.tested.batches or self.defaults.in_force:
+            return super().write_turns(texts)
+        return write_turns(self.model, self.eos, texts)
+
     def computing(self) -> AbstractContextManager[None]:
         return engine_of(self.model).threads(self.model)
 
@@ -264,12 +253,3 @@ class TransformersTarget(SideBySide):
             digest.update(self._origin.hash().encode())
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
-
-
-def _require_spreadable(model: Any, device: str, optimize: str) -> None:
-    """Raises `ConfigError` unless the settings go with `tensor_parallel`."""
-    is_name = isinstance(model, str | Path)
-    is_plain = optimize in ("auto", "none")
-    require(is_plain, "target.optimize", optimize, "none or auto with target.tensor_parallel")
-    require(is_name, "model", type(model).__name__, "a hub id or a folder to be spread")
-    require(device == "auto", "device", device, "auto: each rank takes the device of its number")

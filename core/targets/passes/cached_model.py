@@ -1,7 +1,6 @@
 """A transformers model with the key-value cache of one text, and the session on it."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -18,7 +17,7 @@ from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
-from outrider.targets.passes.pass_input import PART, PassInput
+from outrider.targets.passes.pass_input import PART, Pass, PassInput
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import (
     STATEFUL,
@@ -27,6 +26,9 @@ from outrider.targets.passes.recurrent import (
     layer_types,
     new_cache,
 )
+
+NewIds = Sequence[int] | Int[Tensor, "tokens"]
+"""The ids of a pass, which only the device may know."""
 
 RowLogits = Float[Tensor, "rows vocab"]
 """The logits after the last tokens of a pass."""
@@ -81,27 +83,31 @@ class CachedModel:
         """Returns the number of tokens in the cache."""
         return int(self._cache.get_seq_length())
 
-    @torch.no_grad()
-    def feed(
-        self,
-        tokens: Sequence[int] | Int[Tensor, "tokens"],
-        rows: int,
-        *,
-        mask: Float[Tensor, "1 1 tokens all"] | None = None,
-        positions: Int[Tensor, "1 tokens"] | None = None,
-    ) -> RowLogits:
+    def feed(self, tokens: NewIds, rows: int, tree: TreeMask | None = None) -> RowLogits:
         """Appends `tokens` to the cache, and returns the logits of the last `rows` of them.
 
-        mask, positions: what is added to attention's scores, and the tokens' positions in the text.
-            By default the tokens continue it as a chain.
+        tree: what each token attends to. By default the tokens continue the text as a chain.
         """
-        inputs = PassInput(
-            placed(tokens, self._device)[None], rows, mask, positions, set(self._state_of.values())
-        )
-        result = run_pass(self.model, self._cache, inputs)
+        result = self._run(tokens, rows, tree, set(self._state_of.values()))
         for name, number in self._state_of.items():
             self._states[name].append(result.states[number][0])
         return result.logits[0]
+
+    def read(self, tokens: NewIds, tree: TreeMask | None = None) -> Float[Tensor, "tokens width"]:
+        """Appends tokens to the cache, and returns their last states instead of logits."""
+        return self._run(tokens, 0, tree, {-1}).states[-1][0]
+
+    @torch.no_grad()
+    def _run(
+        self, tokens: NewIds, rows: int, tree: TreeMask | None, states: Collection[int]
+    ) -> Pass:
+        mask = positions = None
+        if tree is not None:
+            sees = placed(tree.sees, self._device)
+            mask = additive_mask(sees, self.model.dtype)[None, None]
+            positions = placed(tree.positions, self._device)[None]
+        ids = placed(tokens, self._device)[None]
+        return run_pass(self.model, self._cache, PassInput(ids, rows, mask, positions, states))
 
     def read_ahead(self, tokens: Sequence[int]) -> list[int]:
         """Reads a text's next tokens as a chain, except the last part; returns that part.
@@ -113,30 +119,6 @@ class CachedModel:
         if ahead:
             self.feed(tokens[:ahead], 1)
         return list(tokens[ahead:])
-
-    def feed_tree(self, tokens: Sequence[int], rows: int, tree: TreeMask) -> RowLogits:
-        """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
-        mask, positions = self._placed(tree)
-        return self.feed(tokens, rows, mask=mask, positions=positions)
-
-    @torch.no_grad()
-    def read(
-        self, tokens: Sequence[int] | Int[Tensor, "tokens"], tree: TreeMask | None = None
-    ) -> Float[Tensor, "tokens width"]:
-        """Appends tokens to the cache, and returns their last states instead of logits.
-
-        tree: what each token attends to. By default the tokens continue the text as a chain.
-        """
-        inputs = PassInput(placed(tokens, self._device)[None], 0, states={-1})
-        if tree is not None:
-            mask, positions = self._placed(tree)
-            inputs = replace(inputs, mask=mask, positions=positions)
-        return run_pass(self.model, self._cache, inputs).states[-1][0]
-
-    def _placed(self, tree: TreeMask) -> tuple[Tensor, Tensor]:
-        """Returns the mask and the positions of a tree's tokens, in the form of `PassInput`."""
-        mask = additive_mask(placed(tree.sees, self._device), self.model.dtype)[None, None]
-        return mask, placed(tree.positions, self._device)[None]
 
     def drop(self, count: int) -> None:
         """Removes the last `count` tokens from the cache."""
@@ -184,7 +166,7 @@ class CachedSession(Session):
             return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1)
         self._pending = self._cached.read_ahead(self._pending)
         tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
-        return self._cached.feed_tree([*self._pending, *draft.tokens], len(draft) + 1, tree)
+        return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1, tree)
 
     def commit(self, verdict: Verdict) -> None:
         drafted, accepted = len(self._draft), verdict.accepted

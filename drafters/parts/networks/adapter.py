@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.bounds import Count
@@ -28,7 +28,7 @@ from outrider.drafters.parts.networks.layer import (
 from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.targets.passes.cached_model import CachedModel, RowLogits
+from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
 from outrider.targets.passes.first_layers import last_norm
 from outrider.targets.passes.masks import TreeMask
 
@@ -137,27 +137,15 @@ class AdaptedModel:
         """Returns the number of tokens in the caches."""
         return self._cached.length
 
-    def feed(self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int) -> RowLogits:
-        """Appends tokens to the text, and returns the logits after the last `rows` of them."""
-        positions = torch.arange(self.length, self.length + len(tokens))
-        return self._logits(self._cached.read(tokens), positions, None, rows)
-
-    def feed_tree(self, tokens: Sequence[int], rows: int, tree: TreeMask) -> RowLogits:
-        """Appends the tokens of a tree, and returns the logits of the last `rows` of them."""
-        states = self._cached.read(tokens, tree)
-        return self._logits(states, tree.positions, tree.sees.to(states.device), rows)
-
     @torch.no_grad()
-    def _logits(
-        self,
-        states: Float[Tensor, "tokens width"],
-        positions: Int[Tensor, "tokens"],
-        sees: Bool[Tensor, "tokens all"] | None,
-        rows: int,
-    ) -> RowLogits:
+    def feed(self, tokens: NewIds, rows: int, tree: TreeMask | None = None) -> RowLogits:
+        """Appends tokens, a chain or a tree; returns the logits after the last `rows` of them."""
+        positions, sees = torch.arange(self.length, self.length + len(tokens)), None
+        states = self._cached.read(tokens, tree)
+        if tree is not None:
+            positions, sees = tree.positions, tree.sees.to(states.device)[None, None]
         adapter = self._adapter
-        mask = None if sees is None else sees[None, None]
-        out = adapter(states[None], positions.to(states.device)[None], mask, self._own)
+        out = adapter(states[None], positions.to(states.device)[None], sees, self._own)
         return adapter.vocabulary.spread(adapter.rule(adapter.logits(out[0, -rows:])))
 
     def drop(self, count: int) -> None:

@@ -12,7 +12,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
-from outrider.targets.passes.cached_model import CachedModel, RowLogits
+from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
 from outrider.targets.passes.masks import CachedTree, TreeMask
 
 
@@ -116,19 +116,13 @@ class CachedText:
 
         paths: all of one length, at least 1. Earlier calls have taken the paths to their parents.
         """
-        assert self._cached is not None, "no text was followed: there is no cache to read from"
         return self._feed([path[-1] for path in paths], len(paths), self._tree.add(paths))
 
-    def _known(self, tokens: Sequence[int] | Int[Tensor, "tokens"]) -> Any:
-        return known_ids(tokens, self._own_size)
-
-    def _feed(
-        self, tokens: Sequence[int] | Int[Tensor, "tokens"], rows: int, tree: TreeMask | None = None
-    ) -> RowLogits:
+    def _feed(self, tokens: NewIds, rows: int, tree: TreeMask | None = None) -> RowLogits:
         assert self._cached is not None, "no text was followed: there is no cache to read from"
         # An interrupted pass leaves the cache in an unknown state, so it is dropped until the end.
-        cached, self._cached, known = self._cached, None, self._known(tokens)
-        logits = cached.feed(known, rows) if tree is None else cached.feed_tree(known, rows, tree)
+        cached, self._cached = self._cached, None
+        logits = cached.feed(known_ids(tokens, self._own_size), rows, tree)
         self._cached = cached
         return fit(logits, self._vocab_size)
 
@@ -139,7 +133,7 @@ def own_size(model: Model) -> int:
     return int(table.weight.shape[0])
 
 
-def known_ids(tokens: Sequence[int] | Int[Tensor, "tokens"], size: int) -> Any:
+def known_ids(tokens: NewIds, size: int) -> Any:
     """Returns tokens as a model of `size` ids reads them: 0 for an id beyond its vocabulary."""
     if isinstance(tokens, Tensor):
         return torch.where(tokens < size, tokens, 0)

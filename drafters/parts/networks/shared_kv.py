@@ -81,7 +81,7 @@ class SharedKVDrafting:
             sees_itself[active, range(len(active))] = True
             sees = torch.cat([sees, sees_itself], dim=1)
             tree = TreeMask(sees[active], lengths[active] + depth)
-            logits = cached.feed_tree([newest[row] for row in active], len(active), tree)
+            logits = cached.feed([newest[row] for row in active], len(active), tree)
             for row, logits_of_row in zip(active, fit(logits, self._vocab_size), strict=True):
                 newest[row] = pens[row].draw(logits_of_row)
             depth, active = depth + 1, [row for row in active if pens[row].open]

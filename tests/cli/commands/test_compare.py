@@ -110,7 +110,7 @@ def test_only_the_same_config_resumes(compared: Any, tmp_path: Path) -> None:
 def test_adding_a_drafter_writes_no_text_again(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from outrider.targets.transformers import SideBySide
+    from outrider.targets.transformers import TransformersTarget
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     _, first = compared("cache=true", "protocol=overlap", "drafters=[bigram]")
@@ -118,7 +118,7 @@ def test_adding_a_drafter_writes_no_text_again(
     def fail(*_: object) -> None:
         raise AssertionError("the target wrote a text again")
 
-    monkeypatch.setattr(SideBySide, "write", fail)
+    monkeypatch.setattr(TransformersTarget, "write", fail)
     _, second = compared(
         "cache=true", "protocol=overlap", "drafters=[bigram,unigram]", out="second"
     )

@@ -11,7 +11,7 @@ from outrider.extras.cpu.packed_linear import can_pack
 from outrider.lab.measuring import texts
 from outrider.lab.measuring.texts import seeded, written
 from outrider.targets.tabular import TabularTarget
-from outrider.targets.transformers import SideBySide, TransformersTarget
+from outrider.targets.transformers import TransformersTarget
 
 PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
 LIBRARIES = ("outrider", "torch", "transformers")
@@ -23,13 +23,13 @@ class Counted:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.batches: list[int] = []
-        inner = SideBySide.write
+        inner = TransformersTarget.write
 
-        def write(self_: SideBySide, prompts: Any, *rest: Any) -> Any:
+        def write(self_: TransformersTarget, prompts: Any, *rest: Any) -> Any:
             self.batches.append(len(prompts))
             return inner(self_, prompts, *rest)
 
-        monkeypatch.setattr(SideBySide, "write", write)
+        monkeypatch.setattr(TransformersTarget, "write", write)
 
 
 def test_a_text_is_written_once(
