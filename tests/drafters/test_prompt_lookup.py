@@ -9,7 +9,7 @@ from tiny.pens import new_pen
 
 from outrider import ConfigError, Constraint, Context, Sampling, Tokens
 from outrider.contract.constraint import Guide
-from outrider.drafters.prompt_lookup import SHORT, PromptLookup
+from outrider.drafters.prompt_lookup import PromptLookup
 
 
 def draft(drafter: PromptLookup, tokens: Tokens, gamma: int) -> list[int]:
@@ -36,7 +36,7 @@ def searched(text: list[int], gamma: int, max_n: int, min_n: int, newest: bool) 
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize(
     ("max_n", "min_n"),
-    [(1, 1), (3, 1), (3, 2), (5, 4), (SHORT, 1), (SHORT + 1, 1), (14, 2), (12, 11), (40, 9)],
+    [(1, 1), (3, 1), (3, 2), (5, 4), (8, 1), (14, 2), (12, 11), (40, 9)],
 )
 def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest: bool) -> None:
     draw = random.Random(0)
