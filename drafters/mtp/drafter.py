@@ -167,8 +167,8 @@ def _one_layer(target: Target) -> Any:
 class Mtp(FeatureDrafter[MtpNetwork]):
     """Drafts with the target's layer for multi-token prediction (2412.19437).
 
-    The checkpoints of DeepSeek-V3, GLM-4.5 and Qwen3-Next have such a layer, which transformers
-    does not load. If there are several, the first one drafts all tokens.
+    The checkpoints of DeepSeek-V3 (also in eight bits), GLM-4.5, Qwen3-Next and MiMo-7B have such a
+    layer, which transformers does not load. If there are several, the first one drafts all tokens.
 
     path: a folder with these tensors, such as one that `outrider train` has written for a target
         without them; "untrained" for random weights. Defaults to the folder of the target.

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -21,6 +22,10 @@ QWEN = {"pre_fc_norm_embedding.": "enorm.", "pre_fc_norm_hidden.": "hnorm.", "fc
 QWEN |= {"norm.": "norm.", "layers.0.": "block."}
 """Prefixes that follow `mtp.` in Qwen3-Next, and those of the network."""
 
+MIMO = {"token_layernorm.": "enorm.", "hidden_layernorm.": "hnorm.", "input_proj.": "eh_proj."}
+MIMO |= {"final_layernorm.": "norm.", "": "block."}
+"""Prefixes that follow `model.mtp_layers.0.` in MiMo, whose fusion reads the state first."""
+
 Layout = tuple[str, dict[str, str]]
 """What all names begin with, and the prefixes that follow."""
 
@@ -38,6 +43,11 @@ def deepseek(layers: int) -> Layout:
 def qwen() -> Layout:
     """Returns the names of Qwen3-Next and later ones."""
     return "mtp.", QWEN
+
+
+def mimo() -> Layout:
+    """Returns the names of MiMo-7B."""
+    return "model.mtp_layers.0.", MIMO
 
 
 def target_folder(target: Target) -> Path:
@@ -67,19 +77,38 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
         ConfigError: there are none, or a file can't be read.
     """
     files = tensor_files(folder)
-    for prefix, names in (deepseek(layers), qwen()):
+    for prefix, names in (deepseek(layers), qwen(), mimo()):
         own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
         if own:
             known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
             tensors = _load({name: files[name] for name in (*own, *known)})
             vocabulary = Vocabulary.take_from(tensors, size)
+            tensors = dequantised(tensors, checkpoint.read_config(folder))
             short = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
             stacked = _stacked(checkpoint.replace_prefixes(short, names))
+            if names is MIMO:
+                stacked["eh_proj.weight"] = torch.cat(
+                    stacked["eh_proj.weight"].chunk(2, 1)[::-1], 1
+                )
             return files[own[0]], stacked, vocabulary
     raise ConfigError(
         f"drafter.path={str(folder)!r}: expected tensors of multi-token prediction, named"
-        f" model.layers.{layers}.* or mtp.*"
+        f" model.layers.{layers}.*, mtp.* or model.mtp_layers.0.*"
     )
+
+
+def dequantised(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Returns tensors of which some have eight bits and a scale for each block of their entries.
+
+    So are DeepSeek-V3's and later ones, under `NAME_scale_inv`. config: the checkpoint's.
+    """
+    whole, block = dict(tensors), (config.get("quantization_config") or {}).get("weight_block_size")
+    for name in [name for name in tensors if name.endswith("_scale_inv")]:
+        own, scale = name.removesuffix("_scale_inv"), whole.pop(name).float()
+        for dim, size in enumerate(block or (128, 128)):
+            scale = scale.repeat_interleave(size, dim).narrow(dim, 0, whole[own].shape[dim])
+        whole[own] = whole[own].float() * scale
+    return whole
 
 
 def published(tensors: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Annotated, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, linear
 
 from outrider.base.bounds import Count, Share, checked
 from outrider.base.expectations import AtLeast
@@ -19,7 +19,14 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
 from outrider.extras.training.learner import Learner, Objective, Setup
-from outrider.extras.training.losses import HeadLoss, expected_lengths, learnable
+from outrider.extras.training.losses import (
+    LOW,
+    HeadLoss,
+    accepted_in_blocks,
+    cross_entropy,
+    expected_lengths,
+    learnable,
+)
 from outrider.extras.training.states import Batch
 from outrider.targets.passes.cached_model import HIDDEN
 
@@ -40,6 +47,8 @@ class DFlashObjective(Objective):
     decay: the factor on the loss from each position of a block to the next (Equation 4).
     smoothing: weights each position by what is expected to be accepted from it on instead (D-PACE,
         2605.18810). 0 takes the acceptance as it is, and 1 all tokens as accepted.
+    verified: the weight, beside the loss, of minus the tokens that block verification accepts of a
+        block; its gradient is that of the least probability ratio of the tokens so far.
     soft: whether to learn the target's distributions; if not, its tokens, as published.
     corrector, rank, candidates: the fields of `CorrectorConfig`; without a corrector, the tokens of
         a block don't depend on each other. It is shown the text's own tokens.
@@ -59,6 +68,7 @@ class DFlashObjective(Objective):
     anchors: Count = 32
     decay: float = 0.78
     smoothing: Share | None = None
+    verified: Annotated[float, AtLeast(0)] = 0.0
     soft: bool = True
     corrector: str | None = None
     rank: Count = 256
@@ -126,6 +136,13 @@ class DFlashObjective(Objective):
             if corrector is not None and corrector.base:
                 plain = head_loss.terms(block.logits[of_places], target_states, tokens)
                 total = total + corrector.base * mean(plain)
+            if self.verified:
+                numbers = setup.vocabulary.numbers(tokens)
+                of_target = cross_entropy(linear(target_states, setup.head), numbers)
+                logs = of_target - cross_entropy(logits.clamp(min=LOW), numbers)
+                ratios = torch.full_like(picked, LOW, dtype=logs.dtype)
+                accepted = accepted_in_blocks(ratios.masked_scatter(picked, logs))
+                total = total - self.verified * accepted.sum() / picked.any(-1).sum()
             if self.confident:
                 foreseen = network.foreseen(states[picked], batch.ids[rows, before][picked])
                 accepted = head_loss.acceptance(logits, target_states).to(foreseen.dtype)

@@ -129,6 +129,20 @@ def expected_lengths(
     return acceptance.cumprod(-1).flip(-1).cumsum(-1).flip(-1)
 
 
+def accepted_in_blocks(
+    logs: Float[Tensor, "*blocks places"],
+) -> Float[Tensor, "*blocks"]:
+    """Returns how many tokens of each block of a text count for block verification (2403.10444).
+
+    That is the sum over i of v_i = min(1, Q_1 / P_1, ..., Q_i / P_i), with the probabilities P and
+    Q of the first tokens. The rule's weight w_i of a drafted prefix has w_i Q_i = v_i P_i. So the
+    mean over texts of the target is the mean number of drafted tokens that the rule accepts.
+
+    logs: log q - log p of each token, given those before it.
+    """
+    return logs.cumsum(-1).cummin(-1).values.clamp(max=0).exp().sum(-1)
+
+
 def learnable(batch: Batch, vocabulary: Vocabulary, ahead: int) -> Bool[Tensor, "batch tokens"]:
     """Returns the positions from which the token `ahead` positions later can be learned.
 

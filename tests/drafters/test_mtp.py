@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tiny.checkpoints import change
 from tiny.gguf_drafters import assert_same_drafts, theirs
 from tiny.models import build, entries
 from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hidden
@@ -22,6 +23,13 @@ ENTRIES = {entry.name: entry for entry in entries()}
 FUSION = {
     "deepseek_v3": ("enorm", "hnorm", "eh_proj", "shared_head.norm", "model.layers.4."),
     "glm4_moe": ("enorm", "hnorm", "eh_proj", "shared_head.norm", "model.layers.4."),
+    "qwen2": (
+        "token_layernorm",
+        "hidden_layernorm",
+        "input_proj",
+        "final_layernorm",
+        "model.mtp_layers.0.",
+    ),
     "qwen3_next": ("pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm", "mtp."),
 }
 """The names of the two norms, the fusion and the last norm, and what all names begin with."""
@@ -30,6 +38,8 @@ FUSION = {
 def single_experts(layer: nn.Module) -> dict[str, Tensor]:
     """Returns a layer's tensors as they are published, with each expert's own."""
     tensors = dict(layer.state_dict())
+    if "mlp.experts.down_proj" not in tensors:
+        return tensors
     both, down = tensors.pop("mlp.experts.gate_up_proj"), tensors.pop("mlp.experts.down_proj")
     for number in range(len(both)):
         expert = f"mlp.experts.{number}."
@@ -47,7 +57,7 @@ def layer_of(name: str) -> Any:
 
 
 class TestPublished(PublishedNetwork):
-    """The layouts of DeepSeek-V3, GLM-4.5 and Qwen3-Next."""
+    """The layouts of DeepSeek-V3, GLM-4.5, MiMo (whose layers are Qwen2's) and Qwen3-Next."""
 
     drafter, network, variants = Mtp, MtpNetwork, tuple(FUSION)
     refused: ClassVar[Refused] = {
@@ -73,12 +83,17 @@ class TestPublished(PublishedNetwork):
         return config, {prefix + name: tensor for name, tensor in tensors.items()}
 
     def saved(self, tensors: Any) -> Any:
-        deepseek, qwen = FUSION["deepseek_v3"], FUSION["qwen3_next"]
+        deepseek = FUSION["deepseek_v3"]
         names = {
-            f"mtp.{theirs}.": f"{deepseek[-1]}{ours}."
-            for theirs, ours in zip(qwen[:-1], deepseek[:-1], strict=True)
+            f"{other[-1]}{theirs}.": f"{deepseek[-1]}{ours}."
+            for other in (FUSION["qwen3_next"], FUSION["qwen2"])
+            for theirs, ours in zip(other[:-1], deepseek[:-1], strict=True)
         }
-        saved = replace_prefixes(tensors, names | {"mtp.layers.0.": deepseek[-1]})
+        first = {"mtp.layers.0.": deepseek[-1], FUSION["qwen2"][-1]: deepseek[-1]}
+        saved = replace_prefixes(tensors, names | first)
+        if any(name.startswith(FUSION["qwen2"][-1]) for name in tensors):
+            fusion = f"{deepseek[-1]}eh_proj.weight"
+            saved[fusion] = saved[fusion].roll(32, 1)  # MiMo reads the state first
         copies = ("embed_tokens.weight", "shared_head.head.weight")
         return {name: rows for name, rows in saved.items() if not name.endswith(copies)}
 
@@ -93,7 +108,8 @@ class TestPublished(PublishedNetwork):
 
         def step(before: Any, tokens: Any) -> Any:
             embedded = normed(words, model.get_input_embeddings()(tokens))
-            x = torch.cat([embedded, normed(states, before)], dim=-1)
+            both = [embedded, normed(states, before)]
+            x = torch.cat(both[::-1] if variant == "qwen2" else both, dim=-1)
             x = x @ w[f"{prefix}{fusion}.weight"].T
             positions = torch.arange(tokens.shape[1])[None]
             after = layer(
@@ -134,6 +150,22 @@ def test_a_gguf_file_of_a_model_has_its_layer(kind: str, tmp_path: Path) -> None
     assert_same_drafts(Mtp, target, tmp_path, contents)
 
 
+def test_matrices_in_eight_bits_have_a_scale_for_each_block(tmp_path: Path) -> None:
+    family, name = TestPublished(), "model.layers.4.mlp.shared_experts.up_proj.weight"
+    target = family.target(None, "deepseek_v3")
+    tensors = family.folder(tmp_path, target, "deepseek_v3")
+    rows, (high, wide) = tensors[name].to(torch.float8_e4m3fn), tensors[name].shape
+    scales = torch.rand(-(-high // 5), -(-wide // 12))
+    blocks = {"quantization_config": {"weight_block_size": [5, 12]}}
+    change(tmp_path, blocks, {name: rows, f"{name}_scale_inv": scales})
+    read = MtpNetwork.read_checkpoint(tmp_path, target).state_dict()
+    for row in range(high):
+        for column in range(wide):
+            exact = float(rows[row, column]) * float(scales[row // 5, column // 12])
+            found = read["block.mlp.shared_experts.up_proj.weight"][row, column]
+            assert float(found) == pytest.approx(exact)
+
+
 def test_the_layer_is_read_from_the_files_of_the_target(tmp_path: Path) -> None:
     family = TestPublished()
     target = family.target(None, "deepseek_v3")
@@ -151,7 +183,7 @@ def test_a_target_without_such_tensors(llama: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^drafter\.path=None: expected a folder, the target"):
         Mtp().bind(TransformersTarget(model))
     model.save_pretrained(tmp_path)
-    line = r"expected tensors of multi-token prediction, named model\.layers\.\d+\.\* or mtp\.\*$"
+    line = r"expected tensors of multi-token prediction, named model\.layers\.\d+\.\*, mtp\.\* or m"
     with pytest.raises(ConfigError, match=line):
         Mtp(str(tmp_path)).bind(TransformersTarget(model))
 

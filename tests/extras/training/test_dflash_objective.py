@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
+from itertools import accumulate
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,7 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
         *({"soft": False}, {}, {"causal": True}, {"convolved": True}),
         {"smoothing": 0.3},
         {"smoothing": 0.0, "soft": False},
+        {"verified": 0.7},
     ],
 )
 def test_the_loss_is_that_of_drafts(
@@ -95,6 +98,7 @@ def test_the_loss_is_that_of_drafts(
         return write_draft(drafter, target, context, gamma=3, sampling=Sampling(temperature=1.0))
 
     terms, kept = torch.zeros(2, 6, 3, 3, dtype=torch.float64)
+    ratios: dict[tuple[int, int], list[Any]] = {}
     for row, number, step, place in counted(batch, anchors, known):
         probs = draft(row, int(anchors[0][row, number])).probs[step]
         own = known.rows(probs.log()[:, None]).T
@@ -103,12 +107,19 @@ def test_the_loss_is_that_of_drafts(
         term = forward_kl(own, right) if soft else cross_entropy(own, written)
         accepted = 1 - total_variation(own, right) if soft else (-term).exp()
         terms[row, number, step] = term[0]
+        of_block = ratios.setdefault((row, number), [])
+        if len(of_block) == step:  # a place that is not learned ends the block
+            token = known.numbers(written)
+            of_block.append((own.softmax(-1)[0, token] / right.softmax(-1)[0, token]).item())
         kept[row, number, step] = torch.lerp(accepted[0], accepted.new_tensor(1), smoothing)
     weights = expected_lengths(kept) if "smoothing" in more else 0.5 ** torch.arange(3)
     weights = weights * (kept > 0)
     assert weights.count_nonzero() > 3
     loss = learned.loss(batch)
     expected = float((weights * terms).sum() / weights.sum())
+    of_blocks = [min(1.0, *accumulate(row[: i + 1], mul)) for row in ratios.values()
+                 for i in range(len(row))]  # fmt: skip
+    expected -= more.get("verified", 0.0) * sum(of_blocks) / len(ratios)
     assert loss.item() == pytest.approx(expected, rel=0.01)
     loss.backward()
     assert all(tensor.grad.abs().sum() > 0 for tensor in learned.network.parameters())
