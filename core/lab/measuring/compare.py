@@ -1,7 +1,7 @@
 """Measures drafters, rules and policies side by side over the same questions."""
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,6 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
 """By the name in the config, the protocols to run, in this order."""
 
 
-Asking = Generator[list[list[int]], list[list[int]], list[Question]]
-"""Yields prompts, is sent the target's text for each, and returns the questions."""
-
-
 def questions(
     target: Target,
     prompts: Sequence[Prompt],
@@ -45,42 +41,14 @@ def questions(
     folder: Path | None = None,
     on_text: Callable[[], None] = lambda: None,
 ) -> list[Question]:
-    """Returns the questions of `ask`, whose texts the target writes.
-
-    folder, on_text: see `written`.
-
-    Raises `ConfigError` as `ask` does.
-    """
-    asking = ask(target, prompts, settings, chat=chat, answers=answers)
-    try:
-        wanted = next(asking)
-        while True:
-            wanted = asking.send(
-                written(
-                    target,
-                    wanted,
-                    settings.sampling,
-                    settings.max_new_tokens,
-                    batch=settings.batch,
-                    folder=folder,
-                    on_text=on_text,
-                )
-            )
-    except StopIteration as end:
-        found: list[Question] = end.value
-        return found
-
-
-def ask(
-    target: Target, prompts: Sequence[Prompt], settings: Settings, *, chat: bool, answers: bool
-) -> Asking:
     """Returns a question for each turn of each prompt, in the order of the prompts.
 
-    It yields, turn by turn, what the target has to answer. A later turn includes the target's own
-    answers to the turns before it, so it is the same for every drafter.
+    A later turn includes the target's own answers to the turns before it, so it is the same for
+    every drafter.
 
     chat: wrap turns in the tokenizer's chat template.
     answers: whether to write the answers to last turns too.
+    folder, on_text: see `written`.
 
     Raises `ConfigError` if the target can't take a prompt; the message names the prompt.
     """
@@ -94,7 +62,15 @@ def ask(
         encoded = [_encode(target, prompt.id, conversations[prompt.id], chat) for prompt in active]
         needs_answer = [answers or len(prompt.turns) > turn for prompt in active]
         texts = iter(
-            (yield [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need])
+            written(
+                target,
+                [tokens for tokens, need in zip(encoded, needs_answer, strict=True) if need],
+                settings.sampling,
+                settings.max_new_tokens,
+                batch=settings.batch,
+                folder=folder,
+                on_text=on_text,
+            )
         )
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
@@ -220,7 +196,7 @@ def _measure_part(  # noqa: PLR0917
             learn_again(target, by_repeat, group, settings, texts_of(done))
         warm_up(target, variants, left[1][: settings.together], settings)
         for group in groups(left[1], settings.together):
-            yield from _measure_decoding(target, by_repeat, group, settings, watch)
+            yield from trials(target, by_repeat, group, settings, watch)
 
 
 def groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
@@ -252,13 +228,13 @@ def _measure_overlap(
     drafters = [variant.drafter for variant in variants.values()]
     needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
     text = reference(target, question.tokens, question.text, needs)
-    place, measured = (question.prompt, question.turn, question.category), list[Measurement]()
+    measured = list[Measurement]()
     chains = {
         name: it.drafter.autoregressive
         for name, it in variants.items()
         if not (it.drafter.trees or it.drafter.observes or it.drafter.asks)
     }
-    recorder = Recorder(text, place, chains, settings.sampling, settings.keep)
+    recorder = Recorder(text, question.place, chains, settings.sampling, settings.keep)
     for name, variant in variants.items():
         with recording_failure_of(name, question):
             sums = overlap(
@@ -274,23 +250,7 @@ def _measure_overlap(
             if variant.drafter.remembers:
                 with calling("drafter", variant.drafter):
                     variant.drafter.remember(text.before(len(question.text)))
-        measured.append(Measurement(*place, name, overlap=sums))
+        measured.append(Measurement(*question.place, name, overlap=sums))
     if settings.card is not None:
         recorder.save(settings.card / f"{question.number:05}.safetensors")
     return measured
-
-
-def _measure_decoding(
-    target: Target,
-    by_repeat: Sequence[Mapping[str, Variant]],
-    group: Sequence[Question],
-    settings: Settings,
-    watch: Watch | None,
-) -> Iterator[Measurement]:
-    number = group[0].number // settings.together
-    decodings = trials(target, by_repeat, group, settings, number, watch=watch)
-    for name in by_repeat[0]:
-        for question, decoding in zip(group, decodings[name], strict=True):
-            yield Measurement(
-                question.prompt, question.turn, question.category, name, decoding=decoding
-            )

@@ -148,11 +148,6 @@ class Replay:
     survived: Floats
     ended: Floats
 
-    @classmethod
-    def nothing(cls, gamma: int) -> "Replay":
-        """Returns zeros."""
-        return cls(0.0, 0.0, 0.0, np.zeros(gamma + 1), np.zeros(gamma + 1))
-
 
 def replay(keep: Floats, has_token: Floats, gamma: int, *, longest: int, ended: bool) -> Replay:
     """Returns the expected counts of decoding a text.

@@ -84,7 +84,7 @@ def overlap(  # noqa: PLR0913  the options of a run, by name
             keep, tables.allowed, depth + 1, longest=depth_of(policy, depth + 1), ended=text.ended
         )
         if keep is not None
-        else Replay.nothing(depth + 1)
+        else Replay(0.0, 0.0, 0.0, *np.zeros((2, depth + 2)))
         for depth in range(gamma)
     ]
     return Overlap(

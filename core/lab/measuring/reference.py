@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
 import torch
@@ -117,18 +118,18 @@ def drafts_along(
         length = text.start + row
         following = text.ids[length : length + drafting.depths]
         chance = SampledChance.seeded((drafting.sampling.seed or 0) + row)
-        forced = _ForcingPolicy(ForcedChance(following, chance), drafting.policy)
+        forced, own = ForcedChance(following, chance), list[bool]()
         pen = Pen(
             Sheet(
                 sampling=drafting.sampling,
-                chance=forced.chance,
+                chance=forced,
                 vocab_size=text.logits.shape[-1],
                 gamma=len(following),
-                more=forced.more,
+                more=partial(_kept_on, forced, drafting.policy, own),
             )
         )
         pairs.append((text.before(row), pen))
-        answers.append(forced.answers)
+        answers.append(own)
     # All drafts together may take as long as their limits add up to.
     seconds = None if drafting.timeout is None else drafting.timeout * len(pairs)
     call_drafter(drafter, pairs, seconds)
@@ -165,15 +166,7 @@ class ForcedChance(Chance):
         return token if probs[token] > 0 else self._other.categorical(probs)
 
 
-@final
-class _ForcingPolicy:
-    """Keeps a draft on the text, and notes where the policy would have ended it."""
-
-    def __init__(self, chance: ForcedChance, policy: Policy) -> None:
-        self.chance, self._policy = chance, policy
-        self.answers: list[bool] = []
-
-    def more(self, draft: Draft) -> bool:
-        """Returns whether the draft's last token is the text's, whatever the policy answers."""
-        self.answers.append(goes_on(self._policy, draft))
-        return self.chance.more(draft)
+def _kept_on(text: ForcedChance, policy: Policy, answers: list[bool], draft: Draft) -> bool:
+    """Returns whether a draft's last token is the text's, and notes what the policy answers."""
+    answers.append(goes_on(policy, draft))
+    return text.more(draft)

@@ -32,8 +32,7 @@ class Failure(Exception):
     def __init__(self, name: str, question: Question, error: OutriderError) -> None:
         super().__init__(str(error))
         self.error = error
-        place = question.prompt, question.turn, question.category
-        self.measurement: Measurement = Measurement(*place, name, error=str(error))
+        self.measurement: Measurement = Measurement(*question.place, name, error=str(error))
 
 
 @contextmanager
@@ -80,18 +79,15 @@ def trials(
     by_repeat: Sequence[Mapping[str, Variant]],
     questions: Sequence[Question],
     settings: Settings,
-    number: int,
-    *,
-    watch: Watch | None = None,
-) -> dict[str, list[Decoding]]:
-    """Returns the questions decoded together by each variant, as often as the settings say.
+    watch: Watch | None,
+) -> Iterator[Measurement]:
+    """Decodes the questions together with each variant, as often as the settings say.
 
     The speed of a machine drifts, so the variants, plain decoding among them, take turns at going
     first. For a variant that drafts nothing the result is that of plain decoding.
 
     by_repeat: the variants of each repeat; they differ in what they remember.
-    number: how many trials came before; the order follows from it.
-    watch: called after each round, if texts are decoded one by one. Defaults to nothing.
+    watch: called after each round, if texts are decoded one by one; None for nothing.
     """
     variants = by_repeat[0]
     timed = {
@@ -99,7 +95,7 @@ def trials(
         for name, variant in variants.items()
         if not isinstance(variant.drafter, NoDraft)
     }
-    order = [PLAIN_NAME, *timed]
+    order, number = [PLAIN_NAME, *timed], questions[0].number // settings.together
     # A policy that learns starts every repeat with what it knew before this trial.
     before = {name: _with_own_policy(variant) for name, variant in timed.items()}
     texts: dict[str, list[list[Generation]]] = {name: [] for name in order}
@@ -112,16 +108,14 @@ def trials(
             on_round = None if watch is None else partial(watch, name)
             with recording_failure_of(name, questions[0]):
                 texts[name].append(decoded(target, variant, questions, settings, on_round))
-    decodings: dict[str, list[Decoding]] = {name: [] for name in variants}
-    piece = cache(partial(piece_of, target))
-    for index, question in enumerate(questions):
-        plain = [repeat[index] for repeat in texts[PLAIN_NAME]]
-        score = cache(partial(_scores, target, question))
-        for name, variant_decodings in decodings.items():
-            repeats = [repeat[index] for repeat in texts[name]] if name in timed else plain
-            prompt_tokens = len(question.tokens)
-            variant_decodings.append(_median_decoding(repeats, plain, piece, score, prompt_tokens))
-    return decodings
+    plain, piece = texts[PLAIN_NAME], cache(partial(piece_of, target))
+    scores = [cache(partial(_scores, target, question)) for question in questions]
+    for name in variants:
+        for index, question in enumerate(questions):
+            repeats = [repeat[index] for repeat in texts.get(name, plain)]
+            beside = [repeat[index] for repeat in plain]
+            decoding = _median_decoding(repeats, beside, piece, scores[index], len(question.tokens))
+            yield Measurement(*question.place, name, decoding=decoding)
 
 
 def _median_decoding(
@@ -186,61 +180,39 @@ def decoded(
     settings: Settings,
     on_round: Callable[[Question, Round], None] | None = None,
 ) -> list[Generation]:
-    if len(questions) == 1:
-        return [_decode_alone(target, variant, questions[0], settings, on_round)]
+    """Returns the text of each question; of several, which are decoded together.
+
+    on_round: called after each round of a text that is decoded alone. Its time is not counted.
+    """
+    parts = target, variant.drafter, variant.verifier
+    options = {"max_new_tokens": settings.max_new_tokens, "draft_timeout": settings.draft_timeout}
+    options |= variant.lengths(settings)
     generations, began = [Generation() for _ in questions], perf_counter()
+    prompts = [question.tokens for question in questions]
+    if len(questions) == 1:
+        sampling, generation = seeded(settings.sampling, prompts[0]), generations[0]
+        for round in decode(
+            *parts, prompts[0], sampling=sampling, policy=variant.policy, **options
+        ):
+            generation.add(round)
+            if on_round is not None:
+                began = perf_counter()
+                on_round(questions[0], round)
+                generation.began += perf_counter() - began
+        return generations
     for number, round in decode_together(
-        target,
-        variant.drafter,
-        variant.verifier,
-        [question.tokens for question in questions],
+        *parts,
+        prompts,
         batch_size=len(questions),
-        **variant.lengths(settings),
         sampling=settings.sampling,
         policies=[copy.deepcopy(variant.policy) for _ in questions],
-        chances=[
-            SampledChance.seeded(seed(settings.sampling, question.tokens)) for question in questions
-        ],
-        max_new_tokens=settings.max_new_tokens,
-        draft_timeout=settings.draft_timeout,
+        chances=[SampledChance.seeded(seed(settings.sampling, ids)) for ids in prompts],
+        **options,
     ):
         generations[number].add(round)
-    _share_seconds(generations, perf_counter() - began)
-    return generations
-
-
-def _decode_alone(
-    target: Target,
-    variant: Variant,
-    question: Question,
-    settings: Settings,
-    on_round: Callable[[Question, Round], None] | None,
-) -> Generation:
-    generation = Generation()
-    for round in decode(
-        target,
-        variant.drafter,
-        variant.verifier,
-        question.tokens,
-        **variant.lengths(settings),
-        sampling=seeded(settings.sampling, question.tokens),
-        policy=variant.policy,
-        max_new_tokens=settings.max_new_tokens,
-        draft_timeout=settings.draft_timeout,
-    ):
-        generation.add(round)
-        if on_round is not None:
-            began = perf_counter()
-            on_round(question, round)
-            generation.began += perf_counter() - began
-    return generation
-
-
-def _share_seconds(generations: Sequence[Generation], seconds: float) -> None:
-    """Divides the seconds of a batch among its texts, in proportion to the texts' own phases."""
-    own = [
-        sum(sum(round.seconds.values()) for round in generation.rounds)
-        for generation in generations
-    ]
+    # Each text has its share of the seconds, in proportion to its own phases.
+    seconds = perf_counter() - began
+    own = [sum(sum(round.seconds.values()) for round in text.rounds) for text in generations]
     for generation, spent in zip(generations, own, strict=True):
         generation.total_seconds = seconds * spent / sum(own)
+    return generations

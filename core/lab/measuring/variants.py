@@ -96,3 +96,8 @@ class Question:
     text: list[int] = field(default_factory=list)
     judges: Mapping[str, Judge] = field(default_factory=dict)
     number: int = 0
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Returns the prompt, the turn and the category, as a measurement begins."""
+        return self.prompt, self.turn, self.category

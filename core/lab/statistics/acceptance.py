@@ -42,18 +42,14 @@ def _tested_at(
     Depths past a stop or past the end of the draft were not tested: they are censored.
     """
     steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
-    figures: dict[str, list[float | None]] = {
-        name: [] for name in ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
-    }
     tested = np.array([above([step.tested for step in own], gamma) for own in steps])
     reached = np.array([above([step.accepted for step in own], gamma) for own in steps])
-    for depth in range(gamma):
-        figure = interval(ratio(reached[:, depth], tested[:, depth]), "logit")
-        values = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
-        values = (*values, int(tested[:, depth].sum()))
-        for name, value in zip(figures, values, strict=True):
-            figures[name].append(value)
-    return figures
+    rates = [interval(ratio(*pair), "logit") for pair in zip(reached.T, tested.T, strict=True)]
+    figures: dict[str, list[float | None]] = {
+        f"tested_at{end}": [getattr(rate, name, None) for rate in rates]
+        for name, end in (("value", ""), ("low", "_low"), ("high", "_high"))
+    }
+    return figures | {"tested_at_n": tested.sum(0).tolist()}
 
 
 def above(values: Sequence[int], size: int) -> list[int]:
@@ -205,19 +201,10 @@ def acceptance(prompts: Sequence[Sequence[Measurement]], gamma: int) -> Acceptan
         for prompt in prompts
     ]
     lengths = [length for prompt in texts for text in prompt for length in text]
-    mean = interval(
-        ratio(
-            [sum(map(sum, prompt)) for prompt in texts], [sum(map(len, prompt)) for prompt in texts]
-        ),
-        "log",
-    )
-    per_request = interval(
-        ratio(
-            [sum(sum(text) / len(text) for text in prompt) for prompt in texts],
-            [float(len(prompt)) for prompt in texts],
-        ),
-        "log",
-    )
+    tokens, rounds = ([sum(map(count, own)) for own in texts] for count in (sum, len))
+    means = [sum(sum(text) / len(text) for text in own) for own in texts]
+    mean = interval(ratio(tokens, rounds), "log")
+    per_request = interval(ratio(means, [*map(len, texts)]), "log")
     if mean is None or per_request is None:
         return None
     reached = above(lengths, gamma + 1)

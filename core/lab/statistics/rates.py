@@ -5,19 +5,16 @@ docs/measures.md explains the rates.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, Literal, final
 
 import numpy as np
 
-from outrider.contract.round import Counts
-from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap
+from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.acceptance import ends_by_depth, expected_ends, tokens_of_a_round
 from outrider.lab.statistics.intervals import Floats, Scale, Statistic, ratio
 
 Prompts = Sequence[Sequence[Measurement]]
 """The measurements of one drafter, by prompt."""
-
-Figure = Callable[[Measurement], float]
 
 
 @final
@@ -33,42 +30,26 @@ class Rate:
     statistic: Callable[[Prompts], Statistic]
 
 
-def _sums(numerator: Figure, denominator: Figure) -> Callable[[Prompts], Statistic]:
-    """Returns the ratio of two figures, each summed over a prompt's measurements."""
+def _sums(
+    protocol: Literal["overlap", "decoding"],
+    numerator: Callable[[Any], float],
+    denominator: Callable[[Any], float],
+    scale: Scale = "logit",
+) -> Rate:
+    """Returns the ratio of two figures of a protocol, each summed over a prompt's measurements."""
 
     def statistic(prompts: Prompts) -> Statistic:
-        return ratio(
-            [sum(map(numerator, measurements)) for measurements in prompts],
-            [sum(map(denominator, measurements)) for measurements in prompts],
-        )
+        held = [[getattr(m, protocol) for m in own if getattr(m, protocol)] for own in prompts]
+        figures = numerator, denominator
+        return ratio(*([sum(map(figure, own)) for own in held] for figure in figures))
 
-    return statistic
-
-
-def _of_overlap(field: Callable[[Overlap], float]) -> Figure:
-    """Returns a figure of the overlap protocol; it is 0 for measurements of decoding."""
-    return lambda measurement: field(measurement.overlap) if measurement.overlap else 0.0
-
-
-def _of_counts(field: Callable[[Counts], int]) -> Figure:
-    """Returns a count of decoding; it is 0 for measurements of the overlap protocol."""
-    return _of_decoding(lambda decoding: float(field(decoding.counts)))
-
-
-def _of_decoding(field: Callable[[Decoding], float]) -> Figure:
-    return lambda measurement: field(measurement.decoding) if measurement.decoding else 0.0
+    return Rate(scale, statistic)
 
 
 def _uncut_tokens(prompts: Prompts) -> Statistic:
     """Returns the tokens of a round in decoding, in which rounds that were cut are censored."""
-    rows = [
-        ends_by_depth([step for m in measurements if m.decoding for step in m.decoding.steps])
-        for measurements in prompts
-    ]
-    rounds = [
-        sum(len(m.decoding.steps) for m in measurements if m.decoding) for measurements in prompts
-    ]
-    return _survival(rows, rounds)
+    steps = [[step for m in own if m.decoding for step in m.decoding.steps] for own in prompts]
+    return _survival([*map(ends_by_depth, steps)], [*map(len, steps)])
 
 
 def _expected_tokens(prompts: Prompts) -> Statistic:
@@ -116,56 +97,52 @@ def rates_with(scores: Sequence[str]) -> dict[str, Rate]:
 
 def _quality(score: str) -> dict[str, Rate]:
     """Returns the mean of a score over texts, and that of its difference from plain decoding's."""
-    value = _of_decoding(lambda text: text.scores.get(score, 0.0))
-    plain = _of_decoding(lambda text: text.plain_scores.get(score, 0.0))
-    count = _of_decoding(lambda text: float(score in text.scores))
+
+    def value(text: Decoding) -> float:
+        return text.scores.get(score, 0.0)
+
+    def difference(text: Decoding) -> float:
+        return value(text) - text.plain_scores.get(score, 0.0)
+
+    def count(text: Decoding) -> int:
+        return score in text.scores
+
     return {
-        score: Rate("logit", _sums(value, count)),
-        f"{score}_difference": Rate("linear", _sums(lambda m: value(m) - plain(m), count)),
+        score: _sums("decoding", value, count),
+        f"{score}_difference": _sums("decoding", difference, count, "linear"),
     }
 
 
-def _share_of_overlap(part: Callable[[Overlap], float], whole: Callable[[Overlap], float]) -> Rate:
-    return Rate("logit", _sums(_of_overlap(part), _of_overlap(whole)))
-
-
 RATES: Mapping[str, Rate] = {
-    "alpha": _share_of_overlap(lambda sums: sums.beta[0], lambda sums: sums.prefixes[0]),
-    "coverage": _share_of_overlap(lambda sums: sums.reached[0], lambda sums: sums.prefixes[0]),
-    "alpha_rule": _share_of_overlap(
-        lambda sums: sums.by_rule or 0.0,
-        lambda sums: 0.0 if sums.by_rule is None else sums.prefixes[0],
+    "alpha": _sums("overlap", lambda it: it.beta[0], lambda it: it.prefixes[0]),
+    "coverage": _sums("overlap", lambda it: it.reached[0], lambda it: it.prefixes[0]),
+    "alpha_rule": _sums(
+        "overlap",
+        lambda it: it.by_rule or 0.0,
+        lambda it: 0.0 if it.by_rule is None else it.prefixes[0],
     ),
-    "overshoot": _share_of_overlap(
-        lambda sums: sums.overshoot or 0.0,
-        lambda sums: 0.0 if sums.overshoot is None else sums.prefixes[0],
+    "overshoot": _sums(
+        "overlap",
+        lambda it: it.overshoot or 0.0,
+        lambda it: 0.0 if it.overshoot is None else it.prefixes[0],
     ),
-    "alpha_ceiling": _share_of_overlap(lambda sums: sums.ceiling[0], lambda sums: sums.ceiling[1]),
-    "expected_alpha_tested": _share_of_overlap(
-        lambda sums: sums.accepted[-1], lambda sums: sums.tested[-1]
-    ),
+    "alpha_ceiling": _sums("overlap", lambda it: it.ceiling[0], lambda it: it.ceiling[1]),
+    "expected_alpha_tested": _sums("overlap", lambda it: it.accepted[-1], lambda it: it.tested[-1]),
     "expected_block_efficiency": Rate("log", _expected_tokens),
-    "alpha_control": _share_of_overlap(lambda sums: sums.control[0], lambda sums: sums.control[1]),
-    "alpha_tested": Rate(
-        "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.tested))
+    "alpha_control": _sums("overlap", lambda it: it.control[0], lambda it: it.control[1]),
+    "alpha_tested": _sums("decoding", lambda it: it.counts.accepted, lambda it: it.counts.tested),
+    "acceptance_rate": _sums(
+        "decoding", lambda it: it.counts.accepted, lambda it: it.counts.drafted
     ),
-    "acceptance_rate": Rate(
-        "logit", _sums(_of_counts(lambda counts: counts.accepted), _of_counts(lambda c: c.drafted))
-    ),
-    "block_efficiency": Rate(
-        "log", _sums(_of_counts(lambda counts: counts.emitted), _of_counts(lambda c: c.rounds))
+    "block_efficiency": _sums(
+        "decoding", lambda it: it.counts.emitted, lambda it: it.counts.rounds, "log"
     ),
     "block_efficiency_uncut": Rate("log", _uncut_tokens),
-    "tokens_per_second": Rate(
-        "log",
-        _sums(_of_counts(lambda counts: counts.emitted), _of_decoding(lambda text: text.seconds)),
+    "tokens_per_second": _sums(
+        "decoding", lambda it: it.counts.emitted, lambda it: it.seconds, "log"
     ),
-    "speedup": Rate(
-        "log",
-        _sums(
-            _of_decoding(lambda text: text.plain_seconds * text.counts.emitted),
-            _of_decoding(lambda text: text.seconds),
-        ),
+    "speedup": _sums(
+        "decoding", lambda it: it.plain_seconds * it.counts.emitted, lambda it: it.seconds, "log"
     ),
 }
 """By name, in the order of the tables; `rates_with` adds those of scores."""

@@ -94,9 +94,6 @@ def _seconds(step: Step) -> float:
 
 
 def _spread(times: Sequence[float]) -> dict[str, float]:
-    values = np.percentile(times, PERCENTILES)
-    percentiles = {
-        f"p{percentile}": float(value)
-        for percentile, value in zip(PERCENTILES, values, strict=True)
-    }
-    return {"mean": float(np.mean(times)), **percentiles, "n": len(times)}
+    percentiles = zip(PERCENTILES, np.percentile(times, PERCENTILES).tolist(), strict=True)
+    spread = {f"p{percentile}": value for percentile, value in percentiles}
+    return {"mean": float(np.mean(times)), **spread, "n": len(times)}
