@@ -21,9 +21,9 @@ from outrider.extras.view.plotting import (
     finish,
     style_of,
 )
-from outrider.lab.runs.row import Row
+from outrider.lab.runs.row import Row, drafted
 from outrider.lab.runs.summary import Summary
-from outrider.lab.tables.layouts import drafts, samplings
+from outrider.lab.tables.layouts import samplings
 from outrider.theory import Values
 
 ALPHAS = np.linspace(0, 1, 101)[:-1].tolist()
@@ -152,7 +152,7 @@ def _panel(
     for number, (sampling, runs) in enumerate(groups.items()):
         curves: dict[str, dict[int, Point]] = {}
         for summary in runs:
-            for row in filter(drafts, summary.rows):
+            for row in (row for row in summary.rows if row.counts and drafted(row)):
                 curves.setdefault(row.drafter, {})[row.gamma] = point(summary, row)
         for drafter, points in curves.items():
             gammas = sorted(points)

@@ -15,9 +15,8 @@ from outrider.extras.view.plotting import (
     style_of,
     value_of,
 )
-from outrider.lab.runs.row import Row
+from outrider.lab.runs.row import Row, drafted
 from outrider.lab.statistics.intervals import Interval
-from outrider.lab.tables.layouts import drafts
 
 Cells = dict[str, dict[str, Interval]]
 """Figures, by the name of a line and that of a column."""
@@ -37,7 +36,7 @@ def plots_by_task(rows: Rows) -> dict[str, Plot]:
 def _timed(rows: Rows) -> list[Row]:
     """Returns the rows of the first run that have a speedup, without plain decoding."""
     run = next(iter(rows.values()))
-    return [row for row in run if row.rates["speedup"] and drafts(row)]
+    return [row for row in run if row.rates["speedup"] and drafted(row)]
 
 
 def _timed_tasks(rows: Rows) -> list[str]:
@@ -96,7 +95,7 @@ def _by_run(rows: Rows) -> Cells:
     for label, run in rows.items():
         for row in run:
             speedup = row.rates["speedup"]
-            if speedup is not None and drafts(row):
+            if speedup is not None and drafted(row):
                 cells.setdefault(row.drafter, {})[label] = speedup
     return dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
 

@@ -1,6 +1,7 @@
 """`outrider generate`: one text, streamed, each token coloured by who wrote it."""
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from outrider.base.terminal import is_quiet, plain, print_json, remarks, results
 from outrider.cli.screen import STYLES, WordStream, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
+from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.data.prompts import prompt_text
@@ -49,9 +51,10 @@ def generate(settings: Generate) -> float | None:
     earlier = stamp(path.parent, path.name)
     with claimed(path.parent), advising(lambda: _advice(path, earlier)):
         if is_batch:
-            _generate_batch(settings, console, path, options)
+            _generate(settings, prompt, console, path, options)
             return None
-        return _generate_one(settings, console, path, options)
+        texts = _generate(settings, [prompt_text(prompt)], console, path, options, streams=True)
+        return texts[0].counts.block_efficiency
 
 
 def _advice(path: Path, earlier: object) -> str | None:
@@ -60,97 +63,73 @@ def _advice(path: Path, earlier: object) -> str | None:
     return f"{path} has what was written; the same command starts over, in another folder"
 
 
-def _generate_one(
-    settings: Generate, console: Console, path: Path, options: dict[str, Any]
-) -> float | None:
-    verifier, drafter = build(settings.verifier), build(settings.drafter)
-    policy, target = build(settings.policy), build(settings.target)  # which takes longest
-    rounds = decode(
-        target,
-        drafter,
-        verifier,
-        encoded(target, prompt_text(settings.prompt), chat=settings.chat),
-        policy=policy,
-        constraint=_constraint(settings),
-        **options,
-    )
-    _certify(settings, path.parent, target, verifier)
-    seed = options["sampling"].seed
-    generation, fault, words = Generation(seed=seed), None, WordStream(console)
-    try:
-        for round in rounds:
-            generation.add(round)
-            has_text = target.tokenizer is not None
-            pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
-            for piece, origin in zip(pieces, round.origins, strict=True):
-                words.add(piece, STYLES[origin])
-    except BaseException as error:
-        fault = described(error)
-        raise
-    finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
-        report = json.dumps(plain_report(generation, verifier.lossless, fault), indent=1)
-        try:
-            words.add("\n" if is_quiet() else "\n\n")
-            print_end(generation)
-            print_legend(verifier.lossless)
-        finally:
-            write_whole(path, report)
-        print_json(report)
-        remarks(stderr=False).print(plain(path), soft_wrap=True)
-    return generation.counts.block_efficiency
-
-
-def _generate_batch(
-    settings: Generate, console: Console, path: Path, options: dict[str, Any]
-) -> None:
+def _generate(  # noqa: PLR0917
+    settings: Generate,
+    prompts: Sequence[Any],
+    console: Console,
+    path: Path,
+    options: dict[str, Any],
+    streams: bool = False,
+) -> list[Generation]:
     """Writes the texts of several prompts in one batch, and prints them at the end.
 
     Whenever a text ends, all texts are saved as far as they are written.
+
+    streams: whether it is a single text, which is printed as it comes.
     """
-    prompts, verifier = settings.prompt, build(settings.verifier)
-    drafter, target = build(settings.drafter), build(settings.target)
+    verifier, drafter = build(settings.verifier), build(settings.drafter)
+    policies = [build(settings.policy) for _ in prompts]
+    target = build(settings.target)  # which takes longest
     ids = [encoded(target, prompt, chat=settings.chat) for prompt in prompts]
-    prepare(target, drafter, verifier)  # so that a misfit is told before anything is printed
-    constraint = _constraint(settings)
+    constraint, parts = _constraint(settings), (target, drafter, verifier)
+    rounds: Iterable[tuple[int, Round]]
+    if streams:
+        options |= {"policy": policies[0], "constraint": constraint}
+        rounds = ((0, round) for round in decode(*parts, ids[0], **options))
+    else:
+        prepare(*parts)  # so that a misfit is told before anything is printed
+        constraints = None if constraint is None else [constraint] * len(prompts)
+        rounds = decode_together(*parts, ids, policies=policies, constraints=constraints, **options)
     _certify(settings, path.parent, target, verifier)
     seed = options["sampling"].seed
     generations, fault = [Generation(seed=seed) for _ in prompts], None
+    words = WordStream(console)
 
     def save() -> str:
         reports = [plain_report(text, verifier.lossless, fault) for text in generations]
-        content = json.dumps(reports, indent=1)
+        content = json.dumps(reports[0] if streams else reports, indent=1)
         write_whole(path, content)
         return content
 
     try:
-        for number, round in decode_together(
-            target,
-            drafter,
-            verifier,
-            ids,
-            policies=[build(settings.policy) for _ in prompts],
-            constraints=None if constraint is None else [constraint] * len(prompts),
-            **options,
-        ):
+        for number, round in rounds:
             generations[number].add(round)
-            if round.stop is not None:
+            has_text = target.tokenizer is not None
+            pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
+            for piece, origin in zip(pieces, round.origins, strict=True) if streams else ():
+                words.add(piece, STYLES[origin])
+            if round.stop is not None and not streams:
                 save()
     except BaseException as error:
         fault = described(error)
         raise
     finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
         try:
+            if streams:
+                words.add("\n" if is_quiet() else "\n\n")
             for prompt, generation in zip(prompts, generations, strict=True):
-                console.rule(plain(prompt), align="left")
-                console.print(
-                    Text.assemble(*_pieces(generation)), soft_wrap=not console.is_terminal
-                )
-                print_end(generation)
-            print_legend(verifier.lossless)
+                if not streams:
+                    console.rule(plain(prompt), align="left")
+                    text = Text.assemble(*_pieces(generation))
+                    console.print(text, soft_wrap=not console.is_terminal)
+                remarks(stderr=False).print(plain(generation.summary))
+            text = legend() if verifier.lossless else Text("LOSSY rule  ").append(legend())
+            remarks(stderr=False).print(text)
         finally:
             content = save()
         print_json(content)
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+    return generations
 
 
 def _certify(settings: Generate, folder: Path, target: Target, verifier: Verifier) -> None:
@@ -192,14 +171,3 @@ def plain_report(generation: Generation, lossless: bool, fault: str | None) -> d
         "lossless": lossless,
         "error": fault,
     }
-
-
-def print_end(generation: Generation) -> None:
-    """Prints what a text has cost."""
-    remarks(stderr=False).print(plain(generation.summary))
-
-
-def print_legend(lossless: bool) -> None:
-    """Prints what the colours mean."""
-    text = legend() if lossless else Text("LOSSY rule  ").append(legend())
-    remarks(stderr=False).print(text)

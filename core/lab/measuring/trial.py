@@ -185,8 +185,8 @@ def decoded(
     on_round: called after each round of a text that is decoded alone. Its time is not counted.
     """
     parts = target, variant.drafter, variant.verifier
-    options = {"max_new_tokens": settings.max_new_tokens, "draft_timeout": settings.draft_timeout}
-    options |= variant.lengths(settings)
+    options = variant.lengths(settings)
+    options |= {"max_new_tokens": settings.max_new_tokens, "draft_timeout": settings.draft_timeout}
     generations, began = [Generation() for _ in questions], perf_counter()
     prompts = [question.tokens for question in questions]
     if len(questions) == 1:

@@ -22,21 +22,13 @@ def pairs_across(summaries: Mapping[str, Summary]) -> list[Pair]:
     summaries: by the run's label.
     """
     comparisons = []
-    for one, other in itertools.combinations(summaries, 2):
-        runs = summaries[one], summaries[other]
-        prompts = shared_prompts(*runs)
-        rates = [rate for rate in runs[0].compared_rates if rate in runs[1].compared_rates]
-        pairs = matched(*(run.run for run in runs)) if prompts else []
-        for rate, names in itertools.product(rates, pairs):
-            comparisons.append(
-                Comparison(
-                    rate,
-                    f"{names[0]}, {one}",
-                    f"{names[1]}, {other}",
-                    runs[0].statistic(names[0], rate, prompts),
-                    runs[1].statistic(names[1], rate, prompts),
-                )
-            )
+    for (one, first), (other, second) in itertools.combinations(summaries.items(), 2):
+        prompts = shared_prompts(first, second)
+        rates = [rate for rate in first.compared_rates if rate in second.compared_rates]
+        pairs = matched(first.run, second.run) if prompts else []
+        for rate, (name, its) in itertools.product(rates, pairs):
+            figures = first.statistic(name, rate, prompts), second.statistic(its, rate, prompts)
+            comparisons.append(Comparison(rate, f"{name}, {one}", f"{its}, {other}", *figures))
     return tested(comparisons)
 
 
@@ -53,16 +45,14 @@ def shared_prompts(one: Summary, other: Summary) -> list[str]:
 
 def matched(one: Run, other: Run) -> list[tuple[str, str]]:
     """Returns the drafters to compare, the name in one run beside that in the other."""
-    names, others = _drafters(one), _drafters(other)
+    names, others = (
+        [name for name in run.drafters if not is_control(name, run.facts["drafters"][name])]
+        for run in (one, other)
+    )
     shared = [(name, name) for name in names if name in others]
     if not shared and len(names) == len(others) == 1:
         return [(names[0], others[0])]
     return shared
-
-
-def _drafters(run: Run) -> list[str]:
-    configs = run.facts["drafters"]
-    return [name for name in run.drafters if not is_control(name, configs[name])]
 
 
 def _questions(run: Run) -> dict[str, list[tuple[int, str]]]:

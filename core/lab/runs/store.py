@@ -61,8 +61,9 @@ class RunFolder:
 
     def _continue(self, saved: Mapping[str, Any], found: Sequence[Measurement]) -> None:
         is_finished = Run.of(self.path, saved, found).finished
-        if not is_finished:
-            self.changed = changed_drafters(saved, self.facts)
+        if not is_finished:  # what has other code or other weights now
+            old, new = (facts.get("identity") or {} for facts in (saved, self.facts))
+            self.changed = [it for it in saved["drafters"] if old.get(it) != new.get(it)]
         before, now = (lasting_facts(facts, self.changed) for facts in (saved, self.facts))
         check_same(before, now, self.path)
         failed = (m.drafter for m in found if m.error is not None)
@@ -173,12 +174,6 @@ def check_same(saved: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -
     for key, (old, new) in differences([saved, now]).items():
         name = key.removeprefix("settings.").removeprefix("identity.")
         raise ConfigError(f"resume: {name} is {new!r} now, and was {old!r} in {folder}")
-
-
-def changed_drafters(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns the drafters whose code or weights have changed."""
-    old, new = (facts.get("identity") or {} for facts in (saved, now))
-    return [name for name in saved["drafters"] if old.get(name) != new.get(name)]
 
 
 def lasting_facts(facts: Mapping[str, Any], changed: Sequence[str]) -> dict[str, Any]:

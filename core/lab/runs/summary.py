@@ -139,7 +139,8 @@ class Summary:
         texts = [m.decoding for m in measurements if m.decoding is not None]
         rates = {rate: self._interval(name, rate) for rate in self._rates}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
-        gamma = self.run.gamma(name)
+        gamma, shown = self.run.gamma(name), (*TASK_RATES, *self.scores)
+        by_category = "alpha_tested" if rates["alpha"] is None else "alpha"
         trained = len(
             {*self.run.facts.get("trained_on", {}).get(name, ())}.intersection(self.prompts)
         )
@@ -150,14 +151,20 @@ class Summary:
             depths=by_depth(by_prompt, gamma),
             ranks=by_rank(texts),
             acceptance=acceptance(by_prompt, gamma),
-            categories=self._categories(name),
+            categories={
+                category: self._interval(name, by_category, prompts)
+                for category, prompts in _grouped(self._category).items()
+            },
             counts=sum((text.counts for text in texts), Counts()) if texts else None,
             seconds=_seconds(texts) if texts else None,
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
             remembers=name in self.run.facts.get("remember", ()),
             target_itself=name in self.run.facts.get("target_itself", ()),
-            tasks=self._tasks(name) if texts else {},
+            tasks={
+                task: {rate: self._interval(name, rate, prompts) for rate in shown}
+                for task, prompts in (self.tasks.items() if texts else ())
+            },
             doubts=self._doubts(name, rates, texts),
             prompts=len(self.prompts),
             control=trained > 0 or is_control(name, self.run.facts["drafters"][name]),
@@ -171,35 +178,15 @@ class Summary:
             return ()  # it is plain decoding itself
         speedups, drift = self._speedups(name), drift_of(texts)
         reasons = timing_warnings(rates, speedups, self.run.gamma(name), drift)
-        return (*reasons, *filter(None, [self._busy()]))
-
-    def _busy(self) -> str:
-        """Returns in words that the machine was busy when a process began or ended to measure."""
-        facts = self.run.facts
-        states = [*facts.get("starts", ()), *facts.get("ends", ())]
+        states = [*self.run.facts.get("starts", ()), *self.run.facts.get("ends", ())]
         loads = [state["load"] for state in states if state.get("load") is not None]
         cores = next((state["cores"] for state in states if state.get("cores")), None)
-        return busy(max(loads, default=None), cores)
+        return (*reasons, *filter(None, [busy(max(loads, default=None), cores)]))
 
     def _speedups(self, name: str) -> list[float]:
         """Returns the speedup over plain decoding, by prompt."""
         sums = self.statistic(name, "speedup").columns
         return [float(plain / seconds) for plain, seconds in sums]
-
-    def _categories(self, name: str) -> dict[str, Interval | None]:
-        rate = "alpha" if self._interval(name, "alpha") is not None else "alpha_tested"
-        categories = {prompt: self._category(prompt) for prompt in self.prompts}
-        return {
-            category: self._interval(name, rate, prompts)
-            for category, prompts in _grouped(categories).items()
-        }
-
-    def _tasks(self, name: str) -> dict[str, dict[str, Interval | None]]:
-        shown = (*TASK_RATES, *self.scores)
-        return {
-            task: {rate: self._interval(name, rate, prompts) for rate in shown}
-            for task, prompts in self.tasks.items()
-        }
 
     @cached_property
     def tasks(self) -> dict[str, list[str]]:
@@ -208,19 +195,17 @@ class Summary:
         A task is a category of prompts. MT-bench's categories are one task if there are several of
         them, and others beside them.
         """
-        categories = {prompt: self._category(prompt) for prompt in self.prompts}
+        categories = self._category
         shared = MT_BENCH.intersection(categories.values())
-        if len(shared) < 2 or MT_BENCH.issuperset(categories.values()):
-            return _grouped(categories)
-        return _grouped(
-            {
-                prompt: "mt_bench" if category in MT_BENCH else category
-                for prompt, category in categories.items()
-            }
-        )
+        if len(shared) > 1 and not MT_BENCH.issuperset(categories.values()):
+            categories = {k: "mt_bench" if of in shared else of for k, of in categories.items()}
+        return _grouped(categories)
 
-    def _category(self, prompt: str) -> str:
-        return self._measurements[self.run.drafters[0]][prompt][0].category
+    @cached_property
+    def _category(self) -> dict[str, str]:
+        """Returns the category of each prompt."""
+        by_prompt = self._measurements[self.run.drafters[0]] if self.prompts else {}
+        return {prompt: own[0].category for prompt, own in by_prompt.items()}
 
 
 def _grouped(labels: Mapping[str, str]) -> dict[str, list[str]]:
@@ -242,13 +227,9 @@ def _finished_prompts(run: Run) -> list[str]:
 
 
 def _seconds(texts: Sequence[Decoding]) -> dict[str, float]:
-    steps = [step for text in texts for step in text.steps]
-    return {
-        "draft": sum(step.draft for step in steps),
-        "score": sum(step.score for step in steps),
-        "verify": sum(step.verify for step in steps),
-        "total": sum(text.seconds for text in texts),
-    }
+    steps, phases = [step for text in texts for step in text.steps], ("draft", "score", "verify")
+    spent = {phase: sum(getattr(step, phase) for step in steps) for phase in phases}
+    return spent | {"total": sum(text.seconds for text in texts)}
 
 
 def summarised(runs: Sequence[Run]) -> tuple[dict[str, Summary], list[str]]:

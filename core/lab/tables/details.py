@@ -1,7 +1,8 @@
 """Tables of differences, of latency, and of acceptance by depth and place in the text."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, final
 
 from outrider.lab.runs.labels import differences
@@ -27,10 +28,7 @@ def pairs_table(pairs: Sequence[Pair]) -> Table:
         by_names.setdefault((pair.one, pair.other), {})[pair.rate] = figure
     return Table(
         "differences on the same prompts",
-        (
-            *names_of("drafter", "minus"),
-            *map(column_of, rates),
-        ),
+        (*names_of("drafter", "minus"), *map(column_of, rates)),
         tuple((*names, *map(cells.get, rates)) for names, cells in by_names.items()),
         tuple(family(pairs)),
     )
@@ -119,111 +117,88 @@ def plain_rows(summaries: Mapping[str, Summary], detailed: Detailed) -> list[dic
 
 
 def detail_tables(detailed: Detailed) -> list[Table]:
-    """Returns the tables that the runs have data for."""
-    tables = [
-        latency_table(detailed),
-        tokens_table(detailed),
-        depth_table(detailed),
-        _stretch_table(detailed, "acceptance by position in the text", lambda each: each.positions),
-        _stretch_table(detailed, "acceptance by length of the context", lambda each: each.contexts),
-    ]
-    if any(each.row.remembers for run in detailed.values() for each in run):
-        title = "acceptance by order of prompts"
-        tables.append(_stretch_table(detailed, title, lambda each: each.order, "prompts"))
-    return [table for table in tables if table.rows]
+    """Returns the tables that the runs have data for.
 
-
-def latency_table(detailed: Detailed) -> Table:
-    """Returns the times that a reader waits, in milliseconds, with their percentiles."""
-    headings = ("mean", *(f"p{percentile}" for percentile in PERCENTILES), "n")
-    columns = (Column("time", kind="text"), *map(Column, headings))
-
-    def rows(each: Details) -> list[tuple[Cell, ...]]:
-        return [
-            (
-                time.replace("_", " "),
-                *(f"{1000 * spread[key]:.1f}" for key in headings[:-1]),
-                str(spread["n"]),
-            )
-            for time, spread in each.latency.items()
-        ]
-
-    return _table("latency in milliseconds", detailed, columns, rows)
-
-
-def tokens_table(detailed: Detailed) -> Table:
-    """Returns the tokens per call as counted, and what they are estimated to be without the cuts.
-
-    A text ends within a round, whose last tokens are cut; here such rounds are censored.
+    They are the times that a reader waits, in milliseconds, with their percentiles; tokens per
+    call as counted, and what they are estimated to be without the cuts, since a text ends within a
+    round; acceptance by position in the draft, where decoding tested a token there ("conditional"
+    and "marginal" are the field's rates, of rounds as they are counted); and acceptance by place.
     """
-
-    def rows(each: Details) -> list[tuple[Cell, ...]]:
-        names = ("block_efficiency", "block_efficiency_uncut")
-        rates = [rate for name in names if (rate := each.row.rates[name]) is not None]
-        return [tuple(Figure(rate, 2) for rate in rates)] if len(rates) == len(names) else []
-
-    columns = (Column("counted", beside=True), Column("if no text were cut", beside=True))
-    return _table("tokens per call", detailed, columns, rows)
-
-
-def depth_table(detailed: Detailed) -> Table:
-    """Returns acceptance by position in the draft, where decoding tested a token there.
-
-    "conditional" and "marginal" are the field's rates, of rounds as they are counted.
-    """
-
-    def rows(each: Details) -> list[tuple[Cell, ...]]:
-        depths, counted = each.row.depths, each.row.acceptance
-        fields = ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
-        figures = zip(*(depths.get(field, ()) for field in fields), strict=True)
-        result: list[tuple[Cell, ...]] = []
-        for depth, (value, low, high, count) in enumerate(figures, start=1):
-            if value is not None and counted is not None:
-                rates = (counted.conditional[depth - 1], counted.marginal[depth - 1])
-                cells = ("" if rate is None else f"{rate:.3f}" for rate in rates)
-                figure = Figure(Interval(value, low, high))
-                result.append((str(depth), figure, f"{count:.0f}", *cells))
-        return result
-
-    columns = (
-        Column("position"),
-        Column("accepted", beside=True),
-        *map(Column, ("n", "conditional", "marginal")),
-    )
+    positions = "acceptance by position in the draft"
     note = (
         "accepted: of the n draft tokens tested there, with its 95% interval over prompts, without"
         " the rounds that a text's end cut; conditional and marginal: of all rounds, as counted"
     )
-    return _table("acceptance by position in the draft", detailed, columns, rows, (note,))
+    tables = [
+        _table("latency in milliseconds", ("time", *SPREAD), detailed, _latency),
+        _table("tokens per call", ("counted", "if no text were cut"), detailed, _tokens),
+        _table(positions, ("position", "accepted", *COUNTED), detailed, _depths, (note,)),
+    ]
+    stretches: dict[str, tuple[str, Callable[[Details], Sequence[Stretch]]]] = {
+        "position in the text": ("tokens", lambda each: each.positions),
+        "length of the context": ("tokens", lambda each: each.contexts),
+    }
+    if any(each.row.remembers for run in detailed.values() for each in run):
+        stretches["order of prompts"] = ("prompts", lambda each: each.order)
+    for by, (unit, of) in stretches.items():
+        rows = partial(_stretches, of)
+        tables.append(_table(f"acceptance by {by}", (unit, "accepted", "n"), detailed, rows))
+    return [table for table in tables if table.rows]
 
 
-def _stretch_table(
-    detailed: Detailed,
-    title: str,
-    stretches: Callable[[Details], Sequence[Stretch]],
-    unit: str = "tokens",
-) -> Table:
-    """Returns acceptance by stretches of positions, or of prompts."""
+SPREAD = ("mean", *(f"p{percentile}" for percentile in PERCENTILES), "n")
+"""The columns of a time."""
 
-    def rows(each: Details) -> list[tuple[Cell, ...]]:
-        return [
-            (f"{it.first} to {it.last}", Figure(it.alpha_tested), str(it.tested))
-            for it in stretches(each)
-        ]
+COUNTED = ("n", "conditional", "marginal")
+"""The columns of a position in the draft, beside the acceptance."""
 
-    columns = (Column(unit), Column("accepted", beside=True), Column("n"))
-    return _table(title, detailed, columns, rows)
+BESIDE = ("counted", "if no text were cut", "accepted")
+"""The columns whose intervals stand beside their figures."""
+
+Lines = Iterable[tuple[Cell, ...]]
+
+
+def _latency(each: Details) -> Lines:
+    for time, spread in each.latency.items():
+        figures = (f"{1000 * spread[key]:.1f}" for key in SPREAD[:-1])
+        yield time.replace("_", " "), *figures, str(spread["n"])
+
+
+def _tokens(each: Details) -> Lines:
+    rates = [each.row.rates[name] for name in ("block_efficiency", "block_efficiency_uncut")]
+    if None not in rates:
+        yield tuple(Figure(rate, 2) for rate in rates if rate)
+
+
+def _depths(each: Details) -> Lines:
+    depths, counted = each.row.depths, each.row.acceptance
+    fields = ("tested_at", "tested_at_low", "tested_at_high", "tested_at_n")
+    figures = zip(*(depths.get(field, ()) for field in fields), strict=True)
+    for depth, (value, low, high, count) in enumerate(figures):
+        if value is not None and counted is not None:
+            rates = counted.conditional[depth], counted.marginal[depth]
+            cells = ("" if rate is None else f"{rate:.3f}" for rate in rates)
+            yield str(depth + 1), Figure(Interval(value, low, high)), f"{count:.0f}", *cells
+
+
+def _stretches(of: Callable[[Details], Sequence[Stretch]], each: Details) -> Lines:
+    for it in of(each):
+        yield f"{it.first} to {it.last}", Figure(it.alpha_tested), str(it.tested)
 
 
 def _table(
     title: str,
+    headings: Sequence[str],
     detailed: Detailed,
-    columns: Sequence[Column],
-    rows: Callable[[Details], Sequence[tuple[Cell, ...]]],
+    rows: Callable[[Details], Lines],
     notes: tuple[str, ...] = (),
 ) -> Table:
     """Returns a table with the names of run and drafter in front of the rows of each."""
     many = len(detailed) > 1
+    columns = (
+        Column(heading, kind="text" if heading == "time" else "figure", beside=heading in BESIDE)
+        for heading in headings
+    )
     lines = (
         (*([label] if many else []), each.row.name, *row)
         for label, run in detailed.items()

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from outrider.lab.runs.labels import differing, labelled, labels, readable
-from outrider.lab.runs.row import Row, ceilings, in_order
+from outrider.lab.runs.row import Row, ceilings, drafted, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
@@ -138,7 +138,7 @@ def chen_table1(summaries: Sequence[Summary]) -> Table:
     for summary, sampling in zip(summaries, samplings(summaries), strict=True):
         for task in summary.tasks:
             for row in (row for row in summary.rows if task in row.tasks):  # that was decoded
-                method = f"SpS ({sampling}), {row.drafter}" if drafts(row) else f"ArS ({sampling})"
+                method = f"SpS ({sampling}), {row.drafter}" if drafted(row) else f"ArS ({sampling})"
                 rows.append((method, task, *_results(row, task)))
     return Table(
         "",
@@ -162,11 +162,6 @@ def _results(row: Row, task: str) -> tuple[Cell, ...]:
     speed = rates["tokens_per_second"]
     time = None if speed is None else f"{1000 / speed.value:.2f} ms/token"
     return "; ".join(scores) or None, time, figure_of(rates["speedup"], "speedup")
-
-
-def drafts(row: Row) -> bool:
-    """Returns whether a drafter drafted something in decoding."""
-    return row.counts is not None and row.counts.drafted > 0
 
 
 def samplings(summaries: Sequence[Summary]) -> list[str]:

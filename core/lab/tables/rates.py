@@ -101,8 +101,12 @@ def rates_table(
 
 
 def columns_of(rows: Sequence[Row], has_verdicts: bool) -> list[str]:
-    """Returns the names of the columns, those that matter most first."""
-    rates = _without_repetition(measured_rates(rows))
+    """Returns the names of the columns that do not repeat another, those that matter most first."""
+    rates = measured_rates(rows)
+    if "alpha_tested" in rates:  # measured, so their expectation is not needed
+        rates = [rate for rate in rates if not rate.startswith("expected")]
+        if "alpha" in rates:  # there are two rates of acceptance already
+            rates = [rate for rate in rates if rate != "acceptance_rate"]
     rates += [VERDICT.name] * (has_verdicts and ranking(rows) == "speedup")
     order = SPEED_FIRST if ranking(rows) == "speedup" else TOKENS_FIRST
     first = [name for name in order if name in rates]
@@ -154,16 +158,6 @@ def figure_of(interval: Interval | None, rate: str, mark: str = "") -> Figure | 
         return None
     signed = rate.endswith("_difference")
     return Figure(interval, column_of(rate).digits, mark, signed=signed)
-
-
-def _without_repetition(rates: Sequence[str]) -> list[str]:
-    """Returns the rates without those that say much the same as another one."""
-    shown = list(rates)
-    if "alpha_tested" in shown:  # measured, so their expectation is not needed
-        shown = [rate for rate in shown if not rate.startswith("expected")]
-        if "alpha" in shown:  # there are two rates of acceptance already
-            shown = [rate for rate in shown if rate != "acceptance_rate"]
-    return shown
 
 
 def caveats(runs: Mapping[str, Sequence[Row]]) -> list[str]:
