@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -12,6 +11,7 @@ from outrider.base.errors import ConfigError, nearest, require
 from outrider.base.terminal import plain, remarks
 from outrider.cli.usage import argument_parser
 from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES
 
 PREFIX = "outrider-"
 """How the names of the packages begin."""
@@ -20,78 +20,19 @@ POINTS = "[project.entry-points.outrider]"
 """What a package's entry points stand below."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Template:
-    """What the template of a role holds.
+TEMPLATES = (*ROLES, "command")
+"""The roles whose part a package can have. `template/ROLE.py.jinja` is the part, and says its
+title, what its tests make, and a command that uses it."""
 
-    title: the part, in words. makes: what its tests check. example: a command that uses it.
-    helper: what its tests need from functools, if anything.
-    symbol: the name of what it registers, a class if nothing else is said.
-    """
+FUNCTIONS = ("data", "command")
+"""The roles whose part is a function; that of others is a class."""
 
-    title: str
-    makes: str
-    example: str
-    helper: str = ""
-    symbol: str = "{class_name}"
-
-
-TEMPLATES = {
-    "drafter": Template(
-        "A drafter",
-        "{class_name}, partial({class_name}, reach=2)",
-        "outrider compare drafters=[none,{name},prompt_lookup]",
-        "partial",
-    ),
-    "verifier": Template(
-        "An acceptance rule",
-        "{class_name}",
-        "outrider compare drafters=[bigram] verifiers=[token,{name}] sampling=standard",
-    ),
-    "policy": Template(
-        "A policy",
-        "{class_name}, partial({class_name}, start=1)",
-        "outrider compare drafters=[bigram] policies=[fixed,{name}]",
-        "partial",
-    ),
-    "target": Template(
-        "A target",
-        "cache({class_name})",
-        "outrider generate target={name} prompt=[0,1] drafter=bigram",
-        "cache",
-    ),
-    "engine": Template("An engine", "{class_name}", "outrider generate target.optimize={name}"),
-    "constraint": Template(
-        "A constraint",
-        "{class_name}",
-        'outrider generate prompt="List the numbers to 30." constraint={name}',
-    ),
-    "data": Template(
-        "A data source",
-        "partial({name}, limit=3)",
-        "outrider compare data={name} data.limit=4",
-        "partial",
-        "{name}",
-    ),
-    "recipe": Template(
-        "A recipe of training",
-        "partial({class_name}, texts=4)",
-        "outrider train recipe={name} data=demo",
-        "partial",
-    ),
-    "report": Template(
-        "A logger of runs", "{class_name}", "outrider compare reports=[page,{name}]"
-    ),
-    "score": Template(
-        "A score of answers",
-        "{class_name}, partial({class_name}, least=3)",
-        "outrider compare data=jsonl data.path=summaries.jsonl protocol=decode quality={name}",
-        "partial",
-    ),
-    "command": Template("A command", "", "outrider {name} demo", symbol="{name}"),
-}
-"""By role, what is in its package."""
+ENVIRONMENT = Environment(
+    loader=PackageLoader("outrider.cli", "template"),
+    undefined=StrictUndefined,
+    keep_trailing_newline=True,
+    autoescape=False,
+)
 
 
 def new_plugin(arguments: Sequence[str]) -> None:
@@ -154,47 +95,50 @@ def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = F
 
 
 def _write_part(folder: Path, package: str, part: str, role: str, *, is_first: bool) -> None:
-    template = TEMPLATES[role]
-    point = part if is_first else f"{part}_{role}"
+    filled, point = _filled(role, part), part if is_first else f"{part}_{role}"
+    makes = getattr(filled, "makes", "")
     values = {
         "name": part,
         "role": role,
-        "class_name": "".join(word.title() for word in part.split("_")),
+        "symbol": part if role in FUNCTIONS else _class_name(part),
         "distribution": folder.name,
         "package": package,
         "module": package if is_first else f"{package}.{role}",
-        "title": template.title,
-        "helper": template.helper,
+        "title": filled.title,
+        "makes": makes,
+        "helper": next((it for it in ("partial", "cache") if f"{it}(" in makes), ""),
         "usage": f"outrider {part}" if role == "command" else f"{role}={part}",
         "steps": _steps(role, part),
     }
-    values["makes"] = template.makes.format(**values)
-    values["symbol"] = template.symbol.format(**values)
-    environment = Environment(
-        loader=PackageLoader("outrider.cli", "template"),
-        undefined=StrictUndefined,
-        keep_trailing_newline=True,
-        autoescape=False,
-    )
     tests = "tests_command.py" if role == "command" else "tests.py"
-    module = f"{package}/{'__init__' if is_first else role}.py"
-    files = {tests: f"test_{point}.py", f"{role}.py": module}
+    files = {tests: f"test_{point}.py"}
     if is_first:
         files |= {"pyproject.toml": "pyproject.toml", "README.md": "README.md"}
     else:
         project = folder / "pyproject.toml"
         line = f'{POINTS}\n{point} = "{values["module"]}"'
         project.write_text(project.read_text(encoding="utf-8").replace(POINTS, line, 1), "utf-8")
+    (folder / package).mkdir(parents=True, exist_ok=True)
+    (folder / package / f"{'__init__' if is_first else role}.py").write_text(str(filled), "utf-8")
     for source, path in files.items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(environment.get_template(f"{source}.jinja").render(values), "utf-8")
+        text = ENVIRONMENT.get_template(f"{source}.jinja").render(values)
+        (folder / path).write_text(text, "utf-8")
 
 
-def _steps(role: str, name: str) -> list[str]:
+def _filled(role: str, part: str) -> Any:
+    """Returns the code of a part as a jinja module, whose attributes are what it says of itself."""
+    template = ENVIRONMENT.get_template(f"{role}.py.jinja")
+    return template.make_module({"name": part, "class_name": _class_name(part)})
+
+
+def _class_name(part: str) -> str:
+    return "".join(word.title() for word in part.split("_"))
+
+
+def _steps(role: str, part: str) -> list[str]:
     """Returns what to run when the package is installed and its tests have passed."""
-    example = TEMPLATES[role].example.format(name=name)
-    return [example] if role == "command" else [f"outrider check {role}={name}", example]
+    example: str = _filled(role, part).example
+    return [example] if role == "command" else [f"outrider check {role}={part}", example]
 
 
 def part_name(name: str) -> str:
