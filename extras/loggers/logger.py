@@ -45,8 +45,12 @@ class Logger(Report):
 
     def add(self, measurement: Measurement) -> None:
         self._add(measurement)
-        if figures := self._so_far(measurement.drafter):
-            self.log(figures, self._step)
+        if measurement.drafter in self._sums:  # which has written a text
+            counts, seconds, plain = self._sums[measurement.drafter]
+            rates = {"tokens_a_call": counts.emitted / max(1, counts.rounds)}
+            rates["speedup"] = plain / seconds
+            place = f"{measurement.drafter}/so_far"
+            self.log({f"{place}/{name}": rate for name, rate in rates.items()}, self._step)
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> Sequence[Path]:
         if self._run is None:
@@ -92,23 +96,9 @@ class Logger(Report):
         text = measurement.decoding
         if text is None:
             return
-        before = self._sums.get(measurement.drafter, (Counts(), 0.0, 0.0))
-        plain = text.plain_seconds * text.counts.emitted
-        self._sums[measurement.drafter] = (
-            before[0] + text.counts,
-            before[1] + text.seconds,
-            before[2] + plain,
-        )
-
-    def _so_far(self, drafter: str) -> Figures:
-        """Returns the figures of a drafter so far; none before its first text."""
-        if drafter not in self._sums:
-            return {}
-        counts, seconds, plain = self._sums[drafter]
-        return {
-            f"{drafter}/so_far/tokens_a_call": counts.emitted / max(1, counts.rounds),
-            f"{drafter}/so_far/speedup": plain / seconds,
-        }
+        counts, seconds, plain = self._sums.get(measurement.drafter, (Counts(), 0.0, 0.0))
+        plain += text.plain_seconds * text.counts.emitted
+        self._sums[measurement.drafter] = counts + text.counts, seconds + text.seconds, plain
 
 
 def name_of(run: Run) -> str:

@@ -5,7 +5,7 @@ import json
 import shlex
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
@@ -52,27 +52,6 @@ class Parts:
     policy: Policy
     chat: bool
     options: Mapping[str, Any]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a text has cost so far. It is summed up as the text grows, however long it gets.
-
-    seconds: of drafting, scoring and verifying, without the page's time.
-    """
-
-    counts: Counts = field(default_factory=Counts)
-    seconds: float = 0.0
-
-    def after(self, round: Round) -> "Cost":
-        """Returns the cost with one more round."""
-        return Cost(self.counts + Counts.of([round]), self.seconds + sum(round.seconds.values()))
-
-    @property
-    def speed(self) -> float:
-        """Returns the tokens per second."""
-        return self.counts.emitted / self.seconds
 
 
 @final
@@ -135,22 +114,23 @@ class Player:
 
     def written(self, query: QueryParams) -> Generator[str, None, None]:
         """Yields an event for each round, and one for the end or for what went wrong."""
-        cost = Cost()
+        counts, seconds = Counts(), 0.0  # without the page's time
         try:
             parts = self.parts_of(settings_of(query))
             for round in self.rounds(query.get("prompt", ""), parts):
-                cost = cost.after(round)
-                yield event("round", self.shown(round, cost))
+                counts, seconds = counts + Counts.of([round]), seconds + sum(round.seconds.values())
+                yield event("round", self.shown(round, counts, seconds))
+            speed = counts.emitted / seconds
             row = render(
                 "play_result",
                 drafter=query.get("drafter", "prompt_lookup"),
                 settings=", ".join(settings_of(query)[1:]).replace("sampling.", ""),
-                counts=cost.counts,
-                speed=cost.speed,
+                counts=counts,
+                speed=speed,
                 lossless=parts.verifier.lossless,
                 prompt=query.get("prompt", ""),
             )
-            yield event("end", {"row": row, "speed": cost.speed})
+            yield event("end", {"row": row, "speed": speed})
         except OutriderError as error:
             yield event("fault", str(error))
         except ANY_FAULT as error:
@@ -168,15 +148,17 @@ class Player:
             **parts.options,
         )
 
-    def shown(self, round: Round, cost: Cost) -> dict[str, str]:
-        """Returns a round as the page shows it: in the text, in the table, in figures."""
+    def shown(self, round: Round, counts: Counts, seconds: float) -> dict[str, str]:
+        """Returns a round as the page shows it: in the text, in the table, in figures.
+
+        counts, seconds: of the text so far.
+        """
         step = Step.of(round, partial(piece_of, self.target))
         (shown,) = shown_rounds([step], None)
-        number = cost.counts.rounds
         return {
             "text": render("play_text", round=shown),
-            "row": render("play_round", number=number, step=step, round=shown),
-            "figures": cost.counts.told(cost.seconds),
+            "row": render("play_round", number=counts.rounds, step=step, round=shown),
+            "figures": counts.told(seconds),
         }
 
 

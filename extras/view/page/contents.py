@@ -16,7 +16,7 @@ from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
-from outrider.lab.runs.conclusion import Finding, finding_of, history, tasks_line, unreliable
+from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
 from outrider.lab.runs.labels import brief, command, head, labelled
 from outrider.lab.runs.row import Row, in_order, ranking
 from outrider.lab.runs.summary import Summary
@@ -148,8 +148,13 @@ def runs_page(
         title=title,
         facts=" | ".join(dict.fromkeys(map(brief, runs.values()))),
         banner=banner,
-        findings=_findings(summaries),
-        past=[line for summary in summaries.values() for line in _past(summary)],
+        findings={label: finding_of(summary) for label, summary in summaries.items()},
+        past=[
+            line
+            for summary in summaries.values()
+            for line in (*history(summary.run), tasks_line(summary.task_pairs))
+            if line
+        ],
         leading=leading,
         rates=replace(shown, notes=caveats),
         short=SHORT,
@@ -168,10 +173,7 @@ def runs_page(
         ],
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
         heads=[(label, head(run), command(run)) for label, run in runs.items()],
-        settings=[
-            *settings_tables(runs),
-            shared_settings_table(list(runs.values())),
-        ],
+        settings=[*settings_tables(runs), shared_settings_table(list(runs.values()))],
         questions=[] if follow else questions(next(iter(summaries.values()))),
         files={
             "rates.json": _data_url("application/json", as_json),
@@ -203,17 +205,6 @@ def _family_table(pairs: Sequence[Pair]) -> Table:
     table, first = pairs_table(pairs), f"{pairs[0].one} minus {pairs[0].other}"
     more = ", \u2026" * (len(pairs) > 1)
     return replace(table, title=f"{len(pairs)} {table.title}: {first}{more}")
-
-
-def _findings(summaries: Mapping[str, Summary]) -> dict[str, Finding]:
-    """Returns the finding of each run that has one, by its label."""
-    found = {label: finding_of(summary) for label, summary in summaries.items()}
-    return {label: finding for label, finding in found.items() if finding is not None}
-
-
-def _past(summary: Summary) -> list[str]:
-    """Returns what went wrong in a run, and on which tasks others are faster."""
-    return [line for line in (*history(summary.run), tasks_line(summary.task_pairs)) if line]
 
 
 def _title(summaries: Mapping[str, Summary]) -> str:
