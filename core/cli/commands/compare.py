@@ -10,7 +10,6 @@ from typing import Any, final
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from rich.console import Console
 
 from outrider.base.errors import OutriderError, require
 from outrider.base.interruption import advising
@@ -76,7 +75,9 @@ def compare(settings: Compare) -> float | None:
     with advising(partial(_advice, run.folder)):
         if run.failure is None or any(not row.control for row in summary.rows):
             print_comparison(summary, settings)
-            _print_places(run.files)
+            for path in run.files:  # a page as what a browser opens
+                place = path.absolute().as_uri() if path.suffix == ".html" else path
+                remarks(stderr=False).print(plain(place), soft_wrap=True)
         run.check()
     run.hold_to_baseline()
     return None if settings.objective is None else best(summary, settings.objective)
@@ -86,8 +87,10 @@ def measured(settings: Compare) -> Measured:
     """Measures a comparison, and has its reports follow it, in Hydra's run dir."""
     # Hydra would print the log of all libraries, and matplotlib logs where it finds its fonts.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    if not settings.resume:
-        _say_what_is_unfinished(remarks())
+    if not settings.resume and (path := _unfinished()) is not None:
+        words = shlex.join(["resume=true", f"hydra.run.dir={path}"])
+        line = f"an unfinished run is in {path}: to continue it, add {words} to its command"
+        remarks().print(plain(line), soft_wrap=True)
     folder = HydraConfig.get().runtime.output_dir
     later = f"; afterwards `outrider report {folder}` makes it"
     reports = chosen_reports(settings.reports, later=later)
@@ -157,22 +160,6 @@ def _store(
     return None
 
 
-def _print_places(files: Iterable[Path]) -> None:
-    """Prints where files are, pages as what a browser opens."""
-    for path in files:
-        place = path.absolute().as_uri() if path.suffix == ".html" else path
-        remarks(stderr=False).print(plain(place), soft_wrap=True)
-
-
-def _say_what_is_out_of_reach(facts: Mapping[str, Any]) -> None:
-    """Prints that the prompts are too few for the drafters to be told apart, if they are."""
-    parts, reference = facts["drafters"], facts["reference"]
-    tests = len(comparable(list(parts), parts, reference))
-    for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
-        hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
-        remarks().print(plain(note + hint), soft_wrap=True)
-
-
 def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
     asked = [prompt for prompt, *_ in work.facts["questions"]]
     answers = "overlap" in PROTOCOLS[settings.protocol]
@@ -182,8 +169,12 @@ def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
 
 
 def _opened(settings: Compare, facts: Mapping[str, Any], gate: Gate | None) -> RunFolder:
-    """Returns the folder of the run, once it is said what the run can't show."""
-    _say_what_is_out_of_reach(facts)
+    """Returns the folder of the run, once it is said what so few prompts can't show."""
+    parts, reference = facts["drafters"], facts["reference"]
+    tests = len(comparable(list(parts), parts, reference))
+    for note in out_of_reach(len({prompt for prompt, *_ in facts["questions"]}), tests):
+        hint = ", or fewer with reference=DRAFTER" if tests > 2 and reference is None else ""
+        remarks().print(plain(note + hint), soft_wrap=True)
     if gate is not None:
         gate.check(facts)
     run_folder = RunFolder(_run_path(settings.resume), facts, resume=settings.resume)
@@ -202,10 +193,16 @@ def _run_path(resume: bool) -> Path:
     is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
     if not resume or is_sweep or (output / FACTS).is_file():
         return output
-    path = unfinished(output.parent)
+    path = _unfinished()
     require(path is not None, "resume", True, f"an unfinished run in {output.parent}")
     assert path is not None
     return path
+
+
+def _unfinished() -> Path | None:
+    """Returns the newest run beside this one, if it is unfinished; none beside a job of a sweep."""
+    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
+    return None if is_sweep else unfinished(Path(HydraConfig.get().runtime.output_dir).parent)
 
 
 def _advice(run_folder: RunFolder) -> str | None:
@@ -226,14 +223,3 @@ def _advice(run_folder: RunFolder) -> str | None:
     words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
     command = shlex.join(["outrider", str(hydra.job.config_name), *words])
     return f"{saved}. To continue: {command}"
-
-
-def _say_what_is_unfinished(console: Console) -> None:
-    """Prints how to continue the newest run beside this one, if it is unfinished."""
-    output = Path(HydraConfig.get().runtime.output_dir)
-    is_sweep = HydraConfig.get().mode == RunMode.MULTIRUN
-    path = None if is_sweep else unfinished(output.parent)
-    if path is not None:
-        settings = shlex.join(["resume=true", f"hydra.run.dir={path}"])
-        line = f"an unfinished run is in {path}: to continue it, add {settings} to its command"
-        console.print(plain(line), soft_wrap=True)

@@ -4,7 +4,6 @@ import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, final
 
@@ -54,7 +53,8 @@ def report(arguments: Sequence[str]) -> None:
         _write(folder, harness_content(scored))
         _print(results(), harness, options.format)
         return
-    runs, damaged = _gathered(folders, options.reference)
+    found, damaged = gather(folders)
+    runs = [_referring(run, options.reference) for run in pooled(found)]
     summaries, failed = summarised(runs)
     damaged += failed
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,8 +73,8 @@ def report(arguments: Sequence[str]) -> None:
     else:
         tables = _tables(options, summaries, pairs)
     tables += detail_tables(detailed) if options.details else []
-    runs_by_label = {label: summary.run for label, summary in summaries.items()}
-    tables += settings_tables(runs_by_label) if options.pairs else []
+    by_label = {label: summary.run for label, summary in summaries.items()}
+    tables += settings_tables(by_label) if options.pairs else []
     _print(console, [*tables, *harness], options.format)
     if options.format is not None:
         return
@@ -91,6 +91,12 @@ def report(arguments: Sequence[str]) -> None:
         console.print(plain(line))
     for path in written:
         remarks(stderr=False).print(plain(path), soft_wrap=True)
+
+
+def _referring(run: Run, reference: str | None) -> Run:
+    """Returns a run with another reference, if one is given."""
+    check_reference(reference, run.facts["drafters"])
+    return replace(run, facts={**run.facts, "reference": reference}) if reference else run
 
 
 def _options(arguments: Sequence[str], layouts: Sequence[str]) -> Namespace:
@@ -157,8 +163,8 @@ def _print(console: Console, tables: Sequence[Table], form: str | None) -> None:
         text = "\n".join(FORMATS[form](each) for each in tables)
         console.print(plain(text), end="", soft_wrap=True)
         return
-    for part in chain.from_iterable(map(shown, tables)):
-        console.print(part)
+    for each in tables:
+        console.print(*shown(each))
 
 
 def _unfinished(summaries: Mapping[str, Summary]) -> list[str]:
@@ -187,21 +193,6 @@ def _tables(
         return [rates_table(rows, title, over_plain=over_plain), *across]
     within = [pairs_table(summary.pairs) for summary in summaries.values() if summary.pairs]
     return [starred_rates_table(summaries, title), *within, *across]
-
-
-def _gathered(folders: Sequence[Path], reference: str | None) -> tuple[list[Run], list[str]]:
-    """Returns the runs in some folders, shards put together, and what is damaged.
-
-    reference: that of all runs.
-    """
-    found, damaged = gather(folders)
-    runs = pooled(found)
-    if reference is None:
-        return runs, damaged
-    for run in runs:
-        check_reference(reference, run.facts["drafters"])
-    runs = [replace(run, facts={**run.facts, "reference": reference}) for run in runs]
-    return runs, damaged
 
 
 @final
