@@ -29,7 +29,6 @@ from outrider.extras.bench.report import (
     DraftCost,
     bench_lines,
     bench_table,
-    count_draft_bytes,
     draft_cost,
     drafting_entrants,
     drafting_table,
@@ -160,12 +159,14 @@ def _measure_drafting(
     runs: Sequence[Run],
     bandwidth: float,
 ) -> dict[str, DraftCost]:
-    """Returns the cost of a draft by each entrant whose texts are long enough to tell."""
-    costs: dict[str, DraftCost] = {}
+    """Returns the cost of a draft by each entrant whose texts are long enough to tell.
+
+    The bytes that drafts read are counted in texts that are written once more for it.
+    """
+    question, costs = {"ask": "reads", "max_new_tokens": config.max_new_tokens}, {}
     for name in drafting_entrants(runs):
-        draft_bytes = count_draft_bytes(workers[name], prompts, config.max_new_tokens)
-        cost = draft_cost(runs, name, draft_bytes, bandwidth)
-        if cost is not None:
+        draft_bytes = [workers[name].ask({**question, "ids": ids})["bytes"] for ids in prompts]
+        if (cost := draft_cost(runs, name, draft_bytes, bandwidth)) is not None:
             costs[name] = cost
     return costs
 

@@ -118,7 +118,13 @@ class Counterparts:
             case "vllm":
                 plain = {"max_model_len": 4096, "speculative": None}
                 if lookup:
-                    drafting = plain | {"speculative": {"method": "ngram"} | _for_vllm(lookup)}
+                    speculative = {
+                        "method": "ngram",
+                        "num_speculative_tokens": lookup["gamma"],
+                        "prompt_lookup_max": lookup["max_n"],
+                        "prompt_lookup_min": lookup["min_n"],
+                    }
+                    drafting = plain | {"speculative": speculative}
             case "llama_cpp":
                 plain, file = {"draft": None}, gguf_file(self._draft_model())
                 if lookup or file:
@@ -154,14 +160,6 @@ class Counterparts:
             if isinstance(model, str) and not student.borrows(located(model)):
                 return model
         return None
-
-
-def _for_vllm(lookup: Mapping[str, int]) -> dict[str, int]:
-    return {
-        "num_speculative_tokens": lookup["gamma"],
-        "prompt_lookup_max": lookup["max_n"],
-        "prompt_lookup_min": lookup["min_n"],
-    }
 
 
 OUTRIDER_PLAIN = f"outrider {PLAIN}"

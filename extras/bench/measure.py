@@ -152,12 +152,15 @@ def measure_curves(
     """
     rows = list(settings["rows"])
     question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
-    times = worker.ask(question)["times"]
-    curves = {"rows": (rows, [1000 * seconds for seconds in times])}
+    curves = {"rows": (rows, [1000 * seconds for seconds in worker.ask(question)["times"]])}
     on_step()
     curves |= _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
-    curves["contexts"] = _times_by_context(worker, settings, on_step)
-    return curves
+    question |= {"rows": [settings["gamma"] + 1], "repeats": CONTEXT_REPEATS}
+    contexts, times = list(settings["contexts"]), []
+    for context in contexts:
+        times.append(1000 * worker.ask(question | {"context": context})["times"][0])
+        on_step()
+    return curves | {"contexts": (contexts, times)}
 
 
 def _speeds_by_batch(
@@ -180,14 +183,3 @@ def _speeds_by_batch(
             speeds.setdefault(f"batches with prompts{suffix}", []).append(answer["whole"])
         on_step()
     return {name: (list(batches), values) for name, values in speeds.items()}
-
-
-def _times_by_context(
-    worker: Worker, settings: Mapping[str, Any], on_step: Callable[[], None]
-) -> Curve:
-    contexts, times, rows = list(settings["contexts"]), [], [settings["gamma"] + 1]
-    for context in contexts:
-        question = {"ask": "rows", "rows": rows, "context": context, "repeats": CONTEXT_REPEATS}
-        times.append(1000 * worker.ask(question)["times"][0])
-        on_step()
-    return contexts, times

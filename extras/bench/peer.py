@@ -110,7 +110,13 @@ def transformers(settings: dict[str, Any]) -> Answer:
     """
     import torch
 
-    model = pretrained(settings, quantization_config=eight_bits(settings))
+    rounding = None
+    if settings.get("quantize"):  # weights of eight bits, with a scale for each row
+        from torchao.quantization import Int8WeightOnlyConfig  # type: ignore[import-not-found]
+        from transformers import TorchAoConfig
+
+        rounding = TorchAoConfig(Int8WeightOnlyConfig())
+    model = pretrained(settings, quantization_config=rounding)
     options = dict(settings["options"])
     if "assistant_model" in options:
         assistant = pretrained(settings | {"model": options["assistant_model"]})
@@ -245,16 +251,6 @@ def pretrained(settings: dict[str, Any], **options: Any) -> Any:
     dtype = getattr(torch, settings["dtype"])
     options = {"dtype": dtype, "trust_remote_code": False, **options}  # it would ask
     return auto.from_pretrained(settings["model"], **options).eval()
-
-
-def eight_bits(settings: dict[str, Any]) -> Any:
-    """Returns the config of weights of eight bits, with a scale for each row, or None."""
-    if not settings.get("quantize"):
-        return None
-    from torchao.quantization import Int8WeightOnlyConfig  # type: ignore[import-not-found]
-    from transformers import TorchAoConfig
-
-    return TorchAoConfig(Int8WeightOnlyConfig())
 
 
 def end_tokens(model: Any) -> list[int]:

@@ -10,7 +10,6 @@ from rich.table import Table
 from outrider.base.terminal import plain
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN
 from outrider.extras.bench.measure import Curve, Run, speed
-from outrider.extras.bench.worker import Worker
 from outrider.lab.measuring.text_differences import Difference
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.tables.rates import ITSELF
@@ -63,16 +62,6 @@ def drafting_entrants(runs: Sequence[Run]) -> list[str]:
     return [name for name in names if name != OUTRIDER_PLAIN]
 
 
-def count_draft_bytes(
-    worker: Worker, prompts: Sequence[Sequence[int]], max_new_tokens: int
-) -> list[list[int]]:
-    """Returns the bytes that each draft reads, from texts that are written once more for it."""
-    return [
-        worker.ask({"ask": "reads", "ids": list(ids), "max_new_tokens": max_new_tokens})["bytes"]
-        for ids in prompts
-    ]
-
-
 def draft_cost(
     runs: Sequence[Run], name: str, draft_bytes: DraftBytes, bandwidth: float
 ) -> DraftCost | None:
@@ -94,7 +83,6 @@ def draft_cost(
 
 
 def drafting_table(costs: Mapping[str, DraftCost]) -> Table:
-    """Returns the table with a row for each entrant that drafts."""
     table = Table(title="a draft, beside the time that reading its matrices takes")
     table.add_column("")
     for heading in ("us", "of a round", "MB read", "roofline us", "times its roofline"):
@@ -178,7 +166,6 @@ def final_figures(runs: Sequence[Run], names: Sequence[str], ratios: Ratios) -> 
 
 
 def bench_table(result: BenchResult, title: str) -> Table:
-    """Returns the table with a row for each entrant."""
     table = Table(title=title, padding=0)  # so that it fits a narrow terminal
     table.add_column("")
     for heading in ("tokens/s", "decoding", "tokens\nper call", *PHASES, "start\ns", "peak\nMB"):
@@ -244,12 +231,10 @@ def _agreement(differences: Sequence[tuple[str, Difference]], runs: Sequence[Run
         return f"all {texts} texts agree"
     ties = sum(difference.is_tie for _, difference in differences)
     lines = [f"of {texts} texts {len(differences)} differ, {ties} of them at ties of float32"]
-    for entrant, difference in differences:
-        if not difference.is_tie:
-            gap = difference.gap
-            reason = "one text ends" if gap is None else f"logits {gap:.2g} apart"
-            where = f"{entrant}, prompt {difference.prompt}, token {difference.place}"
-            lines.append(f"  {where}: {reason}")
+    for entrant, it in differences:
+        reason = "one text ends" if it.gap is None else f"logits {it.gap:.2g} apart"
+        if not it.is_tie:
+            lines.append(f"  {entrant}, prompt {it.prompt}, token {it.place}: {reason}")
     return "\n".join(lines)
 
 

@@ -96,7 +96,6 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Ends the process."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._signal(signal.SIGCONT)
         with suppress(BrokenPipeError):  # it may have ended

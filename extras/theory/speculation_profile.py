@@ -109,7 +109,6 @@ def write_profiles(summary: Summary, folder: Path) -> list[Path]:
 
 
 def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, Any]:
-    """Returns the profile of a drafter of a run."""
     facts = summary.run.facts
     settings, config = facts["settings"], facts["drafters"][row.drafter]
     rule = class_name(config.get("verifier") or settings.get("verifier"))

@@ -209,7 +209,6 @@ def score_times(run: Run) -> ScoreTimes:
 
 
 def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes]) -> None:
-    """Plots the time of a target call over the rows that it scores."""
     for label, curves in times.items():
         for drafter, curve in curves.items():
             if curve:

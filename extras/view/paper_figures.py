@@ -37,7 +37,6 @@ TOKENS = 128
 
 
 def figure(name: str, values: Values) -> Figure:
-    """Returns a figure by its name, a key of `FIGURES`."""
     return drawn(lambda axes, _: FIGURES[name](axes, values), rows={})
 
 
@@ -101,7 +100,6 @@ FIGURES: dict[str, Callable[[Axes, Values], None]] = {
 
 
 def as_file(name: str, values: Values) -> bytes:
-    """Returns a figure as PNG."""
     return as_png(figure(name, values))
 
 

@@ -76,7 +76,6 @@ class Player:
         self.thread: ThreadPoolExecutor = ThreadPoolExecutor(1, "play")
 
     def page(self, request: Request) -> Response:
-        """Returns the page with the form."""
         drafters = runnable(self.name)
         return HTMLResponse(
             render("play", target=self.name, drafters=drafters, longest=LONGEST, follow=None)

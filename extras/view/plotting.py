@@ -141,7 +141,6 @@ def _drafters(rows: Rows) -> list[str]:
 
 
 def each_row(rows: Rows) -> Iterator[tuple[str, Row]]:
-    """Yields the rows of all runs, each with its run's label."""
     return ((label, row) for label, run in rows.items() for row in run)
 
 
@@ -168,7 +167,6 @@ def line_style_of(rows: Rows, label: str, drafter: str) -> str:
 
 
 def value_of(figure: Interval | float) -> float:
-    """Returns the value of a figure with or without its interval."""
     return figure.value if isinstance(figure, Interval) else figure
 
 

@@ -53,9 +53,8 @@ def report(arguments: Sequence[str]) -> None:
         _write(folder, harness_content(scored))
         _print(results(), harness, options.format)
         return
-    found, damaged = gather(folders)
-    runs = [_referring(run, options.reference) for run in pooled(found)]
-    summaries, failed = summarised(runs)
+    runs, damaged = gather(folders)
+    summaries, failed = summarised([_referring(it, options.reference) for it in pooled(runs)])
     damaged += failed
     folder.mkdir(parents=True, exist_ok=True)
     written = reports.end(summaries, folder)

@@ -62,7 +62,6 @@ class DraftTables:
 def draft_tables(
     text: Reference, drafter: Drafter, verifier: Verifier, drafting: Drafting
 ) -> DraftTables:
-    """Returns the tables of a drafter along a text."""
     positions, depths = len(text.logits), drafting.depths
     scores = Scores(text.logits, drafting.sampling)
     by_rule: float | None = 0.0

@@ -21,7 +21,6 @@ ROWS, WIDTH = 8, 2048
 
 
 def processor() -> str:
-    """Returns the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -86,7 +86,6 @@ def seed(sampling: Sampling, prompt: Sequence[int]) -> int:
 
 
 def seeded(sampling: Sampling, prompt: Sequence[int]) -> Sampling:
-    """Returns the sampling with the prompt's own seed."""
     return replace(sampling, seed=seed(sampling, prompt))
 
 

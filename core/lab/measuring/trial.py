@@ -147,7 +147,6 @@ def _median_decoding(
 
 
 def _with_own_policy(variant: Variant) -> Variant:
-    """Returns the variant with a copy of its policy, which learns by itself."""
     return replace(variant, policy=copy.deepcopy(variant.policy))
 
 
@@ -159,7 +158,6 @@ def piece_of(target: Target, token: int) -> str:
 
 
 def _scores(target: Target, question: Question, tokens: tuple[int, ...]) -> dict[str, float]:
-    """Returns the scores of an answer to a question, by name."""
     if not question.judges:
         return {}
     assert target.tokenizer is not None, "a target without a tokenizer encoded a prompt"

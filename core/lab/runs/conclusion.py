@@ -188,7 +188,6 @@ def _ends(plain: Pair | None) -> str:
 
 
 def _some(names: Sequence[str], mark: str = ", ") -> str:
-    """Returns the first few of some names."""
     named = [name for name in names if name]
     more = [f"{len(named) - NAMED} more"] if len(named) > NAMED else []
     return mark.join([*named[:NAMED], *more])

@@ -42,7 +42,6 @@ def labelled(drafter: str, label: str) -> str:
 
 
 def model(settings: Mapping[str, Any]) -> str:
-    """Returns the name of a run's target."""
     target = settings.get("target") or {}
     return str(target.get("model") or str(target.get("_target_", "")).rpartition(".")[2])
 

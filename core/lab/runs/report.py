@@ -100,7 +100,6 @@ class Reports(Report):
         return [path for paths in written for path in paths]
 
     def _of_each(self, call: Callable[[Report], Any]) -> list[Any]:
-        """Returns what each report answered."""
         answers: list[Any] = []
         for name, report in list(self._reports.items()):
             try:

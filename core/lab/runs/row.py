@@ -149,7 +149,6 @@ def ceilings(rows: Sequence[Row]) -> list[Row]:
 
 
 def drafted(row: Row) -> bool:
-    """Returns whether a drafter drafted something."""
     if row.counts is not None:
         return row.counts.drafted > 0
     coverage = row.rates["coverage"]

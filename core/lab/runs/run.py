@@ -109,7 +109,6 @@ def _read_run(folder: Path) -> tuple[dict[str, Any], list[Measurement]]:
 
 
 def question_of(measurement: Measurement) -> tuple[str, str, str]:
-    """Returns the protocol, the prompt and the turn."""
     return measurement.protocol, measurement.prompt, str(measurement.turn)
 
 

@@ -101,7 +101,6 @@ class RunFolder:
         self._put(fact)
 
     def add(self, measurement: Measurement) -> None:
-        """Saves a measurement."""
         append_line(self._lines, json.dumps(measurement.plain()))
         self._has_measured = True
         self.measurements.append(measurement)
@@ -113,7 +112,6 @@ class RunFolder:
 
     @property
     def run(self) -> Run:
-        """Returns the run in its present state."""
         return Run.of(self.path, self.facts, self.measurements)
 
     def _put(self, facts: Mapping[str, Any]) -> None:

@@ -203,7 +203,6 @@ class Summary:
 
     @cached_property
     def _category(self) -> dict[str, str]:
-        """Returns the category of each prompt."""
         by_prompt = self._measurements[self.run.drafters[0]] if self.prompts else {}
         return {prompt: own[0].category for prompt, own in by_prompt.items()}
 

@@ -62,7 +62,6 @@ class Pair:
 
     @property
     def opposite(self) -> "Pair":
-        """Returns the same comparison the other way round."""
         return replace(self, one=self.other, other=self.one, difference=self.difference.opposite)
 
 

@@ -85,7 +85,6 @@ def _tokens(sums: Floats) -> Floats:
 
 
 def scores_in(measurements: Sequence[Measurement]) -> list[str]:
-    """Returns the names of the scores that texts have."""
     texts = (each.decoding for each in measurements if each.decoding is not None)
     return list(dict.fromkeys(score for text in texts for score in text.scores))
 
