@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from outrider.base.contents import json_in
 from outrider.base.errors import ConfigError
 from outrider.base.folders import write_whole
+from outrider.lab.runs.files import reason_of
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.row import Row
 from outrider.lab.runs.speculation_profile import NAME, TOLERANCE, Subject, class_name, profile
@@ -78,9 +79,7 @@ def read_profile(path: Path) -> SpeculationProfile:
     except OSError as error:
         raise ConfigError(f"profile={str(path)!r}: expected a file ({error.strerror})") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the profile"
-        raise ConfigError(f"{path}: {place}: {first['msg']}") from None
+        raise ConfigError(f"{path}: {reason_of(error).removeprefix(': ')}") from None
     except ValueError as error:
         raise ConfigError(f"{path}: expected JSON ({error})") from None
 

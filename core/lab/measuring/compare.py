@@ -1,5 +1,6 @@
 """Measures drafters, rules and policies side by side over the same questions."""
 
+import copy
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +17,17 @@ from outrider.decoding.detokenizer import text_of
 from outrider.drafters.none import NoDraft
 from outrider.lab.measuring.laws import Recorder
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.memory import learn_again, remember, texts_of
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
-from outrider.lab.measuring.trial import Failure, Watch, recording_failure_of, trials, warm_up
+from outrider.lab.measuring.trial import (
+    Failure,
+    Watch,
+    decoded,
+    recording_failure_of,
+    trials,
+    warm_up,
+)
 from outrider.lab.measuring.variants import Question, Settings, Variant
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {
@@ -171,32 +178,71 @@ def _measure_part(  # noqa: PLR0917
     watch: Watch | None,
 ) -> Iterator[Measurement]:
     known = {(m.protocol, m.prompt, m.turn) for m in done}
+    for protocol in protocols:
+        before = [each for each in questions if (protocol, each.prompt, each.turn) in known]
+        left = [each for each in questions if (protocol, each.prompt, each.turn) not in known]
+        if left and protocol == "overlap":
+            _check_no_repeats(questions, variants, settings)
+            remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
+            learners = [name for name, each in remembering.items() if each.drafter.remembers]
+            for question, name in itertools.product(before, learners):
+                with recording_failure_of(name, question):
+                    remember(target, remembering[name], question, question.text)
+            for question in left:
+                yield from _measure_overlap(target, remembering, question, settings)
+        elif left:
+            by_repeat = [
+                {name: variant.with_own_memory() for name, variant in variants.items()}
+                for _ in range(settings.repeats)
+            ]
+            for group in groups(before, settings.together):
+                learn_again(target, by_repeat, group, settings, done)
+            warm_up(target, variants, left[: settings.together], settings)
+            for group in groups(left, settings.together):
+                yield from trials(target, by_repeat, group, settings, watch)
 
-    def split(protocol: str) -> tuple[list[Question], list[Question]]:
-        parts: tuple[list[Question], list[Question]] = [], []
-        for question in questions:
-            parts[(protocol, question.prompt, question.turn) not in known].append(question)
-        return parts
 
-    if "overlap" in protocols and (left := split("overlap"))[1]:
-        _check_no_repeats(questions, variants, settings)
-        remembering = {name: variant.with_own_memory() for name, variant in variants.items()}
-        learners = [name for name, each in remembering.items() if each.drafter.remembers]
-        for question, name in itertools.product(left[0], learners):
-            with recording_failure_of(name, question):
-                remember(target, remembering[name], question, question.text)
-        for question in left[1]:
-            yield from _measure_overlap(target, remembering, question, settings)
-    if "decode" in protocols and (left := split("decode"))[1]:
-        by_repeat = [
-            {name: variant.with_own_memory() for name, variant in variants.items()}
-            for _ in range(settings.repeats)
-        ]
-        for group in groups(left[0], settings.together):
-            learn_again(target, by_repeat, group, settings, texts_of(done))
-        warm_up(target, variants, left[1][: settings.together], settings)
-        for group in groups(left[1], settings.together):
-            yield from trials(target, by_repeat, group, settings, watch)
+def remember(target: Target, variant: Variant, question: Question, text: Sequence[int]) -> None:
+    """Hands a text to a drafter that remembers texts; the target reads it once for its features."""
+    known = reference(target, question.tokens, text, variant.drafter.needs)
+    with calling("drafter", variant.drafter):
+        variant.drafter.remember(known.before(len(text)))
+
+
+def learn_again(
+    target: Target,
+    by_repeat: Sequence[Mapping[str, Variant]],
+    questions: Sequence[Question],
+    settings: Settings,
+    done: Sequence[Measurement],
+) -> None:
+    """Has variants learn from questions that were decoded together what they had learned from them.
+
+    A memory of texts is made of those on disk. What was learned from rounds is in no text: such a
+    variant decodes the questions once more.
+
+    done: the measurements of the texts.
+    """
+    texts = {
+        (each.drafter, each.prompt, each.turn): [t for step in text.steps for t in step.tokens]
+        for each in done
+        if (text := each.decoding) is not None
+    }
+    for name, variant in by_repeat[0].items():
+        with recording_failure_of(name, questions[0]):
+            drafter, policy = variant.drafter, copy.deepcopy(variant.policy)
+            if policy.learns or (drafter.remembers and drafter.observes):
+                decoded(target, variant, questions, settings)
+                for repeat in by_repeat[1:]:
+                    own = replace(repeat[name], policy=copy.deepcopy(policy))
+                    decoded(target, own, questions, settings)
+            elif drafter.remembers:
+                for own in (repeat[name] for repeat in by_repeat):
+                    with calling("drafter", own.drafter):
+                        own.drafter.bind(target)  # as decoding does, in case it reads a file
+                    for question in questions:
+                        text = texts[name, question.prompt, question.turn]
+                        remember(target, own, question, text)
 
 
 def groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:
@@ -225,10 +271,8 @@ def _check_no_repeats(
 def _measure_overlap(
     target: Target, variants: Mapping[str, Variant], question: Question, settings: Settings
 ) -> list[Measurement]:
-    drafters = [variant.drafter for variant in variants.values()]
-    needs = frozenset[str]().union(*(drafter.needs for drafter in drafters))
-    text = reference(target, question.tokens, question.text, needs)
-    measured = list[Measurement]()
+    needs = frozenset[str]().union(*(variant.drafter.needs for variant in variants.values()))
+    text, measured = reference(target, question.tokens, question.text, needs), list[Measurement]()
     chains = {
         name: it.drafter.autoregressive
         for name, it in variants.items()

@@ -124,27 +124,20 @@ def date(run_facts: Mapping[str, Any]) -> str:
 
 
 def _machine(start: Mapping[str, Any]) -> str:
-    parts = [
-        start.get("accelerator"),
-        start.get("processor"),
-        f"{start['cores']} cores" if "cores" in start else None,
-        f"{start['threads']} threads" if "threads" in start else None,
-        f"{start['memory_gib']} GiB" if start.get("memory_gib") else None,
-        start.get("system"),
-    ]
+    counts = {"cores": "cores", "threads": "threads", "memory_gib": "GiB"}
+    counted = [f"{start[name]} {unit}" for name, unit in counts.items() if start.get(name)]
+    parts = [start.get("accelerator"), start.get("processor"), *counted, start.get("system")]
     return ", ".join(str(part) for part in parts if part)
 
 
 def _versions(start: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-    outrider = identity.get("outrider") or {}
-    libraries = identity.get("libraries") or {}
-    parts = [f"outrider {outrider['version']}"] if outrider.get("version") else []
-    if start.get("commit"):
-        parts.append(f"commit {start['commit']}")
-    parts += [f"{name} {number}" for name, number in libraries.items()]
-    if start.get("python"):
-        parts.append(f"Python {start['python']}")
-    return ", ".join(parts)
+    numbers = {
+        "outrider": (identity.get("outrider") or {}).get("version"),
+        "commit": start.get("commit"),
+        **(identity.get("libraries") or {}),
+        "Python": start.get("python"),
+    }
+    return ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
 
 
 def flatten(value: Any, prefix: str = "", *, lists: bool = False) -> Iterator[tuple[str, Any]]:

@@ -4,23 +4,20 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 from outrider.extras.view.figures import figures, score_times
-from outrider.extras.view.page.page_tables import (
-    predictions_table,
-    shared_settings_table,
-    task_tables,
-)
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.labels import brief, command, head, labelled
-from outrider.lab.runs.row import Row, in_order, ranking
+from outrider.lab.runs.labels import brief, command, flatten, head, labelled
+from outrider.lab.runs.row import TASK_RATES, Row, in_order, ranking
+from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair
+from outrider.lab.statistics.prediction import FACTORS
 from outrider.lab.tables.details import (
     detail_tables,
     details,
@@ -29,9 +26,9 @@ from outrider.lab.tables.details import (
     settings_tables,
 )
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
-from outrider.lab.tables.layouts import labelled_rows
+from outrider.lab.tables.layouts import labelled_rows, tasks_table
 from outrider.lab.tables.rates import SHORT, rates_table, starred_rates_table, tested_speedup
-from outrider.lab.tables.table import Table
+from outrider.lab.tables.table import Cell, Column, Table, names_of
 
 CAPTIONS = {
     "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
@@ -67,6 +64,9 @@ ORDER = (
 )
 """The figures that come first: then three columns are about equally long."""
 
+
+FIXED = 3
+"""The columns of a table by task that are no tasks: the drafter, tokens per call, and overall."""
 
 MOST_RUNS = 4
 """The most runs between which a page shows the differences: their number grows fast."""
@@ -158,8 +158,8 @@ def runs_page(
         leading=leading,
         rates=replace(shown, notes=caveats),
         short=SHORT,
-        tasks=task_tables(ordered),
-        predictions=predictions_table(ordered),
+        tasks=_task_tables(ordered),
+        predictions=_predictions_table(ordered),
         families=[_family_table(pairs) for pairs in families],
         details=detail_tables(detailed),
         figures=[
@@ -173,7 +173,7 @@ def runs_page(
         ],
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
         heads=[(label, head(run), command(run)) for label, run in runs.items()],
-        settings=[*settings_tables(runs), shared_settings_table(list(runs.values()))],
+        settings=[*settings_tables(runs), _shared_settings_table(list(runs.values()))],
         questions=[] if follow else questions(next(iter(summaries.values()))),
         files={
             "rates.json": _data_url("application/json", as_json),
@@ -218,3 +218,64 @@ def _title(summaries: Mapping[str, Summary]) -> str:
 def _data_url(kind: str, content: str) -> str:
     """Returns an address that holds its content. kind: the media type."""
     return f"data:{kind};base64,{base64.b64encode(content.encode()).decode()}"
+
+
+def _task_tables(rows: Sequence[Row]) -> list[Table]:
+    """Returns each rate by task, speed first, and alpha by category; none of one task alone."""
+    alpha = "alpha" if any(row.rates["alpha"] for row in rows) else "alpha_tested"
+    order = sorted(TASK_RATES, key=lambda rate: rate != "speedup")
+    shown = []
+    for rate in (*order, alpha):
+        measured = [row for row in rows if row.rates[rate]]
+        table = tasks_table(measured, rate)
+        if len(table.columns) > FIXED + 1 and measured:
+            shown.append(table)
+    return shown
+
+
+def _predictions_table(rows: Sequence[Row]) -> Table | None:
+    """Returns the speedups that Theorem 3.8 predicts beside those measured; None if it has none."""
+    columns = (
+        Column("c", meaning="the time of a draft token over that of a target call"),
+        Column(
+            "scoring costs",
+            meaning="the time of a call that scores a draft over that of one token",
+        ),
+        Column(
+            "best gamma, in theory",
+            meaning="the draft length with the largest speedup for this alpha and c",
+        ),
+        Column("predicted", meaning="the speedup by Theorem 3.8 for this alpha, c and gamma"),
+        *(Column(f"times {factor}", meaning=meaning) for factor, meaning in FACTORS.items()),
+        Column("measured"),
+    )
+    lines: list[tuple[Cell, ...]] = [
+        (
+            row.drafter,
+            f"{it.cost_ratio:.3f}",
+            f"{it.score_ratio:.2f}",
+            str(it.optimal_gamma),
+            f"{it.predicted_speedup:.2f}",
+            *(f"{it.factors[factor]:.2f}" for factor in FACTORS),
+            None if row.rates["speedup"] is None else f"{row.rates['speedup'].value:.2f}",
+        )
+        for row in rows
+        if (it := row.prediction) is not None
+    ]
+    title = "Predicted and measured speedups"
+    return Table(title, (*names_of("drafter"), *columns), tuple(lines)) if lines else None
+
+
+def _shared_settings_table(runs: Sequence[Run]) -> Table:
+    """Returns the settings that all runs share, without empty ones, targets and lists."""
+    settings: list[dict[str, Any]] = [dict(flatten(run.facts["settings"])) for run in runs]
+    rows = tuple(
+        (key, str(value))
+        for key, value in settings[0].items()
+        if all(flat.get(key) == value for flat in settings)
+        and value not in (None, "", "???")
+        and not key.endswith("_target_")
+        and not isinstance(value, list | dict)
+    )
+    title = "settings" if len(runs) == 1 else "settings that all runs share"
+    return Table(title, names_of("setting", "value"), rows)
