@@ -101,17 +101,14 @@ class LiveText:
         if round.stop is not None:
             self._key = None  # the next round begins a text, even of the same question
 
-    def _speeds(self) -> str:
-        speed = f"{self._tokens / self._seconds:.1f} tokens/s" if self._seconds else ""
-        if not self._plain_seconds:
-            return speed
-        return f"{speed}, plain {self._plain_tokens / self._plain_seconds:.1f}"
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Returns a frame of a fixed height, with the last lines of the text."""
         width = max(1, options.max_width - 4)  # without the frame
         lines = self._text.wrap(console, width)[-LINES:]
-        title = plain(f"{self.by}: {self._speeds()}")
+        speed = f"{self._tokens / self._seconds:.1f} tokens/s" if self._seconds else ""
+        if self._plain_seconds:
+            speed += f", plain {self._plain_tokens / self._plain_seconds:.1f}"
+        title = plain(f"{self.by}: {speed}")
         yield Panel(Text("\n").join(lines), title=title, subtitle=legend(STYLES), height=LINES + 2)
 
 

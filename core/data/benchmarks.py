@@ -44,9 +44,8 @@ def deepspec(
     sets: the names of some of the sets, `SETS`. Defaults to all nine.
     limit: the number of prompts of each set, evenly spaced. Defaults to all that DeepSpec takes.
 
-    Raises:
-        ConfigError: there is no such set, or no such file, or it holds anything but rows with
-            turns.
+    Raises `ConfigError` if there is no such set, or no such file, or it holds anything but rows
+    with turns.
     """
     folder, prompts = Path(path).expanduser(), list[Prompt]()
     for name in SETS if sets is None else sets:
@@ -81,8 +80,7 @@ def speed_bench(
     entropy: low, mixed or high, in a throughput split. Defaults to all.
     limit: as for `jsonl`.
 
-    Raises:
-        ConfigError: there is no such split or tier, or no file, or a row is not usable.
+    Raises `ConfigError` if there is no such split or tier, or no file, or a row is not usable.
     """
     is_valid = entropy is None or (entropy in TIERS and split != SPLITS[0])
     require(is_valid, "data.entropy", entropy, f"{', '.join(TIERS)} in a throughput split, or null")
@@ -96,12 +94,8 @@ def _rows(file: Path, split: str, entropy: str | None) -> Iterator[tuple[str, An
         if split == SPLITS[0] or not isinstance(row, dict):
             yield where, row
             continue
-        tier = _tier(row)
+        # A tier begins the sub-category or the category.
+        names = [str(row.get(key) or "").lower() for key in ("sub_category", "category")]
+        tier = next((it for name in names for it in TIERS if name.startswith(it)), None)
         if entropy is None or tier == entropy:
             yield where, row if tier is None else {**row, "category": tier}
-
-
-def _tier(row: dict[str, Any]) -> str | None:
-    """Returns the tier of a row, which begins its sub-category or its category."""
-    names = [str(row.get(key) or "").lower() for key in ("sub_category", "category")]
-    return next((tier for name in names for tier in TIERS if name.startswith(tier)), None)

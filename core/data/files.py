@@ -32,8 +32,7 @@ def csv(
     delimiter: the character between columns. Defaults to a tab in a .tsv file, and a comma
         otherwise.
 
-    Raises:
-        ConfigError: the file is missing, empty or no text, or a row is in no known form.
+    Raises `ConfigError` if the file is missing, empty or no text, or a row is in no known form.
     """
     is_tsv = path.lower().removesuffix(".gz").endswith(".tsv")
     rows = _csv_rows(path, delimiter or ("\t" if is_tsv else ","))
@@ -78,8 +77,7 @@ def parquet(
     path: the file.
     column, limit, skip: as for `jsonl`.
 
-    Raises:
-        ConfigError: the file is missing, empty or damaged, or a row is in no known form.
+    Raises `ConfigError` if the file is missing, empty or damaged, or a row is in no known form.
     """
     import pyarrow
     from pyarrow import parquet as tables
@@ -128,8 +126,7 @@ def hub(
     subset: its configuration, if it has several.
     column, limit, skip: as for `jsonl`.
 
-    Raises:
-        ConfigError: the data set can't be loaded.
+    Raises `ConfigError` if the data set can't be loaded.
     """
     import datasets  # type: ignore[import-not-found,unused-ignore]
 
@@ -148,8 +145,7 @@ def lines(path: ExistingFile, limit: int | None = None) -> list[Prompt]:
     path: the file.
     limit: as for `csv`.
 
-    Raises:
-        ConfigError: the file is missing, empty, or not text.
+    Raises `ConfigError` if the file is missing, empty, or not text.
     """
     content, name = text_of(path), Path(path).stem
     prompts = [
@@ -169,8 +165,7 @@ def text(path: ExistingFile, words: Count = 200, limit: Count | None = None) -> 
     words: the length of a chunk.
     limit: as for `csv`.
 
-    Raises:
-        ConfigError: the file is missing, empty, or not text.
+    Raises `ConfigError` if the file is missing, empty, or not text.
     """
     content, name = text_of(path), Path(path).stem
     # Cut the text itself rather than join its words, so that white space inside a chunk is kept.

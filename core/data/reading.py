@@ -39,8 +39,7 @@ def collect(
     column: the column that holds the prompt. Defaults to that of the record's form.
     skip: leave out the records that are not usable; a line counts them, with the first's reason.
 
-    Raises:
-        ConfigError: there are no records, or one is not usable, or two have the same id.
+    Raises `ConfigError` if there are no records, or one is not usable, or two have the same id.
     """
     prompts: dict[str, Prompt] = {}
     skipped: list[ConfigError] = []
@@ -94,9 +93,8 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     where: the name of the record in messages, and the id of a prompt that has none.
     column: the column that holds the prompt. Defaults to that of the record's form.
 
-    Raises:
-        ConfigError: the record is in none of the forms, has no such column, or an answer that is
-            neither a text nor a number.
+    Raises `ConfigError` if the record is in none of the forms, has no such column, or an answer
+    that is neither a text nor a number.
     """
     form = form_of(item, where, column)
     id = next((str(item[key]) for key in IDS if item.get(key) not in (None, "")), where)

@@ -74,8 +74,7 @@ def form_of(record: Any, where: str, column: str | None) -> Form:
     column: the column that holds the prompt, for records in no form or with another prompt than the
         form's. None for the form's own.
 
-    Raises:
-        ConfigError: the record is no object, has no such column, or is in none of the forms.
+    Raises `ConfigError` if the record is no object, has no such column, or is in none of the forms.
     """
     if not isinstance(record, Mapping):
         raise ConfigError(f"{where}: expected an object with prompt, got {record!r:.60}")
@@ -111,8 +110,7 @@ def turns_of(record: Record, form: Form, where: str) -> tuple[str, ...]:
     of its own, or an instruction; a context or an input, as Dolly's and Alpaca's, follows the first
     turn, unless it is that: a list of texts as paragraphs, other lists and objects as JSON.
 
-    Raises:
-        ConfigError: there is no text where the form has it, or tools are beside it.
+    Raises `ConfigError` if there is no text where the form has it, or tools are beside it.
     """
     refuse_tools(record, f"{where}: ")
     turns = _turns_of_column(record, form, where)
@@ -138,8 +136,7 @@ def text_beside(value: Any, where: str) -> str:
 
     where: names it in messages.
 
-    Raises:
-        ConfigError: it is neither a text nor a number.
+    Raises `ConfigError` if it is neither a text nor a number.
     """
     if value is None or value == [] or value == {}:
         return ""

@@ -71,9 +71,8 @@ class Counterparts:
 
         setting: the value of `peers.NAME`.
 
-        Raises:
-            ConfigError: it should be the Python of an environment, but is not a file, or the peer
-                has no such weights, or draws no tokens.
+        Raises `ConfigError` if the setting should be the Python of an environment, but is no file,
+        or the peer has no such weights, or draws no tokens.
         """
         python, environment = Path(sys.executable), None
         program: tuple[str, ...] = (PEER, peer)
@@ -186,8 +185,7 @@ def entrants(
     drafters: by name, the configs of further drafters, and of what each has in place of the
         config's: a rule, a policy, a gamma, a budget. They are compared with plain decoding only.
 
-    Raises:
-        ConfigError: a peer can't take part as it is set, or two entrants have one name.
+    Raises `ConfigError` if a peer can't take part as it is set, or two entrants have one name.
     """
     drafter = dict(config["drafter"])
     label = str(drafter["_target_"]).rpartition(".")[2]

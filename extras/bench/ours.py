@@ -37,8 +37,7 @@ TOKEN = 5
 def start(settings: dict[str, Any]) -> Answer:
     """Builds the parts that a config names, and returns the function that answers questions.
 
-    Raises:
-        ConfigError: the target is an encoder-decoder.
+    Raises `ConfigError` if the target is an encoder-decoder.
     """
     config: Any = OmegaConf.create(settings)
     options = {"gamma": config.gamma, "budget": config.budget, "sampling": build(config.sampling)}

@@ -27,8 +27,7 @@ class Worker:
     command: the program and its arguments. settings: the first line that it receives.
     log: the file that its stderr goes to.
 
-    Raises:
-        BenchError: it did not start; the message has the last line that it printed.
+    Raises `BenchError` if it did not start; the message has the last line that it printed.
     """
 
     def __init__(
@@ -70,8 +69,7 @@ class Worker:
     def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the answer.
 
-        Raises:
-            BenchError: the worker failed, or has ended.
+        Raises `BenchError` if the worker failed, or has ended.
         """
         self._signal(signal.SIGCONT)
         try:
@@ -88,7 +86,9 @@ class Worker:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise BenchError(f"{self.name} is gone: {self._last_words()}")
+            lines = [line.strip() for line in self._log.read_text().splitlines() if line.strip()]
+            last = lines[-1] if lines else "no message"
+            raise BenchError(f"{self.name} is gone: {last} ({self._log})")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise BenchError(f"{self.name}: {answer['error']}")
@@ -110,7 +110,3 @@ class Worker:
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):  # it may have ended
             os.killpg(self._process.pid, number)
-
-    def _last_words(self) -> str:
-        lines = [line.strip() for line in self._log.read_text().splitlines() if line.strip()]
-        return f"{lines[-1] if lines else 'no message'} ({self._log})"

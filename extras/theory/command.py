@@ -97,8 +97,7 @@ def table1(
 ) -> list[dict[str, float]]:
     """Returns Table 1 of Leviathan et al., a row for each alpha with its gamma.
 
-    Raises:
-        ConfigError: there are not as many alphas as gammas, or a number is out of range.
+    Raises `ConfigError` if there are not as many alphas as gammas, or a number is out of range.
     """
     require(len(alphas) == len(gammas), "gamma", list(gammas), "as many values as alpha has")
     pairs = zip(alphas, gammas, strict=True)
@@ -143,8 +142,7 @@ def _finite(row: Mapping[str, float]) -> dict[str, float | None]:
 def predictions(alpha: float, gamma: int, c: float, c_hat: float | None) -> dict[str, float]:
     """Returns the figures of one row, by column; `operations` only if `c_hat` is given.
 
-    Raises:
-        ConfigError: a number is out of range.
+    Raises `ConfigError` if a number is out of range.
     """
     tokens = formulas.expected_tokens(alpha, gamma)
     optimal_gamma = formulas.optimal_gamma(alpha, c)

@@ -70,9 +70,8 @@ class SpeculationProfile(BaseModel):
 def read_profile(path: Path) -> SpeculationProfile:
     """Returns a profile of ours or of another tool.
 
-    Raises:
-        ConfigError: there is no such file, or it breaks a rule of the format; the message says
-            which.
+    Raises `ConfigError` if there is no such file, or it breaks a rule of the format; the message
+    says which.
     """
     try:
         return SpeculationProfile.model_validate(json_in(path))

@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
@@ -103,10 +102,7 @@ def as_file(name: str, values: Values) -> bytes:
     return as_png(figure(name, values))
 
 
-figure2: Any = partial(as_file, "figure2")
-figure3: Any = partial(as_file, "figure3")
-figure4: Any = partial(as_file, "figure4")
-figure5: Any = partial(as_file, "figure5")
+figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
 
 
 def _finish(axes: Axes, label: str) -> None:

@@ -35,8 +35,7 @@ def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
 
     allowed: those that may have a text of their own, such as a path. Defaults to none.
 
-    Raises:
-        ConfigError: there is no such setting or part, or it has a text that is not allowed.
+    Raises `ConfigError` if there is no such setting or part, or it has a text that is not allowed.
     """
     for setting in settings:
         name = re.split(r"[.=]", setting, maxsplit=1)[0]
@@ -46,7 +45,9 @@ def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
     try:
         config = compose("generate", settings)
         values = {name: plain_values(config[name]) for name in SETTINGS}
-        _check_registered(values)
+        for key, part in flatten(values, lists=True):  # any page can ask
+            is_part, expected = TARGET in key.split("."), "a part by its registered name"
+            require(not is_part or part in _known(), "settings", part, expected)
         safe = [each for each in settings if "." not in each.partition("=")[0] or each in allowed]
         kept = dict(_free_texts(_parts(compose("generate", safe))))
         for key, text in _free_texts(_parts(config)):
@@ -78,13 +79,6 @@ def _drafter(config: str) -> Drafter:
 
 def _parts(config: Any) -> dict[str, Any]:
     return {name: plain_values(config[name]) for name in PARTS}
-
-
-def _check_registered(values: Any) -> None:
-    """Raises `ConfigError` if a config names a class that is not registered: any page can ask."""
-    for key, name in flatten(values, lists=True):
-        is_part = TARGET in key.split(".")
-        require(not is_part or name in _known(), "settings", name, "a part by its registered name")
 
 
 def _known() -> set[str]:

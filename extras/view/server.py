@@ -199,7 +199,8 @@ def _texts(request: Request) -> Response:
     run_id, folder = next(iter(_chosen(request).items()))
     (summary,) = _summaries(request, [folder])[0].values()
     count = len(summary.run.facts["questions"])
-    first = int(min(max(0, _number(request, "from")), max(0, count - 1)))
+    given = request.query_params.get("from", "0")
+    first = min(int(given) if given.isdecimal() and len(given) < 10 else 0, max(0, count - 1))
     page = render(
         "question",
         title="Who wrote what",
@@ -211,11 +212,6 @@ def _texts(request: Request) -> Response:
         follow=None,
     )
     return HTMLResponse(page)
-
-
-def _number(request: Request, name: str) -> int:
-    text = request.query_params.get(name, "0")
-    return int(text) if text.isdecimal() and len(text) < 10 else 0
 
 
 def _state(request: Request) -> Response:

@@ -31,8 +31,7 @@ ROLES = tuple(field.name for field in fields(Check) if field.name != "thorough")
 def check(settings: Check) -> None:
     """Prints the result of each check, and the verdict.
 
-    Raises:
-        OutriderError: a check failed.
+    Raises `OutriderError` if a check failed.
     """
     chosen = {role: getattr(settings, role) for role in ROLES}
     configs = {role: node for role, node in chosen.items() if node is not None}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -120,11 +121,12 @@ def _generate(  # noqa: PLR0917
             for prompt, generation in zip(prompts, generations, strict=True):
                 if not streams:
                     console.rule(plain(prompt), align="left")
-                    text = Text.assemble(*_pieces(generation))
-                    console.print(text, soft_wrap=not console.is_terminal)
+                    pairs = [zip(it.pieces, it.origins, strict=True) for it in generation.rounds]
+                    text = [(visible(piece), STYLES[by]) for piece, by in chain(*pairs)]
+                    console.print(Text.assemble(*text), soft_wrap=not console.is_terminal)
                 remarks(stderr=False).print(plain(generation.summary))
-            text = legend() if verifier.lossless else Text("LOSSY rule  ").append(legend())
-            remarks(stderr=False).print(text)
+            words_of = legend() if verifier.lossless else Text("LOSSY rule  ").append(legend())
+            remarks(stderr=False).print(words_of)
         finally:
             content = save()
         print_json(content)
@@ -147,14 +149,6 @@ def _constraint(settings: Generate) -> Constraint | None:
     if grammar is None or penalties.change_nothing:
         return grammar if penalties.change_nothing else penalties
     return AllOf(penalties, grammar)
-
-
-def _pieces(generation: Generation) -> list[tuple[str, str]]:
-    return [
-        (visible(piece), STYLES[origin])
-        for round in generation.rounds
-        for piece, origin in zip(round.pieces, round.origins, strict=True)
-    ]
 
 
 def plain_report(generation: Generation, lossless: bool, fault: str | None) -> dict[str, Any]:

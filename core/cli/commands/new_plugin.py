@@ -38,8 +38,7 @@ ENVIRONMENT = Environment(
 def new_plugin(arguments: Sequence[str]) -> None:
     """Writes the package, or more parts into one, and prints what to do next.
 
-    Raises:
-        ConfigError: the name is not valid, or is taken, or the folder exists.
+    Raises `ConfigError` if the name is not valid, or is taken, or the folder exists.
     """
     parser = argument_parser(
         "new-plugin",
@@ -70,9 +69,8 @@ def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = F
     add: whether the package is there already. Its first part is the package itself, each other one
         a module of it with the name of its role.
 
-    Raises:
-        ConfigError: a role or the name is not valid, or is taken, or the folder exists, or with
-            `add` is no package.
+    Raises `ConfigError` if a role or the name is not valid, or is taken, or the folder exists, or
+    with `add` is no package.
     """
     part = part_name(name)
     folder, package = parent / f"{PREFIX}{part.replace('_', '-')}", f"outrider_{part}"
@@ -144,8 +142,7 @@ def _steps(role: str, part: str) -> list[str]:
 def part_name(name: str) -> str:
     """Returns the name of the part, an identifier: `outrider-my-bigram` gives `my_bigram`.
 
-    Raises:
-        ConfigError: it is not a valid name.
+    Raises `ConfigError` if it is not a valid name.
 
     >>> part_name("outrider-my-bigram")
     'my_bigram'

@@ -137,8 +137,7 @@ def _options(arguments: Sequence[str], layouts: Sequence[str]) -> Namespace:
 def layout(name: str, summaries: Sequence[Summary], folder: Path, reports: Reports) -> list[Table]:
     """Returns the tables of a layout; a figure has none, and its file is written and printed.
 
-    Raises:
-        ConfigError: there is no such layout.
+    Raises `ConfigError` if there is no such layout.
     """
     known = (*LAYOUTS, *reports.layouts)
     check({"layout": Annotated[str, OneOf(known)]}, {"layout": name})

@@ -134,8 +134,7 @@ def measure(
         what is done are measured apart, each part beside plain decoding.
     watch: see `trials`.
 
-    Raises:
-        OutriderError: the error of the first variant that failed, at the end.
+    Raises the `OutriderError` of the first variant that failed, at the end.
     """
     left, measured = dict(variants), [*done]
     first: OutriderError | None = None
@@ -224,9 +223,9 @@ def learn_again(
     done: the measurements of the texts.
     """
     texts = {
-        (each.drafter, each.prompt, each.turn): [t for step in text.steps for t in step.tokens]
+        (each.drafter, each.prompt, each.turn): [t for step in own.steps for t in step.tokens]
         for each in done
-        if (text := each.decoding) is not None
+        if (own := each.decoding) is not None
     }
     for name, variant in by_repeat[0].items():
         with recording_failure_of(name, questions[0]):
@@ -234,15 +233,15 @@ def learn_again(
             if policy.learns or (drafter.remembers and drafter.observes):
                 decoded(target, variant, questions, settings)
                 for repeat in by_repeat[1:]:
-                    own = replace(repeat[name], policy=copy.deepcopy(policy))
-                    decoded(target, own, questions, settings)
+                    again = replace(repeat[name], policy=copy.deepcopy(policy))
+                    decoded(target, again, questions, settings)
             elif drafter.remembers:
-                for own in (repeat[name] for repeat in by_repeat):
-                    with calling("drafter", own.drafter):
-                        own.drafter.bind(target)  # as decoding does, in case it reads a file
+                for variant in (repeat[name] for repeat in by_repeat):
+                    with calling("drafter", variant.drafter):
+                        variant.drafter.bind(target)  # as decoding does, in case it reads a file
                     for question in questions:
                         text = texts[name, question.prompt, question.turn]
-                        remember(target, own, question, text)
+                        remember(target, variant, question, text)
 
 
 def groups(questions: Sequence[Question], size: int) -> Iterator[Sequence[Question]]:

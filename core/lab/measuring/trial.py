@@ -45,10 +45,8 @@ def recording_failure_of(name: str, question: Question) -> Iterator[None]:
     """
     try:
         yield
-    except TargetError:
-        raise
     except OutriderError as error:
-        if name == PLAIN_NAME:
+        if isinstance(error, TargetError) or name == PLAIN_NAME:
             raise
         raise Failure(name, question, error) from error
 

@@ -175,8 +175,7 @@ def load(*folders: str | Path) -> Frames:
 
     Unfinished runs are read as far as they went, and fields of later versions are ignored.
 
-    Raises:
-        ConfigError: a folder does not exist, holds no run, or holds a damaged one.
+    Raises `ConfigError` if a folder does not exist, holds no run, or holds a damaged one.
     """
     import pandas
 

@@ -115,8 +115,7 @@ def question_of(measurement: Measurement) -> tuple[str, str, str]:
 def gather(folders: Sequence[Path]) -> tuple[list[Run], list[str]]:
     """Returns the runs in the given folders and below them, each once, and what is damaged.
 
-    Raises:
-        ConfigError: a folder does not exist, or holds no run that can be read.
+    Raises `ConfigError` if a folder does not exist, or holds no run that can be read.
     """
     runs: dict[Path, Path] = {}
     for folder in folders:

@@ -47,8 +47,7 @@ class Harness:
 def load(folder: Path) -> Harness:
     """Returns the newest samples of each task in a folder and below it.
 
-    Raises:
-        ConfigError: a file is not as the harness writes it.
+    Raises `ConfigError` if a file is not as the harness writes it.
     """
     newest: dict[str, tuple[str, Path]] = {}
     for path in folder.rglob("samples_*.jsonl"):
@@ -76,8 +75,7 @@ def load(folder: Path) -> Harness:
 def harness_runs(folders: Sequence[Path]) -> dict[str, Harness]:
     """Returns those of the folders that have samples in or below them, by name.
 
-    Raises:
-        ConfigError: a file is not as the harness writes it.
+    Raises `ConfigError` if a file is not as the harness writes it.
     """
     found = {str(folder): load(folder) for folder in folders}
     return {name: run for name, run in found.items() if run.scores}

@@ -77,8 +77,7 @@ def run_folders(folders: Sequence[Path]) -> dict[str, Path]:
 def listed(run_id: str, folder: Path) -> Listed:
     """Returns the line of a run in the list, from its small files.
 
-    Raises:
-        ConfigError: they are damaged; the message names the file.
+    Raises `ConfigError` if they are damaged; the message names the file.
     """
     facts, found = read_facts(folder), _comparison(folder)
     timed = (row for row in found.rows if row.speedup is not None)
