@@ -30,34 +30,6 @@ from outrider.lab.tables.layouts import labelled_rows, tasks_table
 from outrider.lab.tables.rates import SHORT, rates_table, starred_rates_table, tested_speedup
 from outrider.lab.tables.table import Cell, Column, Table, names_of
 
-CAPTIONS = {
-    "speedup_heat_map": "The speedup of each drafter in each run, by gamma. It ranks, and tests"
-    " nothing.",
-    "alpha": "Alpha: how far the draft and target distributions overlap, on text that the target"
-    " wrote.",
-    "alpha_rule": "The acceptance under the run's acceptance rule, on the same text.",
-    "alpha_tested": "The accepted share of the draft tokens that decoding tested.",
-    "speedup": "Speedup over plain decoding, all prompts together. Lines are 95% intervals, for all"
-    " drafters of a run together.",
-    "block_efficiency": "Tokens per call, all prompts together. Lines are 95% intervals, each for"
-    " itself.",
-    "tokens_over_gamma": "Tokens per call over the draft length, if no text were cut.",
-    "speedup_over_gamma": "Speedup over the draft length, expected from tokens and cost"
-    " without the reading of the prompt. Marks are measured, with it.",
-    "time_over_gamma": "Time of a whole round over the draft length.",
-    "acceptance_by_depth": "Acceptance by the position in the draft, among the drafts that got"
-    " there. With an interval: counted in decoding, 95% over prompts, where five draft tokens or"
-    " more were tested (the details have n). Without: expected from the distributions on text that"
-    " the target wrote.",
-    "predicted_against_measured": "Predicted against measured speedup; the line is equality.",
-    "tokens_against_cost": "Tokens per call against the cost of a round. Lines join equal"
-    " speedups, up and left is better, and no drafter beats those on the front in both.",
-    "time_over_rows": "Time of a target call over the rows that it scores.",
-    "speedup_by_task": "Speedup by task.",
-    "categories": "Alpha by category of prompts.",
-}
-"""By figure, the sentence below it."""
-
 ORDER = (
     *("speedup", "speedup_by_task", "tokens_against_cost"),
     *("time_over_rows", "predicted_against_measured"),
@@ -162,15 +134,8 @@ def runs_page(
         predictions=_predictions_table(ordered),
         families=[_family_table(pairs) for pairs in families],
         details=detail_tables(detailed),
-        figures=[
-            (name, CAPTIONS[name], Markup(as_svg(figure, name))) for name, figure in drawn.items()
-        ],
-        unfinished=[
-            f"{label or summary.run.folder} ({len(summary.prompts)} of"
-            f" {len(summary.run.prompts)} prompts)"
-            for label, summary in summaries.items()
-            if not summary.run.finished
-        ],
+        figures={name: Markup(as_svg(figure, name)) for name, figure in drawn.items()},
+        summaries=summaries,
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
         heads=[(label, head(run), command(run)) for label, run in runs.items()],
         settings=[*settings_tables(runs), _shared_settings_table(list(runs.values()))],
