@@ -8,7 +8,7 @@ from rich.console import Console
 from outrider.base.errors import require
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
-from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
+from outrider.lab.runs.conclusion import conclusion_of, finding_of, unreliable
 from outrider.lab.runs.frames import comparison
 from outrider.lab.runs.labels import brief
 from outrider.lab.runs.row import ranking
@@ -93,9 +93,8 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
         lines = []
     console.print(*shown(replace(table, notes=())))
     found = finding_of(summary)
-    sentences = [*history(summary.run), *([found.sentence] if found else [])]
-    for line in (*sentences, tasks_line(summary.task_pairs)):
-        if line:
+    for line in conclusion_of(summary):
+        if line != doubt:
             console.print(plain(line))
     if found is not None and not found.certain:
         console.print(plain(_more_prompts(summary)), soft_wrap=True)

@@ -50,21 +50,12 @@ class Entrant:
 class Counterparts:
     """What all peers have in common: the target, its precision, and the drafter to match.
 
-    model: the target's folder or hub id. dtype: as all peers spell it, such as "float32".
-    drafter: the config of Outrider's drafter. label: what the entrants with it are called.
-    sampling: the settings of `outrider.Sampling`.
-    quantize: how the target's weights are rounded; None if they are not.
-    file: the GGUF file that the target comes from, or None.
+    model: the target's folder or hub id. label: what the entrants with that drafter are called.
     """
 
+    config: Mapping[str, Any]
     model: str
-    dtype: str
-    drafter: Mapping[str, Any]
     label: str
-    gamma: int
-    sampling: Mapping[str, Any]
-    quantize: str | None = None
-    file: Path | None = None
 
     def of(self, peer: str, setting: Any) -> list[Entrant]:
         """Returns a peer's entrants: without drafts, and with the same drafter, if it has these.
@@ -76,25 +67,28 @@ class Counterparts:
         """
         python, environment = Path(sys.executable), None
         program: tuple[str, ...] = (PEER, peer)
-        common: dict[str, Any] = {"model": self.model, "dtype": self.dtype, "gamma": self.gamma}
-        common["sampling"] = dict(self.sampling)
-        can_draw = not self.sampling["temperature"] or peer not in ("economize", "flashspec")
+        target, sampling = self.config["target"], dict(self.config["sampling"])
+        sampling.pop("_target_", None)
+        dtype, quantize, file = target.get("dtype"), target.get("quantize"), target.get("model")
+        common: dict[str, Any] = {"model": self.model, "sampling": sampling}
+        common["dtype"] = "float32" if dtype in (None, "auto") else dtype
+        common["gamma"] = int(self.config["gamma"])
+        can_draw = not sampling["temperature"] or peer not in ("economize", "flashspec")
         require(can_draw, f"peers.{peer}", setting, "null with sampling.temperature above 0")
         if peer == "llama_cpp":
             expected = "null, or target.model=FILE.gguf"
-            require(self.file is not None, f"peers.{peer}", setting, expected)
-            common["model"], program = str(self.file), (LLAMA_CPP,)
+            require(gguf_file(file) is not None, f"peers.{peer}", setting, expected)
+            common["model"], program = str(gguf_file(file)), (LLAMA_CPP,)
         elif peer != "transformers":
-            is_like_target = self.quantize is None
-            require(is_like_target, f"peers.{peer}", setting, "null with target.quantize")
+            require(quantize is None, f"peers.{peer}", setting, "null with target.quantize")
         if peer != "transformers":
             # Not resolved: an environment is found by the link, not by the file it points to.
             python = Path(str(setting)).expanduser().absolute()
             expected = f"the python of an environment with {peer}"
             require(python.is_file(), f"peers.{peer}", str(python), expected)
             environment = os.environ | (VLLM_ENVIRONMENT if peer == "vllm" else {})
-        elif self.quantize:
-            common["quantize"] = self.quantize
+        elif quantize:
+            common["quantize"] = quantize
         return [
             Entrant(
                 f"{peer} {label}",
@@ -136,10 +130,10 @@ class Counterparts:
 
     def _lookup(self) -> dict[str, int] | None:
         """Returns the lengths of prompt lookup, or None if the drafter is another."""
-        if factory_of(self.drafter) is not PromptLookup:
+        if factory_of(self.config["drafter"]) is not PromptLookup:
             return None
-        lengths = {name: int(self.drafter[name]) for name in ("max_n", "min_n")}
-        return lengths | {"gamma": self.gamma}
+        lengths = {name: int(self.config["drafter"][name]) for name in ("max_n", "min_n")}
+        return lengths | {"gamma": int(self.config["gamma"])}
 
     def _assisted_options(self) -> dict[str, Any] | None:
         """Returns transformers' options for the same drafter, or None if it has none."""
@@ -150,12 +144,19 @@ class Counterparts:
                 "max_matching_ngram_size": lookup["max_n"],
             }
         model = self._draft_model()
-        return {"assistant_model": as_folder(model, self.drafter["dtype"])} if model else None
+        return (
+            {"assistant_model": as_folder(model, self.config["drafter"]["dtype"])}
+            if model
+            else None
+        )
 
     def _draft_model(self) -> str | None:
         """Returns the draft model that shares the target's vocabulary, or None."""
-        if factory_of(self.drafter) is SmallLM and self.drafter["vocabulary"] == "same":
-            model = self.drafter["model"]
+        if (
+            factory_of(self.config["drafter"]) is SmallLM
+            and self.config["drafter"]["vocabulary"] == "same"
+        ):
+            model = self.config["drafter"]["model"]
             if isinstance(model, str) and not student.borrows(located(model)):
                 return model
         return None
@@ -203,12 +204,7 @@ def entrants(
         entrants.append(_outrider(f"outrider {name}", settings, (OUTRIDER_PLAIN,)))
         is_new = all(entrant.name != entrants[-1].name for entrant in entrants[:-1])
         require(is_new, "drafters", name, "a name that no other entrant has")
-    dtype, quantize = (config["target"].get(name) for name in ("dtype", "quantize"))
-    precision = "float32" if dtype in (None, "auto") else dtype
-    gamma = int(config["gamma"])
-    sampling = {name: value for name, value in config["sampling"].items() if name != "_target_"}
-    file = gguf_file(config["target"].get("model"))
-    counterparts = Counterparts(model, precision, drafter, label, gamma, sampling, quantize, file)
+    counterparts = Counterparts(config, model, label)
     for peer, setting in peers.items():
         if setting:
             entrants += counterparts.of(peer, setting)

@@ -2,8 +2,7 @@
 
 import os
 import platform
-import time
-from collections.abc import Callable
+import timeit
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,30 +53,24 @@ def busy(load: float | None, cores: int | None) -> str:
     return f"the machine is busy: load {load:.1f} on {cores} core{'s' * (cores > 1)}"
 
 
-def memory_bandwidth(repeats: int = 8) -> float:
-    """Returns the bytes per second that this machine reads from memory, the best of `repeats`.
+REPEATS = 8
+"""How often each is timed; the shortest time counts."""
+
+
+def memory_bandwidth() -> float:
+    """Returns the bytes per second that this machine reads from memory.
 
     Plain decoding reads all weights for each token, so this bounds its speed.
     """
     import torch  # here, since whoever asks for the load needs none
 
     block = torch.ones(READ // 4)
-    return READ / shortest(block.sum, repeats)
+    return READ / min(timeit.repeat(block.sum, number=1, repeat=REPEATS))
 
 
-def product_seconds(dtype: "torch.dtype", repeats: int = 5) -> float:
-    """Returns the seconds of a product of ROWS rows with a matrix of WIDTH, the shortest."""
+def product_seconds(dtype: "torch.dtype") -> float:
+    """Returns the seconds of a product of ROWS rows with a matrix of WIDTH."""
     import torch
 
     rows, matrix = torch.ones(ROWS, WIDTH, dtype=dtype), torch.ones(WIDTH, WIDTH, dtype=dtype)
-    return shortest(lambda: torch.mm(rows, matrix), repeats)
-
-
-def shortest(work: Callable[[], object], repeats: int) -> float:
-    """Returns the seconds of the fastest of some runs."""
-    seconds = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
+    return min(timeit.repeat(lambda: torch.mm(rows, matrix), number=1, repeat=REPEATS))
