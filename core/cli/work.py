@@ -77,10 +77,41 @@ class Work:
         fit(self._target, self._variants)
         for it in self._variants.values() if settings.lossy == "refuse" else ():
             refuse_lossy(target=self._target, verifier=it.verifier, policy=it.policy)
-        self.facts: Any = run_facts(settings, configs, self._variants, self._target, self._prompts)
+        self.facts: Any = self._facts(settings, configs)
         if settings.lossy == "refuse":
             certify(Path(HydraConfig.get().runtime.output_dir), self._target, plain_values(configs))
         self._settings = settings
+
+    def _facts(self, settings: Compare, configs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of `run.json`.
+
+        configs: by variant, the configs of its `drafter`, `verifier` and `policy`, and its lengths.
+        """
+        start = {"runs_by": _engines(self._target, self._variants)}
+        given, parts = plain_settings(settings), plain_values(configs)
+        kept = {name: value for name, value in given.items() if name not in (*LISTS, *SHOWN)}
+        arguments = HydraConfig.get().overrides.task
+        variants = self._variants.items()
+        remember = [name for name, it in variants if it.drafter.remembers]
+        themselves = [name for name, it in variants if it.drafter.is_target]
+        trained = trained_on(parts, self._target, self._prompts)
+        return {
+            "settings": kept,
+            "drafters": parts,
+            "protocols": list(PROTOCOLS[settings.protocol]),
+            "reference": settings.reference,
+            "lossless": {name: it.verifier.lossless for name, it in variants},
+            **({"remember": remember} if remember else {}),
+            **({"target_itself": themselves} if themselves else {}),
+            **({"trained_on": trained} if trained else {}),
+            "questions": [
+                [prompt.id, turn, text[:300]]
+                for prompt in self._prompts
+                for turn, text in enumerate(prompt.turns, start=1)
+            ],
+            "identity": identity(self._target, parts, given["quality"]),
+            "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
+        }
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
         """Returns the questions, in the order of the prompts.
@@ -131,43 +162,6 @@ def _check_scores(scores: Mapping[str, Score], prompts: Sequence[Prompt]) -> Non
         require(has_data, "quality", name, f"prompts with {score.needs}")
         if note := score.note():
             remarks().print(plain(note), soft_wrap=True)
-
-
-def run_facts(
-    settings: Compare,
-    configs: Mapping[str, Mapping[str, Any]],
-    variants: Mapping[str, Variant],
-    target: Target,
-    prompts: Sequence[Prompt],
-) -> dict[str, Any]:
-    """Returns the content of `run.json`, which has to be the same when the run is resumed.
-
-    configs: by variant, the configs of its `drafter`, `verifier` and `policy`, and its lengths.
-    """
-    start = {"runs_by": _engines(target, variants)}
-    given, parts = plain_settings(settings), plain_values(configs)
-    kept = {name: value for name, value in given.items() if name not in (*LISTS, *SHOWN)}
-    arguments = HydraConfig.get().overrides.task
-    remember = [name for name, variant in variants.items() if variant.drafter.remembers]
-    themselves = [name for name, variant in variants.items() if variant.drafter.is_target]
-    trained = trained_on(parts, target, prompts)
-    return {
-        "settings": kept,
-        "drafters": parts,
-        "protocols": list(PROTOCOLS[settings.protocol]),
-        "reference": settings.reference,
-        "lossless": {name: variant.verifier.lossless for name, variant in variants.items()},
-        **({"remember": remember} if remember else {}),
-        **({"target_itself": themselves} if themselves else {}),
-        **({"trained_on": trained} if trained else {}),
-        "questions": [
-            [prompt.id, turn, text[:300]]
-            for prompt in prompts
-            for turn, text in enumerate(prompt.turns, start=1)
-        ],
-        "identity": identity(target, parts, given["quality"]),
-        "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
-    }
 
 
 def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:

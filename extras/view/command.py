@@ -2,6 +2,7 @@
 
 import secrets
 import socket
+from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -61,21 +62,11 @@ def view(arguments: Sequence[str]) -> None:
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     check({"--port": Annotated[int, Within("[0, 65535]")]}, {"--port": options.port})
-    serve(folders, options.port, Console(), options.play, options.allow)
+    serve(folders, options)
 
 
-def serve(
-    folders: Sequence[Path],
-    port: int,
-    console: Console,
-    play: str | None = None,
-    allowed: Sequence[str] = (),
-) -> None:
-    """Serves the runs in some folders; prints the address, with its token.
-
-    play: the target of the page that writes texts, by its name. Defaults to none.
-    allowed: see `parts_of`.
-    """
+def serve(folders: Sequence[Path], options: Namespace) -> None:
+    """Serves the runs in some folders; prints the address, with its token."""
     import uvicorn
 
     from outrider.extras.view.play import Player
@@ -87,12 +78,14 @@ def serve(
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((HOST, port))
+            listener.bind((HOST, options.port))
         except OSError as error:
-            raise ConfigError(f"--port={port}: {error.strerror}, expected a free port") from error
-        made = partial(parts_of, allowed=allowed)
-        player = None if play is None else Player(play, make("target", play), made)
-        count = len(run_folders(folders))
+            line = f"--port={options.port}: {error.strerror}, expected a free port"
+            raise ConfigError(line) from error
+        player, console, count = None, Console(), len(run_folders(folders))
+        if options.play is not None:
+            made = partial(parts_of, allowed=options.allow)
+            player = Player(options.play, make("target", options.play), made)
         if not is_quiet():
             line = f"{count} run{'s' if count != 1 else ''}; stop with Ctrl-C"
             console.print(line, highlight=False)

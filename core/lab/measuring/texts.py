@@ -121,11 +121,9 @@ def _passes(target: Target) -> list[str]:
 
 def _read(path: Path | None) -> list[int]:
     """Returns the cached text, or an empty list."""
-    if path is None or not path.is_file():
-        return []
     try:
-        tokens: list[int] = json_in(path)
-    except ValueError:
-        tokens = []
+        tokens = [] if path is None else json_in(path)
+    except (OSError, ValueError):  # there is none yet, or it is damaged and is written again
+        return []
     is_text = isinstance(tokens, list) and all(type(token) is int for token in tokens)
-    return tokens if is_text else []  # the file is damaged; the text is written again
+    return tokens if is_text else []

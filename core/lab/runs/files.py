@@ -78,10 +78,6 @@ class _Facts(BaseModel):
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
 
 
-class _Part(_Facts):
-    target: str | None = Field(None, alias="_target_")
-
-
 class _Sampling(_Facts):
     temperature: float | None = None
 
@@ -102,17 +98,13 @@ _Question = Annotated[tuple[str, Whole, str], Field(strict=False)]
 
 
 class _Drafter(_Facts):
-    drafter: _Part | None = None
+    drafter: Config | None = None
     gamma: DraftLength | None = None
     budget: Budget | None = None
 
 
-class _Origin(_Facts):
-    version: str | None = None
-
-
 class _Identity(_Facts):
-    outrider: _Origin | None = None
+    outrider: Config | None = None
     libraries: dict[str, str] | None = None
 
 

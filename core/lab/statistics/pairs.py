@@ -92,12 +92,7 @@ def tested(comparisons: Sequence[Comparison]) -> list[Pair]:
         ps = permutation_p_values(statistics, tests=len(family))
         pairs += [
             Pair(
-                rate=rate,
-                one=test.one,
-                other=test.other,
-                difference=gap,
-                p=p,
-                p_holm=p_holm,
+                *(rate, test.one, test.other, gap, p, p_holm),
                 prompts=len(test.statistic.weights),
                 family=len(family),
                 task=test.task,

@@ -2,10 +2,10 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError
@@ -23,28 +23,15 @@ HASHES = ("doc_hash", "prompt_hash", "target_hash")
 Document = tuple[Any, ...]
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Harness:
-    """The scores of a run of lm-evaluation-harness.
+Scores = Mapping[tuple[str, str], Mapping[Document, float]]
+"""By task and metric of a run of lm-evaluation-harness, the score of each document.
 
-    folder: where its samples are.
-    scores: by task and metric, the score of each document. The metric's name has that of a filter
-        of answers in it, if it is not the harness's default. Only metrics that are one number for
-        each document are here.
-    """
-
-    folder: Path
-    scores: Mapping[tuple[str, str], Mapping[Document, float]]
-
-    def statistic(self, task: str, metric: str, documents: Iterable[Document]) -> Statistic:
-        """Returns the mean score over some documents."""
-        scores = self.scores[task, metric]
-        values = [scores[document] for document in documents]
-        return ratio(values, [1.0] * len(values))
+The metric's name has that of a filter of answers in it, if it is not the harness's default. Only
+metrics that are one number for each document are here.
+"""
 
 
-def load(folder: Path) -> Harness:
+def load(folder: Path) -> Scores:
     """Returns the newest samples of each task in a folder and below it.
 
     Raises `ConfigError` if a file is not as the harness writes it.
@@ -69,19 +56,18 @@ def load(folder: Path) -> Harness:
                 found = f"{type(error).__name__}: {error}"
                 what = f"{path}, line {number}: expected a sample of lm-evaluation-harness, {found}"
                 raise ConfigError(what) from error
-    return Harness(folder, scores)
+    return scores
 
 
-def harness_runs(folders: Sequence[Path]) -> dict[str, Harness]:
+def harness_runs(folders: Sequence[Path]) -> dict[str, Scores]:
     """Returns those of the folders that have samples in or below them, by name.
 
     Raises `ConfigError` if a file is not as the harness writes it.
     """
-    found = {str(folder): load(folder) for folder in folders}
-    return {name: run for name, run in found.items() if run.scores}
+    return {str(folder): scores for folder in folders if (scores := load(folder))}
 
 
-def harness_content(runs: Mapping[str, Harness]) -> dict[str, Any]:
+def harness_content(runs: Mapping[str, Scores]) -> dict[str, Any]:
     """Returns means and pairs as plain values, for JSON; nothing if there are no runs."""
     if not runs:
         return {}
@@ -93,41 +79,44 @@ def harness_content(runs: Mapping[str, Harness]) -> dict[str, Any]:
     return {"harness": scores, "harness_pairs": pairs}
 
 
-def harness_tables(runs: Mapping[str, Harness]) -> list[Table]:
+def harness_tables(runs: Mapping[str, Scores]) -> list[Table]:
     """Returns the table of the means and that of the differences, if there are any."""
     pairs = harness_pairs(runs)
     tables = [_means_table(means(runs))] if runs else []
     return [*tables, pairs_table(pairs)] if pairs else tables
 
 
-def means(runs: Mapping[str, Harness]) -> dict[str, dict[str, Interval | None]]:
+def means(runs: Mapping[str, Scores]) -> dict[str, dict[str, Interval | None]]:
     """Returns the mean of each task and metric with its interval, by the run's name."""
     return {
         label: {
-            f"{task}: {metric}": interval(run.statistic(task, metric, documents), _scale(documents))
-            for (task, metric), documents in run.scores.items()
+            f"{task}: {metric}": interval(_mean(scores.values()), _scale(scores.values()))
+            for (task, metric), scores in run.items()
         }
         for label, run in runs.items()
     }
 
 
-def _scale(documents: Mapping[Document, float]) -> Scale:
-    return "logit" if all(0 <= score <= 1 for score in documents.values()) else "linear"
+def _mean(scores: Collection[float]) -> Statistic:
+    return ratio([*scores], [1.0] * len(scores))
 
 
-def harness_pairs(runs: Mapping[str, Harness]) -> list[Pair]:
+def _scale(scores: Iterable[float]) -> Scale:
+    return "logit" if all(0 <= score <= 1 for score in scores) else "linear"
+
+
+def harness_pairs(runs: Mapping[str, Scores]) -> list[Pair]:
     """Returns the differences between runs on the documents that both have.
 
     A Holm family is a task's metric, over all pairs of runs.
     """
     comparisons = []
     for (one, first), (other, second) in itertools.combinations(runs.items(), 2):
-        for task, metric in sorted(first.scores.keys() & second.scores.keys()):
-            theirs = second.scores[task, metric]
-            shared = [document for document in first.scores[task, metric] if document in theirs]
+        for key in sorted(first.keys() & second.keys()):
+            shared = [document for document in first[key] if document in second[key]]
             if shared:
-                mine, its = (run.statistic(task, metric, shared) for run in (first, second))
-                comparisons.append(Comparison(f"{task}: {metric}", one, other, mine, its))
+                both = (_mean([run[key][it] for it in shared]) for run in (first, second))
+                comparisons.append(Comparison(": ".join(key), one, other, *both))
     return tested(comparisons)
 
 
