@@ -115,8 +115,8 @@ def harness_pairs(runs: Mapping[str, Scores]) -> list[Pair]:
         for key in sorted(first.keys() & second.keys()):
             shared = [document for document in first[key] if document in second[key]]
             if shared:
-                both = (_mean([run[key][it] for it in shared]) for run in (first, second))
-                comparisons.append(Comparison(": ".join(key), one, other, *both))
+                mine, its = (_mean([run[key][it] for it in shared]) for run in (first, second))
+                comparisons.append(Comparison(": ".join(key), one, other, mine, its))
     return tested(comparisons)
 
 
