@@ -48,8 +48,7 @@ class Guidance(Constraint):
     def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
         """Returns the grammar of one text.
 
-        Raises:
-            ConfigError: the target has no fast tokenizer.
+        Raises `ConfigError` if the target has no fast tokenizer.
         """
         cached = self._cached
         if cached is None or cached[0] is not target or cached[1] != target.eos:
@@ -88,8 +87,7 @@ class GuidedText(Constraint):
     def ends(self, ids: Sequence[int]) -> bool:
         """Returns whether the grammar allows nothing after `ids`.
 
-        Raises:
-            TargetError: the text has left the grammar, as a lossy acceptance rule may do.
+        Raises `TargetError` if the text has left the grammar, as a lossy acceptance rule may do.
         """
         if not self._follows(ids):
             raise TargetError(f"constraint: the grammar does not allow token {ids[-1]} there")
@@ -134,8 +132,7 @@ def json_schema(
         tokens are forced.
     steer: whether drafts keep to it too.
 
-    Raises:
-        ConfigError: the schema is no JSON, or not supported by llguidance.
+    Raises `ConfigError` if the schema is no JSON, or not supported by llguidance.
     """
     if isinstance(schema, str):
         text = file_text("constraint.schema", schema[1:]) if schema[:1] == "@" else schema

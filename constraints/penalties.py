@@ -71,9 +71,8 @@ class Penalties(Constraint):
     def begin(self, target: Target, ids: Sequence[int]) -> Constraint:
         """Returns the penalties of a text.
 
-        Raises:
-            ConfigError: an id is not in the vocabulary, or a word is a string and the target has no
-                tokenizer.
+        Raises `ConfigError` if an id is not in the vocabulary, or a word is a string and the target
+        has no tokenizer.
         """
         text = copy.copy(self)
         text._start = len(ids)

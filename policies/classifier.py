@@ -92,8 +92,7 @@ def save_weights(weights: dict[str, Tensor], path: Path, metadata: Mapping[str, 
 def load_weights(path: str) -> dict[str, Tensor]:
     """Returns the weights in a file that `save_weights` wrote.
 
-    Raises:
-        ConfigError: the file is missing, damaged, or not a classifier.
+    Raises `ConfigError` if the file is missing, damaged, or not a classifier.
     """
     expanded = Path(path).expanduser()
     try:

@@ -53,8 +53,7 @@ def verify_prefix(
 def read(accepted: Int[Tensor, "1"], token: Int[Tensor, "1"]) -> Verdict:
     """Returns the verdict on a chain that a device has decided, with one wait.
 
-    Raises:
-        ValueError: the token was drawn from what is no distribution.
+    Raises `ValueError` if the token was drawn from what is no distribution.
     """
     length, next_token = torch.cat([accepted, token]).tolist()
     if next_token < 0:

@@ -15,8 +15,7 @@ from outrider.lab.measuring.machine import busy
 def doctor(arguments: Sequence[str]) -> None:
     """Prints the findings.
 
-    Raises:
-        OutriderError: something is wrong; the message has a line for each fault.
+    Raises `OutriderError` if something is wrong; the message has a line for each fault.
     """
     parser = argument_parser(
         "doctor",
