@@ -81,7 +81,8 @@ evidence: install
 	$(BIN)/python evidence/texts.py --count 12
 	$(BIN)/python evidence/texts.py --target gemma3 --past-window 300 --modes modes
 	$(BIN)/python evidence/texts.py --modes modes --dtypes bfloat16 float32 --every 2 --tokens 48
-	$(BIN)/python evidence/drafters.py
+	$(BIN)/outrider compare -cd evidence/conf +experiment=drafters hydra.sweep.dir=build/drafters
+	$(BIN)/outrider report build/drafters --layout speedup --format markdown
 	$(BIN)/python evidence/stored_weights.py
 	OMP_NUM_THREADS=1 $(BIN)/python tests/tiny/audit_faults.py
 

@@ -1,4 +1,4 @@
-"""Faulty code, made on purpose: the mutants of cosmic-ray, and patches of whole functions.
+"""Faulty code, made on purpose: the mutants of cosmic-ray.
 
 No line of the code is quoted, so that a refactoring leaves all this as it is.
 """
@@ -9,11 +9,10 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -57,34 +56,6 @@ class Mutant:
         return str(changed)
 
 
-@dataclass(frozen=True)
-class Fault:
-    """A function of a file that is replaced by what `patch` makes of it.
-
-    equivalent: why nothing can find it, or "".
-    """
-
-    file: str
-    function: str
-    name: str
-    patch: Callable[[Any], Any]
-    equivalent: str = ""
-
-    @property
-    def key(self) -> str:
-        """Returns what identifies the fault in a file of results."""
-        return f"{self.file}:{self.function} {self.name}"
-
-    def apply(self, module: ModuleType) -> None:
-        """Replaces the function in its module."""
-        *owners, name = self.function.split(".")
-        owner: Any = module
-        for part in owners:
-            owner = getattr(owner, part)
-        original = vars(owner)[name]
-        setattr(owner, name, self.patch(original))
-
-
 def mutants(file: str) -> Iterator[Mutant]:
     """Yields all mutants of a file: of what functions do, but for the messages of errors."""
     source = (ROOT / file).read_text()
@@ -122,32 +93,25 @@ def module_of(file: str) -> str:
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Loads one module with a fault in it."""
+    """Loads one module as a mutant."""
 
-    def __init__(self, fault: Mutant | Fault) -> None:
-        self._fault = fault
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
-        if name != module_of(self._fault.file):
+        if name != module_of(self._mutant.file):
             return None
-        file = ROOT / self._fault.file
-        return importlib.util.spec_from_file_location(name, file, loader=_Loader(self._fault))
+        file = ROOT / self._mutant.file
+        return importlib.util.spec_from_file_location(name, file, loader=_Loader(self._mutant))
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    def __init__(self, fault: Mutant | Fault) -> None:
-        super().__init__(module_of(fault.file), str(ROOT / fault.file))
-        self._fault = fault
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(module_of(mutant.file), str(ROOT / mutant.file))
+        self._mutant = mutant
 
     def get_code(self, fullname: str) -> Any:
-        if isinstance(self._fault, Fault):
-            return super().get_code(fullname)
-        return compile(self._fault.source, self._fault.file, "exec")
-
-    def exec_module(self, module: ModuleType) -> None:
-        super().exec_module(module)
-        if isinstance(self._fault, Fault):
-            self._fault.apply(module)
+        return compile(self._mutant.source, self._mutant.file, "exec")
 
 
 def _number(key: str) -> int:

@@ -59,14 +59,6 @@ def figure(value: Interval | None, digits: int = 2) -> str:
     return f"{value.value:.{digits}f}{ends}"
 
 
-def where(run: Summary) -> str:
-    """Returns on what a run was measured, when and by which libraries, to follow a verb."""
-    start = run.run.facts["starts"][0]
-    libraries = run.run.facts["identity"]["libraries"]
-    machine = f"on {start['threads']} threads of {start['processor']}, {start['date'][:10]}"
-    return f"{machine}, torch {libraries['torch']}, transformers {libraries['transformers']}"
-
-
 def publish(run: Summary, page: Path, name: str) -> None:
     """Writes what a run found, and where, beside a page, without what is empty."""
     whole = json.loads(comparison(run))

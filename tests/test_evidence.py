@@ -9,12 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tiny.learners import make_learner
 
 import outrider
 from outrider import decode_together
-from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.plugins.parts import make
+from outrider.cli.settings import Compare
+from outrider.plugins.config import build, compose
+from outrider.plugins.reading import read_settings
+from outrider.plugins.registry import installed
 
 EVIDENCE = Path(__file__).parents[1] / "evidence"
 UNTRAINED = (
@@ -92,27 +93,12 @@ def test_memory_stays_bounded() -> None:
     )
 
 
-@pytest.mark.usefixtures("drawn_once")
-def test_all_drafters_are_put_in_one_table(
-    script: Any, folder: Path, data: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# Before\n\n<!-- table -->\nold\n<!-- end of table -->\n")
-    target = make("target", "transformers", model=str(folder))
-    learner = make_learner("hydra", target, Vocabulary(target.vocab_size), 0, {})
-    learner.save_checkpoint(tmp_path / "trained" / "hydra")
-    arguments = [
-        *["--prompts", str(data), "--limit", "2", "--tokens", "6", "--only", "bigram", "random"],
-        *["--target", "transformers", "--page", str(page), "--results", "results"],
-        *["--trained", str(tmp_path / "trained")],
-        *["--settings", f"target.model={folder}", "cache=false"],
-    ]
-    for _ in range(2):  # the second time, all is there
-        script.done(EVIDENCE / "drafters.py", *arguments)
-    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    names = {row[0].strip() for row in rows}
-    assert names == {"drafter", "`none`", "`bigram`", "`random`", "`hydra trained`"}
-    assert all(float(row[1]) >= 1 and float(row[4]) >= 1 for row in rows[1:])
+def test_every_drafter_that_has_its_weights_is_compared() -> None:
+    place = f"hydra.searchpath=[{EVIDENCE / 'conf'}]"
+    asked = read_settings(Compare, compose("compare", ["+experiment=drafters", place])).drafters
+    made = {type(build(own["drafter"])) for own in asked.values()}
+    left = {it.name for it in installed().of("drafter").values() if it.product not in made}
+    assert left == {"dflash", "hydra", "mtp", "online", "pard", "peagle", "redrafter", "rest"}
 
 
 @pytest.mark.usefixtures("drawn_once")

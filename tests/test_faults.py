@@ -17,11 +17,10 @@ from faulty import FAULTS
 from tiny import forked
 from tiny.comparisons import timeless
 
-from outrider import Context, Drafter, DrafterError, Pen
+from outrider import Context, Drafter, Pen
 from outrider.base.folders import claimed
 from outrider.drafters.random import Random
 from outrider.extras.bench import command as bench
-from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.run import load
@@ -160,39 +159,6 @@ def test_after_a_fault_of_its_own_the_other_jobs_of_a_sweep_run(
         assert line in run.refused("generate", "--multirun", *words)
         errors = [report(tmp_path / fault / str(job))["error"] for job in (0, 1)]
         assert [error is None for error in errors] == [False, True]
-
-
-def test_two_sweeps_do_not_write_to_one_folder(run: Any, tmp_path: Path) -> None:
-    (tmp_path / "s" / "0").mkdir(parents=True)
-    with claimed(tmp_path / "s" / "0"):
-        status, _, err = run("generate", "--multirun", *SAMPLED, "gamma=2,1", "hydra.sweep.dir=s")
-    assert status == 1
-    assert re.search(rf"/s/0: process {os.getpid()} on .* writes to it", err)
-    assert not (tmp_path / "s" / "0" / "generation.json").exists()
-    assert report(tmp_path / "s" / "1")["error"] is None  # the other job's folder was free
-
-
-def test_a_drafter_that_hangs_ends_a_training(run: Any, folder: Path, data: Path) -> None:
-    model = ("target=transformers", f"target.model={folder}", "data=jsonl", f"data.path={data}")
-    hangs = (f"drafter._target_={__name__}.Hangs", "drafter=random", "draft_timeout=0.2")
-    err = run.refused("train", *model, "recipe=classifier", *hangs, "hydra.run.dir=d")
-    assert "outrider: drafter Hangs took longer than 0.2 s for a draft" in err
-
-
-def test_a_drafter_that_hangs_ends_a_run_of_the_bench() -> None:
-    settings = {
-        "target": {"_target_": "outrider.targets.tabular.TabularTarget", "vocab_size": 4},
-        "drafter": {"_target_": f"{__name__}.Hangs"},
-        "verifier": {"_target_": "outrider.verifiers.token.Token"},
-        "sampling": {"_target_": "outrider.Sampling"},
-        "policy": {"_target_": "outrider.contract.policy.Fixed"},
-        "gamma": 2,
-        "budget": None,
-        "draft_timeout": 0.2,
-    }
-    write = ours.start(settings)
-    with pytest.raises(DrafterError, match="drafter Hangs took longer than"):
-        write({"ask": "write", "ids": [0, 1], "max_new_tokens": 8})
 
 
 @pytest.fixture
@@ -386,14 +352,6 @@ def test_names_and_ids_in_brackets_are_no_markup(run: Any, folder: Path, tmp_pat
     assert "[/z]" in out
     assert "\x1b" not in out + err
     assert "[/z]" in run.done("report", "runs")
-
-
-def test_half_of_a_surrogate_pair_in_a_prompt_is_one_line(run: Any, tmp_path: Path) -> None:
-    (tmp_path / "data.jsonl").write_text('{"prompt": "a \\ud800 b"}\n')
-    words = ("target=tabular", "data=jsonl", "data.path=data.jsonl", "drafters=[random]")
-    err = run.refused("compare", *words)
-    assert err.count("\n") == 1
-    assert "data.jsonl, line 1: 'a \\ud800 b': expected text in UTF-8" in err
 
 
 def test_pages_name_files_and_tests_that_exist() -> None:

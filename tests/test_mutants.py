@@ -1,9 +1,6 @@
-"""Faults that are made on purpose fit the code as it is; `make mutants` runs them."""
+"""Mutants fit the code as it is; `make mutants` runs them."""
 
 import sys
-from collections.abc import Callable
-from functools import cache
-from importlib import import_module
 from importlib.util import module_from_spec
 from pathlib import Path
 from typing import Any
@@ -12,77 +9,36 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "evidence"))
 import mutants
-from faults import EQUIVALENT, OF_A_RULE, RULES, faults
-from mutation import ROOT, Fault, Finder, Mutant, module_of
-
-NAMED = list(faults())
+from mutation import ROOT, Finder, Mutant
 
 
-@cache
-def some_of_all() -> list[mutants.Judged]:
-    """Returns the named faults, and one in a hundred of the generated mutants."""
-    return mutants.wanted((), 100)
-
-
-def test_every_named_fault_finds_its_function() -> None:
-    assert len(NAMED) >= 120 and len({fault.key for fault in NAMED}) == len(NAMED)
-    assert {*EQUIVALENT} <= {(rule, name) for rule in RULES for name in OF_A_RULE}
-    for fault in NAMED:
-        module: Any = import_module(module_of(fault.file))
-        for name in fault.function.split("."):
-            module = vars(module)[name]
-        assert callable(fault.patch(module)), fault.key
-
-
-def test_every_generated_mutant_differs_and_compiles() -> None:
-    generated = [fault for fault in some_of_all() if isinstance(fault, Mutant)]
-    assert len(generated) >= 20 and len({mutant.operator for mutant in generated}) >= 5
-    for mutant in generated:
+def test_every_mutant_differs_and_has_parts_and_tests_that_mirror_its_file() -> None:
+    some = mutants.wanted((), 100)
+    assert len(some) >= 20 and len({mutant.operator for mutant in some}) >= 5
+    for mutant in some:
         assert mutant.source != (ROOT / mutant.file).read_text()
         compile(mutant.source, mutant.file, "exec")
+        assert mutants.relevant(mutant) and mutants.tests_of(mutant), mutant.file
 
 
-def test_every_fault_has_parts_to_check_and_tests_that_mirror_its_file() -> None:
-    for fault in some_of_all():
-        assert mutants.relevant(fault), fault.file
-        assert mutants.tests_of(fault), fault.file
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        Mutant("verifiers/prefix.py", "ReplaceFalseWithTrue", 1),
-        Fault("verifiers/prefix.py", "leading", "none", lambda _: lambda coins: 0),
-    ],
-)
-def test_a_module_is_loaded_with_its_fault(fault: Any) -> None:
-    spec = Finder(fault).find_spec("outrider.verifiers.prefix", None)
+def test_a_module_is_loaded_as_its_mutant() -> None:
+    finder = Finder(Mutant("verifiers/prefix.py", "ReplaceFalseWithTrue", 0))
+    spec = finder.find_spec("outrider.verifiers.prefix", None)
     module: Any = module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert [_result(module.leading, coins) for coins in ([True], [False])] != [1, 0]
-    assert Finder(fault).find_spec("outrider.verifiers.block", None) is None
+    assert module.leading([True, False]) == 0  # in place of 1
+    assert finder.find_spec("outrider.verifiers.block", None) is None
 
 
-def _result(leading: Callable[[list[bool]], int], coins: list[bool]) -> int | None:
-    try:
-        return leading(coins)
-    except ValueError:
-        return None
-
-
-def test_the_report_counts_faults_by_finder(capsys: pytest.CaptureFixture[str]) -> None:
-    one, two, three = (Fault("a.py", "f", name, lambda right: right) for name in "xyz")
-    four = Fault("b.py", "f", "x", lambda right: right, "the same by rounding")
-    five = Mutant("b.py", "AddNot", 0)
-    six = Mutant("b.py", "AddNot", 1)
-    found = ((one, "kit"), (two, "tests"), (three, ""), (four, ""), (five, ""), (six, "not built"))
-    lines = {fault.key: {"by": by} for fault, by in found}
-    assert not mutants.report([one, two, three, four, six], lines)
+def test_the_report_counts_mutants_by_finder(capsys: pytest.CaptureFixture[str]) -> None:
+    some = [Mutant("a.py", "AddNot", number) for number in range(5)]
+    found = ("kit", "tests", "tests", "", mutants.NOT_BUILT)
+    lines = {mutant.key: {"by": by} for mutant, by in zip(some, found, strict=True)}
+    assert mutants.report(some, lines)
     printed = capsys.readouterr().out
-    assert "Of 3 that may differ, the kit finds 1 (33%), kit and tests 2 (67%)." in printed
-    assert "survives: a.py:f z" in printed
-    assert mutants.report([one, four, five, six], lines)
-    assert not mutants.report([one], {one.key: {"by": "not built"}})
+    assert "Of 4 that may differ, the kit finds 1 (25%), kit and tests 3 (75%)." in printed
+    assert "survives: a.py:AddNot 3" in printed
+    assert not mutants.report(some[1:], lines)
 
 
 @pytest.mark.parametrize("role", ["verifier", "target"])

@@ -1,22 +1,16 @@
 """The console script: commands run, and a mistake gives one line."""
 
 import json
-import sys
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from outrider import Context, Counts, Drafter, Pen
-from outrider.cli import main as main_module
 from outrider.cli.usage import GROUPS, read_settings
 from outrider.plugins import registry as plugins
-from outrider.plugins.hookspecs import Command
 
 COMMANDS = plugins.installed().commands
 CONFIGURED = [name for name, command in COMMANDS.items() if not command.plain]
@@ -119,12 +113,6 @@ def test_a_lossy_run_says_so(run: Any, tmp_path: Path) -> None:
     assert written(tmp_path, "generation.json")["lossless"] is False
 
 
-def test_a_target_without_tokenizer_shows_its_ids(run: Any, tmp_path: Path) -> None:
-    status, out, _ = run("generate", *TABULAR, "--quiet")
-    ids = written(tmp_path, "generation.json")["tokens"]
-    assert (status, out.split()) == (0, [str(token) for token in ids])
-
-
 def test_the_text_of_another_run_is_not_called_this_ones(run: Any) -> None:
     assert run("generate", *TABULAR, "hydra.run.dir=d")[0] == 0
     err = run.refused("generate", "target=tabular", "prompt=[]", "hydra.run.dir=d")
@@ -205,18 +193,3 @@ def test_a_setting_may_ask_for_a_sweep(run: Any, tmp_path: Path) -> None:
     words = ["generate", "target=tabular", "prompt=[0,1]", "max_new_tokens=4", "hydra.sweep.dir=x"]
     assert run(*words, "hydra.mode=MULTIRUN", "gamma=1,2")[0] == 0
     assert len(list((tmp_path / "x").glob("[01]"))) == 2
-
-
-def test_a_command_without_a_group_says_which_library_it_lacks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lacking = partial(import_module, "gone")  # in which no code of a user is at work
-    command = Command("mine", "lacks it", lacking, plain=True)
-    entry = SimpleNamespace(source=command, factory=lacking)
-    monkeypatch.setattr(main_module, "command_entry", lambda name: entry)
-    monkeypatch.setattr(sys, "argv", ["outrider", "mine"])
-    with pytest.raises(SystemExit) as stop:
-        main_module.main()
-    assert stop.value.code == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("outrider: ") and "No module named 'gone'" in line

@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from outrider.base.terminal import JSON, QUIET, remarks
-from outrider.plugins.registry import installed
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
 TABULAR = ("target=tabular", "prompt=[0,1]")
-
-
-@pytest.mark.parametrize("arguments", [(), *((command,) for command in installed().commands)])
-def test_every_help_names_quiet(run: Any, arguments: tuple[str, ...]) -> None:
-    assert "--quiet" in run.done(*arguments, "--help")
 
 
 def test_a_text_is_all_that_generate_prints(run: Any, folder: Path) -> None:
@@ -51,12 +45,6 @@ def test_steps_after_new_plugin_and_legends_are_remarks(run: Any) -> None:
     assert full.startswith(short) and len(short) < len(full)
 
 
-def test_errors_stay(run: Any) -> None:
-    status, out, err = run("generate", *TABULAR, "gamma=0", "--quiet")
-    assert (status, out) == (1, "")
-    assert "gamma=0" in err
-
-
 def test_the_environment_asks_for_quiet_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,13 +52,6 @@ def test_the_environment_asks_for_quiet_too(
     monkeypatch.setenv(QUIET, "1")
     remarks().print("within")
     assert capsys.readouterr().err == "before\n"
-
-
-@pytest.mark.parametrize(
-    "command", [name for name, command in installed().commands.items() if command.json]
-)
-def test_only_commands_with_json_name_json_in_their_help(run: Any, command: str) -> None:
-    assert "--json" in run(command, "--help")[1]
 
 
 def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:

@@ -111,9 +111,3 @@ def test_columns_are_all_or_those_that_are_named(compared: Any, columns: str, sh
     head = " ".join(printed.partition("───")[0].split()).rpartition("CPU cores")[2]
     assert shown in head and "of drafted" in head
     assert ("per call" in head) == (columns == "all")
-
-
-@pytest.mark.parametrize("setting", ["sort", "columns"])
-def test_a_rate_of_the_table_must_exist(run: Any, setting: str) -> None:
-    err = run.refused("compare", f"{setting}={'[speed]' if setting == 'columns' else 'speed'}")
-    assert f"{setting}=" in err and "alpha_tested" in err and "speedup" in err

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from outrider import ConfigError
-from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.plugins.config import compose
 from outrider.plugins.reading import plain_settings, read_settings
 from outrider.plugins.registry import installed
@@ -27,12 +26,6 @@ def test_file_and_dataclass_have_the_same_settings(name: str) -> None:
     settings = read_settings(kind, config)
     assert type(settings) is kind
     assert plain_settings(settings).keys() >= set(config) - optional
-
-
-def test_choices_are_those_of_the_tables() -> None:
-    for name in PROTOCOLS:
-        config = compose("compare", [f"protocol={name}"])
-        read_settings(COMMANDS["compare"].settings_class, config)
 
 
 def test_a_comparison_is_sorted_by_rates_and_scores() -> None:

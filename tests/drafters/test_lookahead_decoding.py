@@ -5,30 +5,18 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import tokens_of
-from tiny.exact import assert_exact
 
-from outrider import Context, Sampling, Tokens, Verifier, decode
+from outrider import Context, Sampling, Tokens, decode
 from outrider.contract.round import Counts
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import Setup
 from outrider.testing.tiny_targets import draft_after, write_draft
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.traversal import Traversal
 
 SAMPLED = Sampling(temperature=1.0)
-
-
-@pytest.mark.parametrize("rule", [Candidates(), Traversal(), SampleMatch()])
-@pytest.mark.parametrize("ngram", [2, 3])
-def test_the_distribution_of_the_loop_is_the_targets(rule: Verifier, ngram: int) -> None:
-    """Checks five tokens of the whole loop, with a pool that fills up, over every branch."""
-    target = TabularTarget(2, seed=3)
-    drafter = LookaheadDecoding(window=3, ngram=ngram)
-    assert_exact(Setup(target, drafter, rule, [1], gamma=2, sampling=SAMPLED, budget=6), 5)
 
 
 def test_greedy_text_is_plain_and_takes_fewer_calls(llama: Any) -> None:

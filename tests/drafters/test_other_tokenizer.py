@@ -142,13 +142,6 @@ def test_conformance(make: Any, check: Any) -> None:
     check(make)
 
 
-@pytest.mark.parametrize("vocabulary", ["shared", "text"])
-def test_two_models_are_exact_too(vocabulary: str) -> None:
-    target = own_model("pieces")
-    drafter = with_model(target, vocabulary)
-    assert_exact(Setup(target, drafter, Token(), [1, 2, 3], gamma=2, sampling=SAMPLED), 3)
-
-
 @pytest.mark.parametrize("tree", [None, "2x2", "top:9x2", "dynamic:2"])
 def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
     """In one pass for each depth, as by plain passes over the model's own ids."""

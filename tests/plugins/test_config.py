@@ -221,12 +221,6 @@ def test_every_yaml_file_is_tried_by_a_test_here() -> None:
     assert folders <= {".", "sampling", "recipe"} | elsewhere
 
 
-def test_an_error_of_the_part_itself_comes_through() -> None:
-    config = compose("generate", ["verifier=lenient", "verifier.lenience=3", "prompt=hi"])
-    with pytest.raises(ConfigError, match=r"^verifier.lenience=3: expected a number in \(0, 1\]"):
-        build(config.verifier)
-
-
 def test_installing_twice_changes_nothing() -> None:
     before = compose("generate")
     offer_options()

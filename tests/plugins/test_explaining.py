@@ -25,11 +25,6 @@ class Netted(NoDraft):
         self.net = net
 
 
-class Quoted(NoDraft):
-    def __init__(self, sizes: list["Unknown"]) -> None:  # type: ignore[name-defined]
-        self.sizes = sizes
-
-
 @pytest.fixture
 def netted(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = {"netted": Netted, "quoted": Quoted}
@@ -81,11 +76,6 @@ def test_a_config_of_ones_own_has_the_commands_defaults_below_it(run: Any, tmp_p
     for flags in ([], ["-m"]):
         assert "gamma=9999: expected a whole number" in run(*own, *flags)[2]
     assert run(*own, "~gamma", "~policy")[0] == 0  # neither is set then
-
-
-def test_an_environment_variable_is_a_value(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_GAMMA", "3")
-    assert run(*GENERATE, "gamma=${oc.env:MY_GAMMA}", "--quiet")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -160,12 +150,6 @@ def test_a_word_that_is_no_setting_is_one_line(command: str, word: str, line: st
     with pytest.raises(ConfigError) as caught:
         outrider.compose(command, [word])
     assert str(caught.value).startswith(line) and "hydra" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("netted")
-def test_a_name_inside_an_annotation_that_is_nowhere_counts_as_none() -> None:
-    config = outrider.compose("generate", ["drafter=quoted", "drafter.sizes=[3]"])
-    assert outrider.build(config.drafter).sizes == [3]
 
 
 @pytest.mark.parametrize(

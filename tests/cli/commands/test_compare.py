@@ -1,12 +1,10 @@
 """`outrider compare` from the command line: the table, the files, and resuming a run."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny import forked
 
 from outrider import Context, Pen
 from outrider.drafters.prompt_lookup import PromptLookup
@@ -16,14 +14,6 @@ FILES = {
     "comparison.json", "profiles", "comparison.parquet", "rounds.parquet", "report.html",
     "alpha.png", "run.json", "measurements.jsonl",
 }  # fmt: skip
-
-
-def flat(value: Any, prefix: str = "") -> dict[str, float]:
-    """Returns every number in a report, by its dotted key."""
-    if isinstance(value, dict | list):
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        return {k: v for key, item in items for k, v in flat(item, f"{prefix}.{key}").items()}
-    return {prefix: value} if isinstance(value, int | float) else {}
 
 
 def test_the_table_and_every_file(compared: Any, tmp_path: Path) -> None:
@@ -58,32 +48,6 @@ def test_rules_and_policies_side_by_side(compared: Any, tmp_path: Path) -> None:
     assert [row["drafter"] for row in report["rows"]] == ["bigram/fixed"]
     lines = (tmp_path / "policies" / "measurements.jsonl").read_text().splitlines()
     assert len(lines) == 3 * 1 * 2  # of first turns
-
-
-def test_a_killed_run_resumes_to_the_same_table(
-    compared: Any, quick: list[str], tmp_path: Path
-) -> None:
-    """The run is killed outright, in its own process."""
-    drafters = "drafters=[none,bigram,suffix]"
-    sampled = ["sampling=standard", "protocol=overlap", "max_new_tokens=64", drafters]
-    _, whole = compared(*sampled, out="runs/whole")
-    lines = tmp_path / "runs" / "killed" / "measurements.jsonl"
-    words = ("compare", *quick, *sampled, f"hydra.run.dir={lines.parent}")
-    process = forked.start("-m", "outrider", *words, cwd=tmp_path)
-    end = time.monotonic() + 120
-    while time.monotonic() < end and not (lines.is_file() and lines.read_text().count("\n") >= 4):
-        time.sleep(0.001)
-    process.kill()
-    process.join()
-    assert lines.read_text().count("\n") < 12, "it was done before it could be killed"
-    # In another folder, as a new start has it: the unfinished run beside it is resumed.
-    printed, _ = compared(*sampled, "resume=true", out="runs/new")
-    assert str(lines.parent) in printed
-    resumed = json.loads((lines.parent / "comparison.json").read_text())
-    assert resumed["finished"]
-    # Sums may differ in the last digits, by the number of threads.
-    assert flat(resumed["rows"]) == pytest.approx(flat(whole["rows"]), rel=1e-6, abs=1e-9)
-    assert flat(resumed["pairs"]) == pytest.approx(flat(whole["pairs"]), rel=1e-6, abs=1e-9)
 
 
 def test_only_the_same_config_resumes(compared: Any, tmp_path: Path) -> None:

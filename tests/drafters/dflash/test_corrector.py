@@ -23,8 +23,6 @@ from outrider.drafters.dflash.network import DFlashNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
-from outrider.testing.drafter_distributions import check_output_distribution_is_the_targets
-from outrider.testing.drafters import check_depends_only_on_context
 from outrider.testing.tiny_targets import draft_after
 
 TEXT = [3, 7, 7, 2, 9, 4, 11, 5, 6]
@@ -40,14 +38,6 @@ def drafter_with(kind: str) -> Callable[[], DFlash]:
 @parametrize_with_checks([drafter_with("lilicorr")])
 def test_conformance(make: Callable[[], Any], check: Callable[[Any], None]) -> None:
     check(make)
-
-
-@pytest.mark.parametrize(
-    "check", [check_output_distribution_is_the_targets, check_depends_only_on_context]
-)
-@pytest.mark.parametrize("kind", sorted(set(CORRECTORS) - {"lilicorr"}))
-def test_text_with_a_corrector_is_the_targets(kind: str, check: Callable[[Any], None]) -> None:
-    check(drafter_with(kind))
 
 
 def shaken(network: torch.nn.Module, scale: float = 0.5) -> None:
