@@ -4,8 +4,7 @@ python evidence/verdicts.py --experiments 2000
 
 One drafter is faster than the others by an effect, and the others are equal. A finding is false if
 it tells equal drafters apart, or calls the slower one faster. It fails if that happens in more than
-5% of the experiments, as far as their number can tell. `before` is what versions until 0.1 did: one
-family for three rates, all pairs, and never more than 10,000 exchanges.
+5% of the experiments, as far as their number can tell.
 """
 
 import argparse
@@ -22,8 +21,6 @@ from outrider.lab.statistics.pairs import LEVEL
 from outrider.lab.statistics.permutation_test import holm, permutation_p_values
 
 DRAFTERS, PROMPTS, EFFECTS = (2, 6, 12, 24), (8, 24, 80, 240), (0.0, 0.05, 0.2, 0.5)
-RATES, FEWEST_EXCHANGES = 3, 10_000
-"""Of `before`: the rates of one family, and its exchanges."""
 
 
 @final
@@ -89,9 +86,7 @@ def experiments(
         ps = permutation_p_values(tests, tests=len(everyone), seed=number)
         for place, effect in enumerate(effects):
             mine = ps[place * len(own) :][: len(own)] + ps[len(effects) * len(own) :]
-            coarse = [max(p, 1 / FEWEST_EXCHANGES) for p in mine]
             families = {
-                "before": (range(len(mine)), holm(coarse * RATES)[: len(mine)]),
                 "all pairs": (range(len(mine)), holm(mine)),
                 "reference": (range(len(own)), holm(mine[: len(own)])),
             }

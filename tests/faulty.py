@@ -24,7 +24,6 @@ FAULTS: dict[str, Callable[[], None]] = {
     "SIGTERM": lambda: os.kill(os.getpid(), signal.SIGTERM),
     "memory": full_memory,
     "disk": full_disk,
-    "hang": lambda: time.sleep(60),
 }
 
 

@@ -186,9 +186,7 @@ def test_simulated_verdicts_are_rarely_false(script: Any) -> None:
     out = script.done(EVIDENCE / "verdicts.py", *few, "--effects", "0", "0.5")
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()[2:]]
     power = {(*line[:2], line[3]): float(line[5]) for line in lines if line[2] == "0.5"}
-    assert power["4", "16", "before"] < power["4", "16", "all pairs"]
-    assert power["4", "16", "all pairs"] < power["4", "16", "reference"]
-    assert power["4", "8", "before"] == 0  # 18 tests can't reach .05 with 8 prompts
+    assert 0 < power["4", "16", "all pairs"] < power["4", "16", "reference"]
 
 
 def test_a_card_is_shown_in_miniature(script: Any, tmp_path: Path) -> None:

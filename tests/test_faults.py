@@ -190,24 +190,19 @@ def broken() -> Any:
 
 
 @pytest.mark.usefixtures("drawn_once")
-@pytest.mark.parametrize("fault", ["SIGTERM", "memory", "hang"])
 def test_compare_resumes_at_its_last_question(
-    run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any, fault: str
+    run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any
 ) -> None:
-    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a", "draft_timeout=1")
-    with broken(fault):
+    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a")
+    with broken("SIGTERM"):
         status, _, err = run(*words)
-    assert status == (143 if fault == "SIGTERM" else 1), err
-    assert "report page failed" not in err  # also of a run all of whose drafters failed
+    assert status == 143, err
     (count,) = re.findall(r"(\d+) measurements are saved", err)
     command = shlex.split(err.partition("To continue: ")[2])
     where = f"hydra.run.dir={tmp_path / 'runs' / 'a'}"
     assert command == ["outrider", *words[:-2], words[-1], "resume=true", where]
     lines = tmp_path / "runs" / "a" / "measurements.jsonl"
-    errors = fault == "hang"  # of the drafter, so it is a line too
-    assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count) + errors
-    if fault != "SIGTERM":
-        return  # what follows is the same for all
+    assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count)
     # `kill -9` leaves the same and prints nothing: the next run says how to go on.
     _, _, err = run("compare", *small, "protocol=overlap", "hydra.run.dir=runs/b")
     assert re.search(r"an unfinished run is in .*a: .* resume=true hydra\.run\.dir=", err)
@@ -250,7 +245,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
 def test_a_killed_command_continues(command: str, folder: Path, data: Path, tmp_path: Path) -> None:
     settings, more, files = COMMANDS[command]
     contents = []
-    for writes in (0, 4, 12):  # the first is not killed
+    for writes in (0, 4):  # the first is not killed
         run = f"run-{writes}"
         words = [command, "target=transformers", f"target.model={folder}", "reports=[]"]
         words += [each.format(data=data, run=run) for each in settings]
