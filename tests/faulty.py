@@ -3,7 +3,6 @@
 import errno
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import torch
