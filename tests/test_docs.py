@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from outrider.cli.arguments import quoted_override
 from outrider.contract.draft import KINDS
 from outrider.plugins.config import build, compose
 from outrider.plugins.registry import installed
+from outrider.testing import run_checks
 
 ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -41,7 +43,7 @@ QUICK = {
     "recipe=classifier": ["data.limit=3"],
     "hydra.launcher.n_jobs=2": ["data.limit=2"],  # a prompt for each job
     "recipe.texts=64": ["recipe.texts=2", "recipe.held_out=1"],
-    # All their jobs run in tests/commands/test_experiments.py.
+    # More of their jobs run in tests/cli/commands/test_experiments.py.
     "+experiment=lenience": ["verifier.lenience=0.3"],
     "+experiment=table2": ["gamma=5"],
     "drafter.layers=26": ["drafter.layers=3"],
@@ -117,7 +119,16 @@ def quick_smollm2(command: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("shared_smollm2" if "eagle3" in command else "few_layers")
 
 
-@pytest.mark.usefixtures("quick_smollm2", "prompts_read_once", "drawn_once", "forked_workers")
+@pytest.fixture
+def quick_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part has its first two checks; it passes all of them in tests of its own."""
+    first = lambda make, thorough: islice(run_checks(make, thorough), 2)
+    monkeypatch.setattr("outrider.cli.commands.check.run_checks", first)
+
+
+@pytest.mark.usefixtures(
+    "quick_smollm2", "quick_kit", "prompts_read_once", "drawn_once", "forked_workers"
+)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_documented_command_runs(
     command: str, tmp_path: Path, request: pytest.FixtureRequest, run: Any, script: Any

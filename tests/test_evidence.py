@@ -115,6 +115,7 @@ def test_correctors_are_trained_and_put_in_one_table(
         *["--tree", "2", "--budget", "4", "--results", "results"],
         *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
         *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
+        "reports=[]",
     ]
     script.done(EVIDENCE / "correctors.py", *arguments)
     rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
@@ -159,7 +160,7 @@ def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: 
         *["--prompts", str(data), "--limit", "1", "--tokens", "4", "--quantize", ""],
         *["--temperatures", "1", "--sides", "int8", "bench"],
         *["--beside", "small_lm tree", "hybrid", "prompt_lookup"],
-        *["--page", str(page), "--results", "results", "--settings", "cache=false"],
+        *["--page", str(page), "--results", "results", "--settings", "cache=false", "reports=[]"],
     ]
     script.done(EVIDENCE / "pair.py", *arguments)
     written = page.read_text()

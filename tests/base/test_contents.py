@@ -26,8 +26,3 @@ def test_content_that_is_no_json_is_one_kind_of_error(
         json_of(content)
     with pytest.raises(ValueError, match=of_file):
         json_in(tmp_path / "file")
-
-
-def test_a_file_may_begin_with_a_mark(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text('{"a": 1}', encoding="utf-8-sig")
-    assert json_in(tmp_path / "file") == {"a": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from outrider.base.errors import ConfigError, described, is_int, is_number, nearest, require, shown
+from outrider.base.errors import ConfigError, described, nearest, require, shown
 
 
 def test_require_names_field_value_and_expectation() -> None:
@@ -47,8 +47,3 @@ class Wordless(Exception):
 )
 def test_an_error_is_worded_whatever_its_own_words_do(error: Exception, line: str) -> None:
     assert described(error) == line == described(error).encode().decode()
-
-
-def test_true_is_no_number() -> None:
-    assert is_int(3) and is_number(3) and is_number(0.5)
-    assert not (is_int(True) or is_int(0.5) or is_number(False) or is_number("3"))

@@ -1,7 +1,6 @@
 """Under constraints, rounds record what was written, over every outcome of the loop."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,25 +97,10 @@ FAULTS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         lambda _: lambda constraint, ids, draft, logits: logits,
         "under the constraint",
     ),
-    "drafts are not steered": (
-        "Guide",
-        lambda _: lambda *_: None,
-        "drafts what it forbids",
-    ),
-    "a constraint ends no text": ("ends", lambda _: lambda *_: False, "stop"),
     "counts are off": (
         "_counts",
         lambda right: lambda *given: (right(*given)[0], *right(*given)[:2]),
         "counts",
-    ),
-    "a bonus counts as recovered": (
-        "_emit",
-        lambda right: (
-            lambda *given: replace(
-                emission := right(*given), origins=(*emission.origins[:-1], "recovered")
-            )
-        ),
-        "origins",
     ),
 }
 

@@ -38,7 +38,6 @@ from outrider.testing.table_drafters import TreeDrafter
 from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.multi_path_block import MultiPathBlock
-from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, seed=1)
@@ -54,13 +53,6 @@ def tokens(rounds: Sequence[Round]) -> list[int]:
 
 
 GREEDY = tokens(run(NoDraft()))
-
-
-@pytest.mark.parametrize("wrong", [2, 4, 7, 100])
-@pytest.mark.parametrize("gamma", [1, 3, 20])
-def test_greedy_text_does_not_depend_on_the_drafter(scripted: Any, wrong: int, gamma: int) -> None:
-    drafter = scripted([*PROMPT, *GREEDY], wrong)
-    assert tokens(run(drafter, gamma=gamma)) == GREEDY
 
 
 def test_the_last_draft_leaves_room_for_the_targets_token(scripted: Any) -> None:
@@ -178,16 +170,6 @@ def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
         r" rules that fit: k_seq, multi_step",
     ):
         decode(TARGET, TreeDrafter(TARGET, "iid"), Token(), PROMPT)
-
-
-@pytest.mark.parametrize(("budget", "drafted"), [(14, 14), (None, 2)])  # siblings are pairs
-def test_trees_go_through_the_loop(budget: int | None, drafted: int) -> None:
-    tree = TreeDrafter(TARGET, "deterministic")
-    rounds = list(
-        decode(TARGET, tree, SampleMatch(), PROMPT, gamma=3, budget=budget, max_new_tokens=12)
-    )
-    assert tokens(rounds) == GREEDY
-    assert rounds[0].drafted == drafted
 
 
 def test_a_policy_stops_paths_where_all_are_as_long() -> None:

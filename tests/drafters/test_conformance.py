@@ -21,13 +21,9 @@ SMALL = {
 SHAPES_ALONE = ("online",)
 """Drafters for which all of the kit would take long."""
 
-WITH_TREES = {"eagle": "dynamic:3", "eagle3": "dynamic:3", "redrafter": "dynamic:2"}
-"""Drafters of which a tree passes all of the kit, and its shape; of the others it is 2x1."""
-
 MORE = (
-    *("bigram, order: 4", "bigram, tree: 2x2", "bigram, tree: dynamic:2"),
-    *("prompt_lookup, max_n: 2, newest: false", "lookahead_decoding, window: 2, ngram: 2"),
-    "hybrid, drafters: [{drafter: prompt_lookup, min_n: 2}, small_lm]",
+    *("bigram, tree: 2x2", "eagle, path: untrained, tree: dynamic:3"),
+    "prompt_lookup, max_n: 2, newest: false",
     "hybrid, drafters: [{drafter: prompt_lookup, min_n: 2}, {drafter: eagle, path: untrained}]",
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained, tree: 3x2}]",
     "hybrid, chain: [random, suffix], steps: 1",
@@ -41,12 +37,14 @@ FORMS = {
         *("iid:2x2", "paths:2", "top:2x2", "dynamic:2", "replay:2"),
         *("'sequoia:.5,.2'", "'cost:3,.05,.02'"),
     ),
+    "bigram": ("dynamic:2",),
     "eagle": ("2x1", "replay:2", "iid:2x1", "top:2x2", "[[0], [1], [0, 0]]"),
-    "eagle3": ("2x1", "top:2x2"),
+    "eagle3": ("dynamic:3", "top:2x2"),
     "medusa": ("top:2x2", "'top:[[0],[1],[0,0]]'"),
     "mlp_speculator": ("iid:2x1", "top:2x2", "dynamic:3"),
+    "redrafter": ("dynamic:2",),
 }
-"""Further shapes, which the checks of shapes see."""
+"""The shapes of trees that the checks of shapes see; of other networks it is 2x1."""
 
 
 def settings(name: str) -> str:
@@ -60,22 +58,20 @@ def settings(name: str) -> str:
     return ", ".join([name, *([SMALL[name]] if name in SMALL else needed)])
 
 
-def whole() -> Iterator[str]:
+def shaped() -> Iterator[str]:
     for name, entry in installed().of("drafter").items():
-        if name not in SHAPES_ALONE:
-            yield settings(name)
-            has_network = settings(name) != name and name != "rest"
-            if has_network and "tree" in inspect.signature(entry.product).parameters:
-                yield f"{settings(name)}, tree: {WITH_TREES.get(name, '2x1')}"
+        has_network = settings(name) != name and name != "rest"
+        if has_network and "tree" in inspect.signature(entry.product).parameters:
+            yield from (f"{settings(name)}, tree: {form}" for form in FORMS.get(name, ("2x1",)))
+        else:
+            yield from (f"{settings(name)}, tree: {form}" for form in FORMS.get(name, ()))
 
 
-SHAPES = (
-    *(f"{settings(name)}, tree: {form}" for name, forms in FORMS.items() for form in forms),
-    *("online", "online, order: 3, tree: 2x2"),
-)
+WHOLE = [settings(name) for name in installed().of("drafter") if name not in SHAPES_ALONE]
+SHAPES = (*shaped(), "online", "online, order: 3, tree: 2x2")
 
 
-@parametrize_with_checks(makers((*whole(), *MORE)))
+@parametrize_with_checks(makers((*WHOLE, *MORE)))
 def test_a_drafter_keeps_the_contract(
     make: Callable[[], Any], check: Callable[[Any], None]
 ) -> None:

@@ -18,10 +18,9 @@ from outrider.targets.transformers import TransformersTarget
 FIRST = [3, 4, 5, 3, 4, 5, 6, 7]
 SECOND = [3, 4, 5, 3, 4, 9, 5, 3, 4]
 DRAFTERS = (
-    *("small_lm, layers: 2", "small_lm, layers: 2, tree: top:2x2", "eagle, path: untrained"),
-    *("eagle, path: untrained, tree: top:2x2", "eagle3, path: untrained"),
+    *("small_lm, layers: 2", "eagle, path: untrained, tree: top:2x2", "eagle3, path: untrained"),
     *("peagle, path: untrained", "dflash, path: untrained, block: 4", "mtp, path: untrained"),
-    *("medusa, path: untrained", "mlp_speculator, path: untrained", "bigram, order: 3"),
+    *("medusa, path: untrained", "bigram, order: 3"),
     *("prompt_lookup", "hierarchy, layers: 2", "early_exit, path: untrained", "swift"),
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained}]",
     *("suffix", "lookahead_decoding"),

@@ -29,21 +29,6 @@ def test_a_folder_of_either_kind_is_loaded(t5_folder: Path, folder: Path, tmp_pa
         TransformersTarget(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        (("drafter=small_lm", "drafter.model=smollm2"), "expected an encoder-decoder, as the targ"),
-        (("target.optimize=compile",), "T5ForConditionalGeneration takes no positions"),
-    ],
-)
-def test_drafters_and_data_that_rule_an_encoder_out_are_refused(
-    run: Any, t5_folder: Path, settings: tuple[str, ...], line: str
-) -> None:
-    given = ("target=transformers", f"target.model={t5_folder}", "prompt=the cat", *settings)
-    complaint = run.refused("generate", *given)
-    assert line in complaint
-
-
 def test_no_drafter_is_trained_on_an_encoder_decoder(run: Any, t5_folder: Path) -> None:
     given = ("target=transformers", f"target.model={t5_folder}", "drafter=medusa")
     complaint = run.refused("train", *given)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
-from tiny.learners import FAMILIES
 
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.training import card
@@ -18,15 +17,14 @@ SMALL = [
     "recipe.texts=12", "recipe.held_out=2", "max_new_tokens=12", "recipe.schedule.epochs=1",
     "recipe.schedule.batch=4", "recipe.schedule.evaluate=3",
 ]  # fmt: skip
-MORE = {
+KINDS = {
+    "medusa": [],
+    "eagle3": ["recipe.options.steps=2"],
     "small_lm": ["recipe.options.layers=2"],
     "pard": ["recipe.options.layers=2", "recipe.options.depth=3"],
-    "eagle3": ["recipe.options.steps=2"],
-    "peagle": ["recipe.options.depth=3"],
     "dflash": ["recipe.options.block=4", "recipe.options.decoders=1", "recipe.options.anchors=4"],
 }
-MODELS = ("small_lm", "pard")
-"""Families that are whole models."""
+"""A family of each kind, and its options: heads, layers, whole models, and blocks."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ def test_an_unknown_family_is_refused_before_any_text_is_written(run: Any, tmp_p
     assert not [*(tmp_path / "run").rglob("*.json*")]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", KINDS)
 def test_a_family_is_trained_and_used(
     family: str, run: Any, folder: Path, shared_texts: Path, tmp_path: Path
 ) -> None:
@@ -58,7 +56,7 @@ def test_a_family_is_trained_and_used(
     path = tmp_path / "made"
     out = [f"out={path}", f"hydra.run.dir={tmp_path / 'run'}"]
     log = tmp_path / "log.jsonl"
-    more = [*SMALL, f"recipe.file={shared_texts}", *known, *MORE.get(family, [])]
+    more = [*SMALL, f"recipe.file={shared_texts}", *known, *KINDS[family]]
     more.append(f"reports=[{{report: json_lines, path: {log}}}]")
     printed = run.done("train", f"drafter={family}", *settings, *more, *out)
     assert "alpha" in printed and "block_efficiency" in printed
@@ -81,7 +79,7 @@ def test_a_family_is_trained_and_used(
     begun, *logged = map(json.loads, log.read_text().splitlines())
     assert begun["settings"]["recipe.texts"] == "12" and logged[-1]["step"] == facts["steps"]
     assert {"loss", "held_out", "alpha"} <= logged[-1]["figures"].keys()
-    option = "model" if family in MODELS else "path"
+    option = "model" if family in ("small_lm", "pard") else "path"
     use = [f"drafter={family}", f"drafter.{option}={path}", "max_new_tokens=8"]
     run.done("generate", *settings, *use, "prompt=the cat sat")
 

@@ -31,6 +31,8 @@ from outrider.lab.runs.frames import write_json
 from outrider.lab.runs.run import Run, gather, load
 from outrider.lab.runs.summary import Summary
 
+pytestmark = pytest.mark.usefixtures("drawn_once")
+
 
 class Served(NamedTuple):
     """Where the pages are, and the folder that they show."""
@@ -251,7 +253,6 @@ def test_a_damaged_run_is_named_beside_the_others(
     assert page.locator("#rates tbody tr").count() == 3
 
 
-@pytest.mark.usefixtures("drawn_once")
 def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page]) -> None:
     page = opened()
     page.locator("#filter").fill("whole bigram")
@@ -409,7 +410,6 @@ def test_files_are_made_of_unfinished_runs_too(served: Served) -> None:
         assert served.get(files + LINES)[1] == (served.folder / name / LINES).read_bytes()
 
 
-@pytest.mark.usefixtures("drawn_once")
 def test_the_page_follows_a_run(opened: Callable[..., Page], served: Served) -> None:
     folder = served.folder / "going"
     whole = (served.folder / "whole" / LINES).read_text()
