@@ -77,19 +77,6 @@ class Plain:
 
 
 @pytest.mark.parametrize(
-    ("settings", "given"),
-    [
-        ({"mode": "plain"}, ("plain", 2, None)),
-        ({"mode": "${other}", "order": "${text}"}, ("scaled", 3, None)),
-        ({"net": {"width": 3}}, (None, 2, Net(3))),
-    ],
-)
-def test_settings_of_a_part_are_converted(settings: Any, given: tuple[Any, ...]) -> None:
-    node = {"_target_": f"{__name__}.Plain", **settings}
-    assert build(OmegaConf.create({"it": node, "other": "scaled", "text": "3"}).it).given == given
-
-
-@pytest.mark.parametrize(
     ("settings", "line"),
     [
         (

@@ -142,12 +142,3 @@ def test_tokenizer_and_chat_template_are_those_of_the_file(target: TransformersT
 
     assert words(target.encode("user on")) == ["<bos>", "u", "s", "e", "r", "▁o", "n"]
     assert words(target.encode("on", chat=True)) == ["u", "s", "e", "r", ":", "▁o", "n"]
-
-
-def test_the_evidence_runs(target: TransformersTarget, script: Any) -> None:
-    path = Path(__file__).parents[2] / "evidence" / "texts.py"
-    modes = ["plain", "prompt_lookup", "bigram, tree dynamic:8, batch of 4", "write, batch of 4"]
-    folder = target.model.config.name_or_path
-    past = ["--past-window", "6", "--modes", "modes", "--only", *modes]
-    out = script.done(path, "--target", folder, *past)
-    assert "4 modes: 0 texts of float32 differ" in out

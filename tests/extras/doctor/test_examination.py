@@ -1,7 +1,6 @@
 """`outrider doctor`: facts of the installation, and a line for each fault."""
 
 import json
-import sys
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -65,35 +64,6 @@ def test_every_fault_has_a_line(plugged: Any, monkeypatch: pytest.MonkeyPatch) -
     assert lines[0].endswith("expected >=99")
     assert lines[1] == "no-such-distribution: expected >=1, it is not installed"
     assert lines[2].startswith("plugin 'broken' of outrider-broken can't be loaded: ModuleNot")
-
-
-PARTS = """
-from outrider import hookimpl
-
-@hookimpl
-def register_drafters(register):
-    register("gone", "parts_module:Gone")
-"""
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        ("register_drafters = print", "plugin 'parts' of my-dist registers nothing: "),
-        (PARTS, "drafter 'gone' of my-dist is 'parts_module:Gone': module"),
-    ],
-)
-def test_a_part_that_can_not_be_loaded_is_a_fault(
-    content: str, line: str, plugged: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "parts_module.py").write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "parts_module", raising=False)
-    plugged("parts", "my-dist", "parts_module")
-    faults: list[str] = []
-    doctor.plugins(faults)
-    (fault,) = faults
-    assert fault.startswith(line)
 
 
 def test_the_needs_of_the_built_in_target_are_checked(

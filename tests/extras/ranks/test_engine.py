@@ -193,8 +193,3 @@ def test_a_rank_that_torchrun_stops_says_so(
     err = run.refused("generate", "target=transformers", f"target.model={folder}",
                          "target.tensor_parallel=true", "prompt=the cat")  # fmt: skip
     assert err.startswith("outrider: stopped by torchrun, since another rank has ended")
-
-
-def test_an_error_of_another_kind_is_raised_unchanged() -> None:
-    with pytest.raises(RuntimeError, match="out of memory"), launch.reaching():
-        raise RuntimeError("out of memory")

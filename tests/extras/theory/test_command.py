@@ -54,17 +54,6 @@ def test_a_line_a_figure_is_printed_for_one_setting(run: Any, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())  # nothing is saved
 
 
-def test_lists_make_rows_and_c_hat_a_column(run: Any) -> None:
-    """Table 1 of Leviathan et al.: operations and speedup at c = c_hat = 0."""
-    out = run.done("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
-    table = rows(out)
-    assert [row[:2] for row in table] == [[0.8, 2], [0.8, 5], [0.9, 2], [0.9, 5]]
-    assert table[0][-1] == pytest.approx(1.23, abs=0.0051)
-    assert table[1][-1] == pytest.approx(1.63, abs=0.0051)
-    assert table[1][5] == pytest.approx(3.69, abs=0.0051)
-    assert "c_hat=0 (Theorem 3.11)" in out
-
-
 def test_table_1_is_the_papers(run: Any, tmp_path: Path) -> None:
     out = run.done("theory", "paper=table1")
     assert [line.split() for line in out.splitlines()[2:] if line.strip()] == [
@@ -120,18 +109,6 @@ def test_an_oracle_that_pays_nothing_has_no_bound() -> None:
 def test_no_draft_is_the_best_where_drafting_does_not_pay() -> None:
     row = predictions(0.1, 3, 0.5, None)
     assert (row["optimal_gamma"], row["optimal_speedup"], row["smallest_gain"]) == (0, 1, 1)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["alpha=1.5"], "alpha=1.5: expected a number in [0, 1]"),
-        (["layout=figure1"], "layout='figure1': expected table1, or the place of a figure"),
-    ],
-)
-def test_a_number_out_of_range_is_one_line(run: Any, arguments: list[str], line: str) -> None:
-    err = run.refused("theory", *arguments)
-    assert line in err and err.count("\n") == 1
 
 
 def test_a_measured_profile_takes_the_place_of_alpha(run: Any, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Texts are the target's own, kept as lines of a file, and the same after an interruption."""
 
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +63,6 @@ def test_a_run_that_broke_off_writes_the_rest(chatty: Any, tmp_path: Path, conso
         == whole
     )
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
-
-
-def test_texts_that_were_written_before_an_interruption_are_kept(
-    chatty: Any, tmp_path: Path, console: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
-    write_turns = batched(chatty).write_turns
-
-    def interrupted(texts: Any) -> Any:
-        yield from islice(write_turns(texts), 5)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(type(batched(chatty)), "write_turns", lambda _, texts: interrupted(texts))
-    with pytest.raises(KeyboardInterrupt):
-        collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
-    monkeypatch.undo()
-    kept = collect_texts(chatty, [], tmp_path / "b.jsonl", 5, console=console, writing=WRITING)
-    assert kept == whole[:5]
 
 
 def test_given_prompts_are_answered_in_turn(target: Any, tmp_path: Path, console: Any) -> None:

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import bound
 from tiny.learners import FAMILIES, make_learner
-from tiny.parts import held
 
-from outrider import ConfigError, SampledChance, Sampling, decode
+from outrider import SampledChance, Sampling, decode
 from outrider.decoding.batches.batched import batched
-from outrider.drafters.medusa import MedusaNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
-from outrider.extras.training import learner
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network
 from outrider.extras.training.progress import Schedule
@@ -111,11 +107,6 @@ def test_every_family_names_an_unknown_entry_of_a_config(
     assert "does not read colour in config.json" in capsys.readouterr().err.replace("\n", " ")
 
 
-def test_an_objective_that_is_nowhere_is_refused(target: Any) -> None:
-    with pytest.raises(ConfigError, match=r"recipe\.objective='.*expected the place of an obj"):
-        learner.make_learner("nowhere:Mine", {}, learner.Setup(target, Vocabulary(31), 0))
-
-
 @pytest.mark.parametrize("family", ["dflash", "eagle", "peagle"])
 def test_texts_without_answers_teach_nothing(family: str, target: Any, examples: Any) -> None:
     learned = make_learner(family, target, Vocabulary(31), 0, OPTIONS.get(family, {}))
@@ -132,26 +123,3 @@ def test_hard_labels_are_tokens_of_the_text(family: str, target: Any, examples: 
         for soft in (True, False)
     }
     assert losses[True] != losses[False]
-
-
-@pytest.mark.parametrize(
-    ("family", "options", "line"),
-    [
-        ("dflash", {"block": 1}, "block=1: expected a whole"),
-        ("pard", {"divergence": "kl"}, "divergence='kl': expected one of"),
-        ("early_exit", {"layers": 9}, "layers=9: expected a whole number fr"),
-    ],
-)
-def test_bad_options(family: str, options: dict[str, Any], line: str, target: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"recipe\.options\.{line}"):
-        make_learner(family, target, Vocabulary(31), 0, options)
-
-
-def test_blockwise_heads(target: Any, tmp_path: Path) -> None:
-    options = {"kind": "hidden", "blocks": 2, "heads": 2, "own": True}
-    learned = make_learner("medusa", target, Vocabulary(31), 0, options)
-    learned.save_checkpoint(tmp_path / "x")
-    drafter = bound(make("drafter", "medusa", path=str(tmp_path / "x")), target)
-    again = held(drafter, MedusaNetwork).state_dict()
-    for name, tensor in learned.network.state_dict().items():
-        torch.testing.assert_close(again[name], tensor.half().float())

@@ -131,28 +131,6 @@ def test_rows_that_are_no_texts(row: Any, line: str, chatty: Any, tmp_path: Path
         read_rows(written(tmp_path / "x.jsonl", row), chatty, 9)
 
 
-def test_files_that_are_no_rows(target: Any, tmp_path: Path) -> None:
-    (tmp_path / "x.parquet").write_text("no table")
-    with pytest.raises(ConfigError, match=r"x\.parquet: expected a table that can be read"):
-        read_rows(str(tmp_path / "x.parquet"), target, 9)
-
-
-@pytest.mark.parametrize("name", ["x.jsonl", "x.parquet"])
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"version https://git-lfs.github.com/spec/v1\n", "a pointer of git lfs"),
-        (b"", "it is empty"),
-    ],
-)
-def test_damaged_files_are_named(
-    name: str, content: bytes, reason: str, target: Any, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(ConfigError, match=rf"{name}'?: {reason}"):
-        read_rows(str(tmp_path / name), target, 9)
-
-
 def test_the_learned_tokens_of_rows_are_counted(target: Any, tmp_path: Path, capsys: Any) -> None:
     """The first id is never learned, and a row keeps its number where others are left out."""
     plain = {"input_ids": [2, 3, 4], "loss_mask": [1, 1, 1]}

@@ -19,7 +19,6 @@ from outrider.extras.view.paper_figures import TOKENS, chen_figure1
 from outrider.extras.view.plotting import (
     COLOURS,
     INK,
-    LABEL,
     MARKS,
     as_png,
     as_svg,
@@ -29,7 +28,6 @@ from outrider.extras.view.plotting import (
 )
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import Interval
 from outrider.verifiers.lenient import Lenient
 
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
@@ -117,23 +115,6 @@ def test_a_mark_tells_its_figure_where_it_stands(whole_run: Run) -> None:
         assert any(abs(x - left) < 0.1 and abs(y - top) < 0.1 for left, top in marks)
 
 
-@pytest.mark.parametrize("name", ["speedup", "block_efficiency", "speedup_by_task"])
-def test_no_mark_is_cut_at_the_edge(whole_run: Run, name: str) -> None:
-    def close(rates: Any) -> Any:  # to 1, as those of weak drafters
-        return dict.fromkeys(rates, Interval(1.07, None, None))
-
-    rows = [
-        replace(
-            row,
-            rates=close(row.rates),
-            tasks={task: close(each) for task, each in row.tasks.items()},
-        )
-        for row in Summary(whole_run).rows
-    ]
-    (axes,) = figures({"": rows}, {})[name].axes
-    assert axes.get_xlim()[1] > 1.03 * 1.07
-
-
 def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     rows = {"": [replace(row, drafter="<b>$x$</b>") for row in Summary(whole_run).rows[1:2]]}
     svg = as_svg(figures(rows, {})["speedup"], "speedup")
@@ -157,20 +138,6 @@ def test_no_script_is_lost(whole_run: Run, monkeypatch: pytest.MonkeyPatch) -> N
         as_png(figure)
         assert "\\U00020000" in "".join(written)
         assert names[0] in "".join(ElementTree.fromstring(as_svg(figure, name)).itertext())
-
-
-def test_long_labels_leave_room_for_the_plot(whole_run: Run) -> None:
-    rows = Summary(whole_run).rows
-    labels = [f"sampling/standard, /a/folder/with/a/rather/long/name/{number}" for number in "12"]
-    categories = {"a category with a name as long as a sentence": rows[0].rates["speedup"]}
-    rows = [replace(row, categories=categories) for row in rows]
-    drawn = figures(dict.fromkeys(labels, rows), {})
-    drawn |= {f"{name} of one run": figure for name, figure in figures({"": rows}, {}).items()}
-    for name, figure in drawn.items():
-        figure.draw_without_rendering()  # matplotlib warns where nothing is left
-        for text in figure.axes[0].get_yticklabels():
-            assert len(text.get_text()) <= LABEL, name
-    assert drawn["speedup"].axes[0].get_yticklabels()[0].get_text().endswith("/long/name/1")
 
 
 def test_chens_figure_1_has_three_panels_over_gamma(

@@ -134,22 +134,6 @@ def test_the_page_shows_decoding_round_by_round(
     assert f"{counts.block_efficiency:.2f} tokens per call" in page.inner_text("#figures")
 
 
-def test_texts_of_other_drafters_and_settings_are_added(opened: Callable[..., Page]) -> None:
-    page = opened()
-    page.get_by_label("Drafter").select_option("none")
-    write(page, "Done")
-    page.get_by_label("Drafter").select_option("bigram")
-    page.get_by_label("Temperature").fill("1")
-    page.get_by_label("More settings").fill("drafter.order=1 verifier=typical")
-    write(page, "Done")
-    rows = page.locator("#results tbody th").all_inner_texts()
-    assert [row.split() for row in rows] == [["bigram", "lossy"], ["none"]]
-    settings = page.locator("#results tbody td:nth-child(7)").all_inner_texts()
-    assert settings[0].endswith(
-        "temperature=1, max_new_tokens=12, drafter.order=1, verifier=typical"
-    )
-
-
 def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
     offered = runnable("smollm2")
     assert offered["prompt_lookup"].startswith("Prompt lookup: copies")

@@ -194,20 +194,6 @@ def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
     assert page.locator("#rates th[aria-sort]").get_attribute("aria-sort") == "descending"
 
 
-def test_the_first_column_stays_in_sight(opened: Callable[..., Page]) -> None:
-    page = opened(400)
-    page.locator(".wide").first.evaluate("wide => wide.scrollLeft = 300")
-    box = page.locator("#rates tbody th").first.bounding_box()
-    assert box is not None and box["x"] >= 0
-    assert 80 <= box["width"] <= 200
-
-
-def test_the_head_has_the_command_and_the_date(report_at: Callable[..., Page]) -> None:
-    page = report_at()
-    assert page.locator("#command-1").inner_text() == "outrider compare gamma=3"
-    assert "2026-01-02 03:04 UTC" in page.locator("#settings ~ .facts").first.inner_text()
-
-
 def test_the_rates_can_be_downloaded(report_at: Callable[..., Page]) -> None:
     files = {
         link.inner_text(): b64decode((link.get_attribute("href") or "").partition(",")[2]).decode()
@@ -236,20 +222,6 @@ def test_texts_neither_overflow_nor_overlap(report_at: Callable[..., Page], widt
         for other, x, y, z, w in boxes[i + 1 :]:
             apart = x >= right - 1 or z <= left + 1 or y >= bottom - 1 or w <= top + 1
             assert apart, f"{tag} and {other} overlap at {width}"
-
-
-def test_text_is_large_enough_on_a_phone(report_at: Callable[..., Page]) -> None:
-    page = report_at(400)
-    sizes = page.evaluate(
-        """[...document.querySelectorAll('p, td, th, li, .text, figcaption, small, dd, i')]
-           .map(e => parseFloat(getComputedStyle(e).fontSize))"""
-    )
-    assert min(sizes) >= 12
-    # A figure is 302 points wide, with type of 9 points and more.
-    shown = page.evaluate(
-        "[...document.querySelectorAll('svg')].map(i => i.getBoundingClientRect().width)"
-    )
-    assert min(shown) >= 340
 
 
 def test_axe_finds_nothing_serious(report_at: Callable[..., Page]) -> None:
@@ -299,20 +271,6 @@ def test_rounds_show_their_rejected_tokens(opened: Callable[..., Page], whole_ru
         assert "".join(struck) == thrown
     page.locator("#thrown").uncheck()
     assert not page.locator(".rounds del").first.is_visible()
-
-
-def test_a_token_tells_its_round_and_depth(opened: Callable[..., Page]) -> None:
-    page = opened()
-    open_all(page)
-    text = page.locator(".rounds").first
-    text.focus()
-    page.keyboard.press("ArrowRight")
-    about = page.locator("#about")
-    assert "round 1 · depth 1" in about.inner_text()
-    page.keyboard.press("Escape")
-    assert about.inner_text() == ""
-    text.locator("[data-token]").nth(1).hover()
-    assert re.search(r"round \d · depth \d", about.inner_text())
 
 
 def test_a_token_tells_its_probabilities(report_at: Callable[..., Page], whole_run: Run) -> None:

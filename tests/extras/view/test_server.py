@@ -2,7 +2,6 @@
 
 import io
 import json
-import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -198,31 +197,6 @@ def test_a_hostile_page_of_a_run_gets_no_token_and_writes_nothing(
     assert written == [] and (is_shown or asked == [])
 
 
-def test_a_page_of_elsewhere_can_drive_nothing(browser: Any, serve: Callable[..., str]) -> None:
-    written: list[Any] = []
-    player = Player("a tiny model", cast("Any", None), written.append)
-    address = serve(app([], "secret", player))
-    opener = Opener(browser, ignored=("",))
-    opener.enter(address)
-    tried: list[Any] = []
-    same_site = serve(noting(tried))
-    for elsewhere in (same_site, same_site.replace("127.0.0.1", "localhost")):
-        page = opener(elsewhere)
-        stream = f"{address}play/stream?prompt=a"
-        tries = """stream => Promise.all([
-            fetch(stream, {mode: "no-cors", credentials: "include"}).catch(String),
-            new Promise(done => Object.assign(new Image(), {src: stream, onerror: done})),
-            new Promise(done => {
-              const source = new EventSource(stream, {withCredentials: true});
-              source.onerror = () => done(source.close());
-            })])"""
-        page.evaluate(tries, stream)
-        page.evaluate("stream => { location = stream; }", stream)
-        page.get_by_text(re.compile("a page of this server|has no token")).wait_for()
-    opener.close()
-    assert written == []
-
-
 def noting(asked: list[Any]) -> Starlette:
     """Returns an application that notes what it is asked, and with which headers."""
 
@@ -231,14 +205,6 @@ def noting(asked: list[Any]) -> Starlette:
         return HTMLResponse("elsewhere")
 
     return Starlette(routes=[Route("/{path:path}", note)])
-
-
-@pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS"])
-def test_no_other_method_is_taken(served: Served, method: str) -> None:
-    with pytest.raises(HTTPError) as refused:
-        urlopen(Request(served.address, method=method))
-    with refused.value as error:
-        assert error.code == 405
 
 
 def test_a_damaged_run_is_named_beside_the_others(

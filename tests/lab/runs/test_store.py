@@ -1,11 +1,9 @@
 """A run's folder: measurements are saved at once, and an unfinished run can be resumed."""
 
-import errno
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tiny.comparisons import timeless
@@ -188,13 +186,3 @@ def test_the_newest_run_that_broke_off_is_found(run_in: Go, tmp_path: Path) -> N
     (tmp_path / "4").mkdir()
     (tmp_path / "4" / FACTS).write_text("damaged")
     assert unfinished(tmp_path) == tmp_path / "3"
-
-
-def test_a_measurement_that_the_disk_does_not_take_is_not_counted(
-    whole_run: Run, tmp_path: Path, failing: Any
-) -> None:
-    with RunFolder(tmp_path, whole_run.facts, resume=False) as run_folder:
-        run_folder.add(whole_run.measurements[0])
-        with failing(LINES, errno.ENOSPC), pytest.raises(OSError, match="No space left"):
-            run_folder.add(whole_run.measurements[1])
-        assert run_folder.run.measurements == load(tmp_path).measurements

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
-from outrider.drafters.suffix import Suffix
 from outrider.lab.runs.row import Row, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -22,7 +21,6 @@ from outrider.lab.tables.layouts import tasks_table
 from outrider.lab.tables.rates import figure_of, rates_table
 from outrider.lab.tables.table import Table
 from outrider.lab.tables.terminal import plotted, ranking_table, shown
-from outrider.verifiers.lenient import Lenient
 from outrider.verifiers.optimal_transport import OptimalTransport
 
 
@@ -65,19 +63,6 @@ def test_names_stay_whole_in_80_columns(
     assert "hidden" not in printed(rates_table(dict.fromkeys(labels, rows), "a title"))
 
 
-@pytest.mark.parametrize("width", range(60, 90, 3))
-def test_marked_rows_are_not_cut(
-    rows: list[Row], monkeypatch: pytest.MonkeyPatch, width: int
-) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    shown = dict.fromkeys(rows[-1].rates, FIGURE)
-    marked = replace(rows[-1], drafter="prompt_lookup", rates=shown, doubts=("the clock is wrong",))
-    several = [marked, replace(marked, drafter="bigram", lossless=False)]
-    assert "…" not in printed(rates_table({"": several}, "a title"), width)
-    own = replace(marked, drafter="token_recycling (candidates, budget 16)")
-    assert "…" not in printed(rates_table({"": [*several, own]}, "a title"), width)
-
-
 def with_intervals(rows: list[Row]) -> list[Row]:
     """Returns the rows with an interval for every figure."""
     return [
@@ -91,14 +76,6 @@ def with_intervals(rows: list[Row]) -> list[Row]:
         )
         for row in rows
     ]
-
-
-def test_a_lossy_rule_is_named_and_its_own_alpha_shown(
-    run_in: Callable[..., Any], tmp_path: Path
-) -> None:
-    run = run_in(tmp_path, protocol="overlap", verifier=Lenient(0.1), temperature=1.0).run
-    text = printed(rates_table({"": Summary(run).rows}, "3 prompts"))
-    assert all(word in text for word in ("LOSSY", "of rule", "shoot"))
 
 
 def test_trees_have_a_ceiling_and_chains_show_none(
@@ -201,12 +178,6 @@ def test_doubts_are_marked_only_where_others_have_none(rows: list[Row]) -> None:
     assert "Timings are unreliable (run 3: it drifts)" in in_words(runs)
 
 
-def test_an_alpha_without_a_value_says_why(rows: list[Row]) -> None:
-    none = {**rows[-1].rates, "alpha": None, "alpha_ceiling": None}
-    notes = rates_table({"": [rows[0], replace(rows[-1], rates=none)]}, "").notes
-    assert "bigram: no alpha, since it drafts trees or depends on earlier rounds" in notes
-
-
 def test_tasks_are_columns_as_on_the_leaderboard(rows: list[Row]) -> None:
     assert all(set(row.tasks) == {"chat", "code"} for row in rows)
     names = ["mt_bench", "translation", "summarization", "qa", "math_reasoning", "rag"]
@@ -233,16 +204,6 @@ def test_figures_with_their_intervals(interval: Interval, rate: str, lines: list
     figure = figure_of(interval, rate)
     assert figure is not None and figure.lines() == lines
     assert figure_of(None, rate) is None
-
-
-def test_a_drafter_that_remembers_says_so(
-    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
-) -> None:
-    drafters["suffix"] = Suffix()
-    summary = Summary(run_in(tmp_path, protocol="decode").run)
-    assert [row.drafter for row in summary.rows if row.remembers] == ["suffix"]
-    notes = rates_table({"": summary.rows}, "").notes
-    assert any("suffix: remembers the prompts before, in their order" in note for note in notes)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
