@@ -16,12 +16,7 @@ import torch
 from datasets import Dataset
 from hs_connectors.fp8_utils import SCALES_KEY, quantize_tensor_to_fp8
 from safetensors.torch import load_file, save_file
-from speculators import (
-    SpeculatorModel,
-    SpeculatorModelConfig,
-    SpeculatorsConfig,
-    VerifierConfig,
-)
+from speculators import SpeculatorModel, SpeculatorModelConfig, SpeculatorsConfig, VerifierConfig
 from speculators.convert.mtp import MTPConverter
 from speculators.data_generation.preprocessing import build_speculator_training_dataset
 from speculators.losses import resolve_loss_config

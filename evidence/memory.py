@@ -54,12 +54,8 @@ def _generate(tokens: int) -> float:
     _peak("-c", "from outrider.targets import smollm2; smollm2.folder()")
     with tempfile.TemporaryDirectory() as folder:
         return _peak(
-            "-m",
-            "outrider",
-            "generate",
-            "prompt=Write a story about a lighthouse.",
-            f"max_new_tokens={tokens}",
-            f"hydra.run.dir={folder}",
+            *("-m", "outrider", "generate", "prompt=Write a story about a lighthouse."),
+            *(f"max_new_tokens={tokens}", f"hydra.run.dir={folder}"),
         )
 
 

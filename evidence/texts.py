@@ -115,10 +115,7 @@ def generate(target: Target, prompts: Texts, length: int) -> Texts:
     ids = [[0] * (width - len(prompt)) + prompt for prompt in prompts]
     mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
     rows = target.model.generate(
-        torch.tensor(ids),
-        attention_mask=torch.tensor(mask),
-        do_sample=False,
-        max_new_tokens=length,
+        torch.tensor(ids), attention_mask=torch.tensor(mask), do_sample=False, max_new_tokens=length
     )
     begun = 1 if "source" in target.offers else width
     texts = [row[begun:].tolist() for row in rows]

@@ -217,13 +217,8 @@ TRAINING = (
 COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
     "compare": (
         (
-            "data=jsonl",
-            "data.path={data}",
-            "turns=1",
-            "gamma=2",
-            "drafters=[random,bigram]",
-            "max_new_tokens=6",
-            "cache=false",
+            *("data=jsonl", "data.path={data}", "turns=1", "gamma=2", "drafters=[random,bigram]"),
+            *("max_new_tokens=6", "cache=false"),
         ),
         ("resume=true",),
         ["measurements.jsonl"],

@@ -29,13 +29,8 @@ HEAVY = ("torch", "transformers", "hydra", "omegaconf", "numpy", "scipy")
         "from outrider import Command, hookimpl",
     ],
     ids=[
-        "the package",
-        "help",
-        "version",
-        "completion of a command",
-        "completion of a setting",
-        "help of a command",
-        "what a plugin registers with",
+        *("the package", "help", "version", "completion of a command", "completion of a setting"),
+        *("help of a command", "what a plugin registers with"),
     ],
 )
 def test_nothing_heavy_is_imported_by(statement: str) -> None:

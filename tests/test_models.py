@@ -90,22 +90,10 @@ def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
     }
     llama, new = sheet(facts, {"new": {}, "llama": cells, "unread": {}})
     assert (llama["plain"], llama["eagle"], llama["tree"], llama["write"]) == (
-        "right",
-        "refused",
-        "error",
-        "",
+        *("right", "refused", "error", ""),
     )
     assert llama["generate"] == "differs from full passes"
     assert llama["reason"] == (
         "tree: E: n rows; eagle: drafter … needs model: the target offers source"
     )
     assert (new["kind"], new["reason"], new["plain"]) == ("not built", "it reads audio", "")
-
-
-def test_signs_name_the_error() -> None:
-    def cell(*kinds: str) -> str:
-        return sign([{"outcome": kind} for kind in kinds])
-
-    assert [cell("right"), cell("refused", "right"), cell()] == ["✓", "◐", ""]
-    assert cell("refused", "right", "WRONG") == "✗"
-    assert cell("right", "RAW") == "!"

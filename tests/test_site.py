@@ -88,39 +88,6 @@ def test_the_reference_has_every_name_that_stays_stable(site: ModuleType) -> Non
         site.reference("API", "", outrider, {"All": "generate"})
 
 
-def test_a_docstring_becomes_markdown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(DOCS / "scripts"))
-    import docstrings
-
-    text = """Returns a draft, as the paper
-    says: a chain.
-
-    >>> chain(2)
-
-    low, high: the ends,
-        both included.
-    gamma: the length.
-
-    It is short.
-    """
-    assert docstrings.fields(text) == {
-        "low": "`low`, `high`: the ends, both included.",
-        "high": "`low`, `high`: the ends, both included.",
-        "gamma": "the length.",
-    }
-    assert docstrings.as_markdown(text).splitlines()[3:] == [
-        "```pycon",
-        ">>> chain(2)",
-        "```",
-        "",
-        "- `low`, `high`: the ends,",
-        "    both included.",
-        "- `gamma`: the length.",
-        "",
-        "It is short.",
-    ]
-
-
 def test_the_picture_of_losslessness_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(DOCS / "scripts"))
     import lossless

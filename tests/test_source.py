@@ -6,18 +6,9 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn, bound
+from tiny.drafters import bound
 
-from outrider import (
-    Context,
-    Drafter,
-    Pen,
-    Sampling,
-    Tokens,
-    decode,
-    decode_together,
-    generate,
-)
+from outrider import Context, Drafter, Pen, Sampling, Tokens, decode, generate
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
@@ -26,7 +17,7 @@ from outrider.lab.measuring.reference import reference
 from outrider.lab.measuring.texts import written
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, write_draft, write_drafts
+from outrider.testing.tiny_targets import write_draft, write_drafts
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6, encoder=True)
@@ -62,18 +53,6 @@ def test_decoding_shows_the_source() -> None:
     assert consistent(witness, [3, 1, 4], result.tokens)
 
 
-def test_texts_of_a_batch_have_each_their_own() -> None:
-    witnesses = [Witness(), Witness()]
-    prompts = [[3, 1, 4], [2, 5]]
-    texts: list[list[int]] = [[], []]
-    for number, round in decode_together(
-        TARGET, InTurn(witnesses), Token(), prompts, sampling=SAMPLED, max_new_tokens=9
-    ):
-        texts[number] += round.tokens
-    for witness, prompt, text in zip(witnesses, prompts, texts, strict=True):
-        assert consistent(witness, prompt, text)
-
-
 def test_the_lab_shows_the_source_and_takes_alpha_along_the_decoders_text() -> None:
     """Against sums by hand: p of the tabular target, q of a drafter of one distribution."""
     source = [3, 1, 4]
@@ -89,25 +68,10 @@ def test_the_lab_shows_the_source_and_takes_alpha_along_the_decoders_text() -> N
     assert result.prefixes == (10.0, 9.0)
 
 
-def test_the_kit_shows_the_source() -> None:
-    context = context_after(Witness(), TARGET, [3, 1, 4], [2, 2])
-    assert (context.tokens, context.source) == ([0, 2, 2], [3, 1, 4])
-    context = context_after(Witness(), TabularTarget(6), [3, 1, 4], [2])
-    assert (context.tokens, context.source) == ([3, 1, 4, 2], None)
-
-
 def looked_up(source: list[int], text: list[int], **options: Any) -> list[int]:
     drafter = PromptLookup(**options)
     context = Context(Tokens([0, *text]), Tokens(source))
     return list(write_draft(drafter, TARGET, context, gamma=3, sampling=Sampling()).tokens)
-
-
-def test_prompt_lookup_looks_in_the_source_too() -> None:
-    source = [1, 2, 3, 4, 5]
-    assert looked_up(source, [2]) == [3, 4, 5]
-    assert looked_up(source, [2, 1, 4, 2]) == [1, 4, 2]  # the text stands behind the source
-    assert looked_up(source, [2, 1, 4, 2], newest=False) == [3, 4, 5]
-    assert looked_up(source, [4, 1, 3, 4]) == [5, 0, 4]  # two tokens before one
 
 
 def test_a_small_t5_drafts_with_an_encoder_of_its_own(t5: Any) -> None:

@@ -32,16 +32,6 @@ def test_a_file_that_can_not_be_written_stays_unchanged(tmp_path: Path, failing:
     assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
 
 
-def test_two_writers_have_scratch_files_of_their_own(tmp_path: Path) -> None:
-    """Processes of two containers may have the same number."""
-    path = tmp_path / "x.json"
-    with replacing(path) as one, replacing(path) as other:
-        one.write_text("one")
-        other.write_text("other")
-    assert path.read_text() == "one"
-    assert [file.name for file in tmp_path.iterdir()] == ["x.json"]
-
-
 def test_a_file_is_on_the_disk_before_it_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,15 +170,3 @@ def test_a_file_system_without_locks_has_one_writer_too(
     lock.release()
     with claimed(tmp_path):  # it is free again
         pass
-
-
-def test_a_lock_that_can_not_be_taken_names_its_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(fcntl, "flock", fails)
-    with pytest.raises(OSError, match="Input/output error") as caught:
-        hold(tmp_path / "run.lock")
-    assert caught.value.filename == str(tmp_path / "run.lock")

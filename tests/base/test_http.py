@@ -8,14 +8,7 @@ import pytest
 from tiny.fake_server import Answer, Asked, served
 
 from outrider.base import http
-from outrider.base.http import (
-    TRIES,
-    HttpClient,
-    Refusal,
-    ServerError,
-    is_loopback,
-    without_secrets,
-)
+from outrider.base.http import TRIES, HttpClient, Refusal, ServerError, is_loopback, without_secrets
 
 Serve = Callable[..., HttpClient]
 LATER = {"Retry-After": "0"}

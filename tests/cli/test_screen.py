@@ -103,8 +103,7 @@ def test_a_comparison_in_a_terminal_draws_its_texts(
 
 
 @pytest.mark.parametrize(
-    ("columns", "shown"),
-    [("all", "median"), ("[acceptance_rate,speedup]", "of drafted")],
+    ("columns", "shown"), [("all", "median"), ("[acceptance_rate,speedup]", "of drafted")]
 )
 def test_columns_are_all_or_those_that_are_named(compared: Any, columns: str, shown: str) -> None:
     printed, _ = compared("protocol=decode", f"columns={columns}")

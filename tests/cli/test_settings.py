@@ -11,10 +11,7 @@ from outrider.plugins.reading import plain_settings, read_settings
 from outrider.plugins.registry import installed
 
 COMMANDS = {name: command for name, command in installed().commands.items() if not command.plain}
-NEEDED = {
-    "audit": ["url=http://localhost"],
-    "generate": ["prompt=hi", "target=tabular"],
-}
+NEEDED = {"audit": ["url=http://localhost"], "generate": ["prompt=hi", "target=tabular"]}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

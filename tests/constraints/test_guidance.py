@@ -12,7 +12,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 import outrider
-from outrider import ConfigError, Penalties, Sampling, TargetError
+from outrider import ConfigError, Sampling, TargetError
 from outrider.drafters.random import Random
 from outrider.extras.serving.transformers import Speculation
 from outrider.plugins.config import build
@@ -117,13 +117,6 @@ def test_a_model_without_an_end_token_keeps_to_the_grammar() -> None:
             sampling=Sampling(1.0, seed=seed),
         )
         assert text.stop == "constraint" and re.fullmatch(pattern, text.text)
-
-
-def test_penalties_and_a_grammar_go_together(spelling: TabularTarget) -> None:
-    grammar = outrider.grammar('start: ("ab" | "b"){4}')
-    both = outrider.AllOf(Penalties(bad_words=[[3]]), grammar)
-    text = outrider.generate(spelling, [1], "prompt_lookup", constraint=both, max_new_tokens=9)
-    assert re.fullmatch("(ab|b){4}", text.text) and 3 not in text.tokens
 
 
 def test_a_text_that_leaves_the_grammar_is_no_result(spelling: TabularTarget) -> None:

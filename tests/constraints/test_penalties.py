@@ -11,7 +11,7 @@ from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
 import outrider
-from outrider import AllOf, ConfigError, Constraint, Penalties, Sampling
+from outrider import ConfigError, Penalties, Sampling
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -89,26 +89,6 @@ def test_half_precision_is_raised_and_its_argument_left_alone() -> None:
     penalized = begun.logits([0], logits)
     assert penalized.tolist() == pytest.approx([float("-inf"), 0.001, 0])
     assert not logits.any()
-
-
-def test_several_constraints_follow_one_another() -> None:
-    class Doubles(Constraint):
-        def logits(self, ids: Sequence[int], logits: torch.Tensor) -> torch.Tensor:
-            return 2 * logits
-
-        def ends(self, ids: Sequence[int]) -> bool:
-            return ids[-1] == 2
-
-    both = AllOf(Penalties(logit_bias={0: 1.0}), Doubles()).begin(TABLE, [0])
-    assert both.logits([0], torch.zeros(3)).tolist() == [2, 0, 0]
-    assert both.ends([0, 2]) and not both.ends([0, 1])
-
-
-def test_the_default_changes_no_logits() -> None:
-    assert Penalties().change_nothing
-    assert not any(Penalties(**{name: value}).change_nothing for name, value in EVERYTHING.items())
-    logits = torch.randn(3, dtype=torch.float64)
-    assert Penalties().begin(TABLE, [0]).logits([0, 1], logits).equal(logits)
 
 
 @pytest.mark.parametrize(

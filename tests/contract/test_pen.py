@@ -168,13 +168,6 @@ def test_probabilities_in_place_of_logits_are_warned_of() -> None:
         new_pen().draw(torch.arange(4.0).softmax(-1))
 
 
-@pytest.mark.parametrize(("name", "value"), [("gamma", 40), ("budget", 40)])
-def test_the_bounds_of_a_draft_are_read_only(name: str, value: int) -> None:
-    ink = new_pen()
-    with pytest.raises(AttributeError):
-        setattr(ink, name, value)
-
-
 def test_a_drafter_may_lower_gamma_and_never_raise_it() -> None:
     ink = new_pen(gamma=3)
     ink.limit(5)

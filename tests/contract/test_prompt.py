@@ -96,14 +96,7 @@ def encoding(result: Any) -> Any:
     return Mine()
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
-        {"ids": [0]},
-        [[0], [1]],
-        RuntimeError("two\nlines"),
-    ],
-)
+@pytest.mark.parametrize("result", [{"ids": [0]}, [[0], [1]], RuntimeError("two\nlines")])
 def test_a_tokenizer_that_gives_no_ids_is_one_line(result: Any) -> None:
     target = TabularTarget(6)
     target.tokenizer = encoding(result)

@@ -67,14 +67,8 @@ def test_a_line_is_a_prompt(tmp_path: Path) -> None:
         (({"messages": [{"role": "usr"}]},), "messages[0].role='usr': did you mean 'user'?"),
         (({"messages": [{"text": "x"}]},), "expected role and content, or from and value"),
         (({"messages": [IMAGE]},), "line 1: messages[0].content=[{'type': 'image_url'}]: expected"),
-        (
-            ({"messages": [USER, SYSTEM]},),
-            "a message of the user after that of the system",
-        ),
-        (
-            ({"conversations": SHARED[:1]},),
-            "expected a message of the user, there is none",
-        ),
+        (({"messages": [USER, SYSTEM]},), "a message of the user after that of the system"),
+        (({"conversations": SHARED[:1]},), "expected a message of the user, there is none"),
         ((LINE, LINE), "line 2: id 7: expected another"),
         (("\n",), "expected at least one prompt, there is none"),
         (('{"prompt": "a", "prompt": "b"}',), "line 1: no JSON (two values of 'prompt'"),
@@ -110,10 +104,6 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
         {"task_id": "HumanEval/3", "prompt": "def f():\n", "test": "x", "entry_point": "f"},
         ("HumanEval/3", "code", ("def f():\n",)),
     ),
-    "plain": (
-        {"prompt": "Name three rivers."},
-        ("x, line 1", "prompt", ("Name three rivers.",)),
-    ),
     "gsm8k": ({"question": "How many?", "answer": "#### 3"}, ("x, line 1", "math", ("How many?",))),
     "mbpp": (
         {"task_id": 11, "text": "Write it.", "code": "def f(): ...", "test_list": ["assert f()"]},
@@ -128,14 +118,6 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
         {"instruction": "Translate.", "input": "Hallo", "output": "Hello"},
         ("x, line 1", "instruction", ("Translate.\n\nHallo",)),
     ),
-    "dolly": (
-        {"instruction": "Who is it?", "context": "It is Ada.", "response": "Ada"},
-        ("x, line 1", "instruction", ("Who is it?\n\nIt is Ada.",)),
-    ),
-    "ultrachat": (
-        {"prompt": "Hello\nyou", "messages": MESSAGES, "prompt_id": "f"},
-        ("x, line 1", "chat", ("Be brief.\n\nHello\nyou", "And then?")),
-    ),
     "sharegpt with a system prompt": (
         {"system": "Be brief.", "conversations": SHARED},
         ("x, line 1", "chat", ("Be brief.\n\nHello", "And then?")),
@@ -143,10 +125,6 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
     "openorca": (
         {"system_prompt": "Be brief.", "question": "How many?", "answer": "3"},
         ("x, line 1", "math", ("Be brief.\n\nHow many?",)),
-    ),
-    "alpaca without input": (
-        {"instruction": "Name three rivers.", "input": "", "output": "Nile, ..."},
-        ("x, line 1", "instruction", ("Name three rivers.",)),
     ),
 }
 

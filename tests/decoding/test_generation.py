@@ -27,7 +27,6 @@ from outrider.decoding.decode import decode
 from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
-from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.token import Token
 
 TARGET = TabularTarget(6)
@@ -126,12 +125,6 @@ def test_a_notebook_shows_the_text_in_colours_above_its_counts() -> None:
     page = text._repr_html_()
     assert said in page
     assert page.count("<span") == sum(len(round.pieces) for round in text.rounds) + 3
-
-
-def test_a_folder_is_a_target(folder: Any) -> None:
-    generation = outrider.generate(str(folder), "the cat sat", "none", max_new_tokens=5)
-    target = TransformersTarget(str(folder))
-    assert generation.text == target.tokenizer.decode(generation.tokens, skip_special_tokens=True)
 
 
 class Late(Drafter):

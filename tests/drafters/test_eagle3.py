@@ -98,10 +98,7 @@ class TestPublished(PublishedNetwork):
         if variant != "qwen3":
             return Midlayer(model.config)
         config: Any = Qwen3Config(
-            **sizes_of(model),
-            head_dim=8,
-            num_hidden_layers=1,
-            attn_implementation="eager",
+            **sizes_of(model), head_dim=8, num_hidden_layers=1, attn_implementation="eager"
         )
         config.mlp_bias = False  # which Llama's parts read
         return Midlayer(config, Qwen3Attention)

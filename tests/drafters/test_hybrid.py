@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import bound
-from tiny.exact import assert_exact
 from tiny.pens import new_pen
 
 from outrider import (
@@ -25,11 +23,8 @@ from outrider import (
 from outrider.contract.constraint import Guide
 from outrider.drafters.hybrid import Hybrid
 from outrider.plugins.parts import make
-from outrider.targets.tabular import TabularTarget
-from outrider.testing import Setup
 from outrider.testing.tiny_targets import VOCAB_SIZE, draft_after, tiny_target
 from outrider.verifiers.recursive import Candidates
-from outrider.verifiers.traversal import Traversal
 
 EAGLE = {"drafter": "eagle", "path": "untrained"}
 
@@ -104,16 +99,6 @@ def test_drafts_are_merged_into_one_tree() -> None:
     shared = drafts(Hybrid(merge=["prompt_lookup", Two(), "suffix"]), [1, 2, 3, 0], gamma=3)
     assert (shared.tokens, shared.parents) == ((1, 2), (-1, 0))
     assert drafts(Hybrid(merge=[Two(), "prompt_lookup"]), text, budget=3).tokens == (1, 2, 2)
-
-
-def test_a_merged_tree_keeps_the_distribution() -> None:
-    """Over every branch of several rounds, for drafts that are drawn, copied and observed."""
-    target = TabularTarget(2, seed=3)
-    for rule in (Candidates(), Traversal()):
-        hybrid = bound(Hybrid(merge=["prompt_lookup", "bigram", "token_recycling"]), target)
-        sampled = Sampling(temperature=1.0)
-        setup = Setup(target, hybrid, rule, [1, 0, 1], gamma=2, sampling=sampled, budget=5)
-        assert_exact(setup, 4)
 
 
 class OnlyTwo(Constraint):

@@ -1,6 +1,5 @@
 """A small model drafts: with its own cache, or as the target's first layers."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,42 +9,17 @@ from tiny.drafters import bound
 from tiny.models import build, entries
 from transformers import PreTrainedTokenizerFast
 
-from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.drafters.parts.networks.drafting_model import require_same_vocabulary
 from outrider.drafters.small_lm import SmallLM
-from outrider.extras.cpu.engine import PackedWeights
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after, write_drafts
-from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
-
-
-@pytest.mark.parametrize("quantize", [None, "int8", "int4"])
-def test_a_model_in_a_folder_runs_by_the_engine_of_targets(
-    quantize: str | None, tmp_path: Path, llama: Any, words: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 2}
-    llama(**sizes).save_pretrained(tmp_path)
-    words.save_pretrained(tmp_path)
-    target = TransformersTarget(llama(eos_token_id=None, **sizes), words)
-    run_pass, models = PackedWeights.run_pass, list[Any]()
-
-    def noted(engine: PackedWeights, model: Any, cache: Any, inputs: Any) -> Any:
-        models.append(model)
-        return run_pass(engine, model, cache, inputs)
-
-    monkeypatch.setattr(PackedWeights, "run_pass", noted)
-    drafter = SmallLM(str(tmp_path), quantize=quantize)
-    rounds = [*decode(target, drafter, Token(), [3, 4], gamma=4, max_new_tokens=30)]
-    assert len(models) >= 4 and target.model not in models
-    accepted, drafted = (sum(counts) for counts in zip(*map(counted, rounds), strict=True))
-    least = {None: 1.0, "int8": 0.5, "int4": 0.1}  # of random weights, which rounding changes much
-    assert accepted >= least[quantize] * drafted
 
 
 def counted(round: Any) -> tuple[int, int]:

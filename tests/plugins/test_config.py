@@ -79,10 +79,7 @@ class Plain:
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        (
-            {"mode": "scald"},
-            "drafter.mode='scald': expected one of plain, scaled, or null; did you",
-        ),
+        ({"mode": "scald"}, "drafter.mode='scald': expected one of plain, scaled, or null; did yo"),
         ({"order": "few"}, "drafter.order='few': expected a whole number"),
         ({"ordre": 3}, "drafter.ordre: did you mean 'order' or"),
         ({"net": {"widht": 3}}, "drafter.net.widht: did you mean 'width'?"),

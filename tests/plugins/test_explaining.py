@@ -98,11 +98,7 @@ def test_a_key_that_changes_nothing_is_said(
 @pytest.mark.parametrize(
     ("name", "content", "line"),
     [
-        (
-            "experiment",
-            "gamma: 3\n",
-            "experiment={'gamma': 3}: expected a file that begins with '# ",
-        ),
+        ("experiment", "gamma: 3\n", "experiment={'gamma': 3}: expected a file that begins with '"),
         ("experiment", "- gamma: 3\n", "experiment=[{'gamma': 3}]: expected a file that begins"),
         ("drafter", "order: 3\n", "drafter={'order': 3}: expected a part; a preset begins with th"),
         ("drafters", "order: 3\n", "drafters: mine={'order': 3}: expected a part; a preset begins"),

@@ -20,9 +20,7 @@ def parts() -> None:
 def test_lists_of_parts_are_composed_where_settings_are_read() -> None:
     words = (
         "drafters=[none,{drafter: bigram, order: 3, verifier: block, gamma: 8}]",
-        "policies=[{policy: fixed, name: always}]",
-        "quality=rouge2",
-        "reports=[]",
+        *("policies=[{policy: fixed, name: always}]", "quality=rouge2", "reports=[]"),
     )
     settings = read_settings(Compare, compose("compare", words))
     assert list(settings.drafters) == ["none", "bigram (block, gamma 8)"]

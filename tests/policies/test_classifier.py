@@ -9,13 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from outrider import ConfigError, Draft
-from outrider.policies.classifier import (
-    FEATURES,
-    Classifier,
-    features,
-    foresee,
-    load_weights,
-)
+from outrider.policies.classifier import FEATURES, Classifier, features, foresee, load_weights
 from outrider.testing import run_checks
 
 

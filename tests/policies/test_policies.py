@@ -10,17 +10,7 @@ import pytest
 import torch
 from tiny.parts import held
 
-from outrider import (
-    Context,
-    Draft,
-    Drafter,
-    Fixed,
-    Pen,
-    Policy,
-    Sampling,
-    decode,
-    theory,
-)
+from outrider import Context, Draft, Drafter, Fixed, Pen, Policy, Sampling, decode, theory
 from outrider.drafters.parts.trees.shapes import one_by_one
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.policies import confidence, nodes

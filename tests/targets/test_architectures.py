@@ -77,8 +77,7 @@ def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> N
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt", "bert (both ways)"],
+    "name", ["xlm", "cpmant", "fsmt", "prophetnet (seq2seq)", "openai-gpt", "bert (both ways)"]
 )
 def test_a_model_that_can_not_read_in_parts_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):

@@ -38,12 +38,7 @@ cuda = pytest.mark.skipif(FAR.type != "cuda", reason="there is no CUDA")
 
 
 def written(
-    target: Any,
-    drafter: Any,
-    rule: str,
-    prompt: Sequence[int],
-    tokens: int,
-    **options: Any,
+    target: Any, drafter: Any, rule: str, prompt: Sequence[int], tokens: int, **options: Any
 ) -> list[int]:
     """Returns a text by a drafter and a rule, each by its name or settings."""
     parts = make("drafter", drafter), make("verifier", rule)

@@ -124,11 +124,7 @@ def test_a_default_that_is_not_in_force_is_named(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("repetition_penalty", "x"),
-        ("exponential_decay_length_penalty", (2,)),
-    ],
+    ("name", "value"), [("repetition_penalty", "x"), ("exponential_decay_length_penalty", (2,))]
 )
 def test_a_default_that_is_none_is_one_line(llama: Any, name: str, value: Any) -> None:
     target = TransformersTarget(_model(llama, {"eos_token_id": 1, name: value}))

@@ -161,9 +161,10 @@ def test_weights_that_are_damaged_or_do_not_fit_are_named(folder: Path, tmp_path
         TransformersTarget(str(copied))
 
 
-@pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer", "num_local_experts"])
-@pytest.mark.parametrize("place", [(), ("text_config",)])
-@pytest.mark.parametrize("number", [2**31, -3])
+@pytest.mark.parametrize(
+    ("key", "place", "number"),
+    [("num_hidden_layers", (), 2**31), ("n_layer", ("text_config",), -3)],
+)
 def test_layers_that_no_model_has_are_refused_before_it_is_made(
     folder: Path, tmp_path: Path, key: str, place: tuple[str, ...], number: int
 ) -> None:

@@ -100,15 +100,6 @@ def test_a_damaged_file_is_written_again(
     assert len(runs) == 2
 
 
-def test_a_folder_that_cannot_be_written_only_costs_the_test(
-    results: Path, runs: list[Any], llama: Any
-) -> None:
-    results.write_text("a file where the folder should be")
-    stored_self_test(llama())
-    stored_self_test(llama())
-    assert len(runs) == 2
-
-
 def test_targets_keep_the_results_of_their_own_loading_only(
     results: Path, runs: list[Any], folder: Path, llama: Any
 ) -> None:

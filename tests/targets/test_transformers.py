@@ -16,14 +16,7 @@ from outrider.targets.transformers import TransformersTarget
 
 ENTRIES = {entry.name: entry for entry in entries()}
 KINDS = (
-    "llama",
-    "gpt2",
-    "mistral",
-    "gemma2",
-    "t5",
-    "mt5",
-    "umt5",
-    "bart (seq2seq)",
+    *("llama", "gpt2", "mistral", "gemma2", "t5", "mt5", "umt5", "bart (seq2seq)"),
     "bart (seq2seq), forced",
 )
 

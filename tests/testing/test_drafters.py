@@ -1,7 +1,7 @@
 """Each check of a drafter catches the faulty drafter that was made for it."""
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Self
@@ -27,10 +27,9 @@ from outrider import (
     Verdict,
     decode,
 )
-from outrider.base.errors import DrafterError, OutriderError
+from outrider.base.errors import OutriderError
 from outrider.contract.composition import faster, redraw
 from outrider.contract.draft import ROOT
-from outrider.contract.round import Round
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.random import Random
 from outrider.drafters.suffix import Suffix
@@ -46,7 +45,6 @@ from outrider.testing import (
 )
 from outrider.testing.chi_square import chi_square
 from outrider.testing.tiny_targets import VOCAB_SIZE
-from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
 NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
@@ -573,65 +571,6 @@ class LooksAtItsGuess(Drafter):
             redraw(pen, logits if guess else logits - torch.eye(pen.vocab_size)[0])
 
 
-class Guesses(Drafter):
-    """Has an unlikely guess, and tries to be rid of it."""
-
-    def __init__(self, dispose: Callable[[Pen, Tensor], object], kind: str = "chain") -> None:
-        self.dispose, self.kind = dispose, kind
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        if pen.gamma > 1:
-            logits = NEXT_LOGITS(context.tokens)
-            guess = faster(pen, 1).draw(logits)
-            if logits[guess] < logits.median():
-                self.dispose(pen, logits)
-            redraw(pen, logits)
-
-
-class StopsAtItsGuess(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None:
-        if pen.gamma > 1:
-            logits = NEXT_LOGITS(context.tokens)
-            if faster(pen, 1).draw(logits) == logits.argmax():
-                redraw(pen, logits)
-
-
-class HasItGuessedUntilItLikesIt(Drafter):
-    """Uses a pen of the pen for guesses, whose guess is never redrawn."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        if pen.gamma > 1:
-            logits = NEXT_LOGITS(context.tokens)
-            first = faster(pen, 2)
-            if faster(first, 1).draw(logits) == logits.argmax():
-                redraw(first, logits)
-                redraw(pen, logits)
-            else:
-                pen.draw(logits)
-
-
-class RedrawsAGuessOfItsOwn(Drafter):
-    """Redraws where no pen has guessed."""
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            redraw(pen, NEXT_LOGITS(context.tokens))
-
-
-GUESSERS: dict[str, Callable[[], Drafter]] = {
-    "guesses again": lambda: Guesses(lambda pen, logits: faster(pen, 1).draw(logits)),
-    "draws without its guess": lambda: Guesses(lambda pen, logits: pen.draw(logits)),
-    "branches past its guess": lambda: Guesses(
-        lambda pen, logits: pen.branch(logits, 2, replacement=True), "iid"
-    ),
-    "writes past its guess": lambda: Guesses(lambda pen, _: pen.write(0)),
-    "limits itself": lambda: Guesses(lambda pen, _: pen.limit(0)),
-    "stops at its guess": StopsAtItsGuess,
-    "has it guessed until it likes it": HasItGuessedUntilItLikesIt,
-    "redraws a guess of its own": RedrawsAGuessOfItsOwn,
-}
-"""Drafters that choose among guesses, or make them up: the pen refuses them."""
-
 LIARS = [
     partial(Siblings, "iid", without_repetition),
     partial(Siblings, "iid", second_if_first_is_0),
@@ -832,37 +771,6 @@ def test_an_honest_drafter_passes(
     make: Callable[[], Drafter], check: Callable[[Callable[[], Drafter]], None]
 ) -> None:
     check(make)
-
-
-def sampled_rounds(drafter: Drafter, length: int) -> Iterator[Round]:
-    """Returns the rounds of a text at temperature 1, by the rule that takes every kind of draft."""
-    return decode(
-        TabularTarget(VOCAB_SIZE),
-        drafter,
-        SampleMatch(),
-        [0],
-        gamma=3,
-        budget=6,
-        sampling=Sampling(temperature=1.0),
-        max_new_tokens=length,
-    )
-
-
-@pytest.mark.parametrize("liar", LIARS)
-def test_decoding_refuses_siblings_of_another_kind(liar: Callable[[], Drafter]) -> None:
-    """In a line that names the drafter, its kind and the tokens, once such siblings are written."""
-    drafter = liar()
-    line = rf"drafter Siblings says kind='{drafter.kind}', but tokens? \d"
-    rounds = sampled_rounds(drafter, 200)
-    with pytest.raises(DrafterError, match=line):
-        list(rounds)
-
-
-@pytest.mark.parametrize("liar", GUESSERS)
-def test_a_guess_is_redrawn_or_refused(liar: str) -> None:
-    rounds = sampled_rounds(GUESSERS[liar](), 60)
-    with pytest.raises(DrafterError, match=r"the guess of token 1: use redraw|no guess for it"):
-        list(rounds)
 
 
 class Peeks(Drafter):

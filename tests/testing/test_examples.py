@@ -4,15 +4,7 @@ from typing import Any
 
 import pytest
 
-from outrider import (
-    Context,
-    Drafter,
-    DrafterExample,
-    Pen,
-    Policy,
-    PolicyExample,
-    VerifierExample,
-)
+from outrider import Context, Drafter, DrafterExample, Pen, Policy, PolicyExample, VerifierExample
 from outrider.drafters.random import Random
 from outrider.testing import examples
 from outrider.verifiers.sample_match import SampleMatch

@@ -13,12 +13,7 @@ from outrider import ConfigError, Draft, Verdict
 from outrider.contract.target import Session, Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing import (
-    check_target,
-    parametrize_with_checks,
-    run_checks,
-    targets,
-)
+from outrider.testing import check_target, parametrize_with_checks, run_checks, targets
 from outrider.testing.targets import (
     check_offers_work,
     check_scores_are_distributions,

@@ -17,16 +17,10 @@ from outrider.cli import main as cli
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(
     [
-        "tiny.forked",
-        "outrider.extras.bench.ours",
-        "outrider.cli.commands.compare",
-        "outrider.cli.commands.generate",
-        "outrider.extras.training.command",
-        "outrider.plugins.config",
-        "outrider.targets.builtin",
-        "torch.distributed.launcher.api",
-        "transformers.models.auto.modeling_auto",
-        "transformers.models.llama.modeling_llama",
+        *("tiny.forked", "outrider.extras.bench.ours", "outrider.cli.commands.compare"),
+        *("outrider.cli.commands.generate", "outrider.extras.training.command"),
+        *("outrider.plugins.config", "outrider.targets.builtin", "torch.distributed.launcher.api"),
+        *("transformers.models.auto.modeling_auto", "transformers.models.llama.modeling_llama"),
     ]
 )
 

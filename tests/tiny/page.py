@@ -137,10 +137,8 @@ def _counts(rows: Sequence[Row]) -> Iterator[str]:
     variants = sum(row["model"] in VARIANTS for row in rows)
     total = Counter(word for words in cells for word in words)
     yield from (
-        f"They are {tried} sequence-to-sequence classes, {variants} of their variants.",
-        "",
-        "| models | | cells | | |",
-        "|---|--:|---|---|--:|",
+        *(f"They are {tried} sequence-to-sequence classes, {variants} of their variants.", ""),
+        *("| models | | cells | | |", "|---|--:|---|---|--:|"),
     )
     left = (
         ("tried", len(rows)),

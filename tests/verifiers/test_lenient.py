@@ -4,15 +4,7 @@ import pytest
 import torch
 from tiny.siblings import output_and_rate
 
-from outrider import (
-    ConfigError,
-    Context,
-    Draft,
-    SampledChance,
-    Sampling,
-    Scores,
-    Tokens,
-)
+from outrider import ConfigError, Context, Draft, SampledChance, Sampling, Scores, Tokens
 from outrider.testing.verifier_distributions import (
     check_greedy_text_is_as_claimed,
     check_loop_distribution_is_as_claimed,

@@ -117,29 +117,14 @@ def test_spec_bench_prints_the_leaderboards_table(
     assert "precision" not in report["settings"]
 
 
-def test_dsparks_table_has_a_column_for_each_set(
-    run: Any, quick: list[str], tmp_path: Path
-) -> None:
-    sets = ["gsm8k", "aime25"]
-    for name in sets:
-        (tmp_path / f"{name}.jsonl").write_text(json.dumps({"turns": ["the cat sat"]}))
+def test_dsparks_table_names_the_folders_that_it_needs(run: Any) -> None:
     asked = ["compare", "+experiment=dspark_table1"]
-    status, _, complaint = run(*asked)
     line = "drafter.path='deepspec/eagle3_qwen3_4b_ttt7': expected a folder that exists"
-    assert status == 1 and line in complaint
+    assert line in run.refused(*asked)
     config = compose("compare", asked[1:])
     assert (config.sampling.temperature, config.gamma) == (1, 7)
     with pytest.raises(ConfigError, match=r"deepspec/eval_datasets': expected a folder with gsm8k"):
         build(config.data)
-    made = [{**entry, "path": "untrained"} for entry in config.drafters[1:]]
-    drafters = json.dumps(made).replace('"', "")
-    printed = run.done(
-        *asked,
-        *[word for word in quick if not word.startswith(("drafters=", "data", "gamma="))],
-        f"data.path={tmp_path}", f"data.sets=[{','.join(sets)}]", "target.dtype=float32",
-        f"drafters={drafters}", f"hydra.run.dir={tmp_path / 'out'}",
-    )  # fmt: skip
-    assert all(name in printed for name in (*sets, "eagle3", "dflash", "dspark"))
 
 
 def test_the_slurm_launcher_composes() -> None:

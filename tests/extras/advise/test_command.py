@@ -31,9 +31,7 @@ def test_advice_is_checked_on_the_other_half_and_saved(advised: Any, tmp_path: P
     printed, saved = advised(
         "drafters=[prompt_lookup,{drafter: bigram, policy: confidence},"
         "{drafter: token_recycling, verifier: candidates},token_recycling,eagle]",
-        "concurrency=[1,2]",
-        "contexts=[24]",
-        "costs={prompt_lookup: [1.0,0.5,0.4]}",
+        *("concurrency=[1,2]", "contexts=[24]", "costs={prompt_lookup: [1.0,0.5,0.4]}"),
     )
     one, two = saved["outcomes"]
     assert (one["title"], two["title"]) == (
@@ -58,10 +56,7 @@ def test_advice_is_checked_on_the_other_half_and_saved(advised: Any, tmp_path: P
         (["data.limit=1"], "data=1: expected two prompts or more"),
         (["concurrency=[]"], "concurrency=[]: expected a list of at least 1"),
         (["drafters=[bigram]", "costs={bigram: [1.0]}"], "costs.bigram=[1.0]: expected a list of"),
-        (
-            ["drafters=[bigram]", "costs={bigrams: [1.0,2]}"],
-            "costs.bigrams: did you mean",
-        ),
+        (["drafters=[bigram]", "costs={bigrams: [1.0,2]}"], "costs.bigrams: did you mean"),
     ],
 )
 def test_settings_that_leave_nothing_to_weigh_are_refused(

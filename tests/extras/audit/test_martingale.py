@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from outrider.extras.audit.client import Token
-from outrider.extras.audit.martingale import (
-    Bet,
-    Bets,
-    Learned,
-    Observation,
-    Suspicions,
-    Tilted,
-)
+from outrider.extras.audit.martingale import Bet, Bets, Learned, Observation, Suspicions, Tilted
 
 SIZE = 4
 CELLS: dict[Token, int] = {token: token for token in range(SIZE)}

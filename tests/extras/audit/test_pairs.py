@@ -42,11 +42,7 @@ def text(draws: np.random.Generator, length: int, rate: Callable[[int], float]) 
 
 @pytest.mark.parametrize(
     ("rate", "most"),
-    [
-        (lambda place: 0.1, 600),
-        (lambda place: 0.2 * (place >= 40), 900),
-        (lambda place: 0.0, 0),
-    ],
+    [(lambda place: 0.1, 600), (lambda place: 0.2 * (place >= 40), 900), (lambda place: 0.0, 0)],
 )
 def test_a_tenth_of_another_distribution_is_found_wherever_it_is(
     rate: Callable[[int], float], most: int

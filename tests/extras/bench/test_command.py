@@ -29,15 +29,10 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     folder = Path(shutil.copytree(folder, tmp_path / "model"))
     set_default(folder, no_repeat_ngram_size=6)
     status, out, err = run(
-        "bench",
-        "target=transformers",
-        f"target.model={folder}",
-        "data=jsonl",
-        f"data.path={prompts}",
-        "gamma=3",
+        *("bench", "target=transformers", f"target.model={folder}", "data=jsonl"),
+        *(f"data.path={prompts}", "gamma=3"),
         "drafters=[{drafter: medusa, path: untrained, name: heads, verifier: block, gamma: 2}]",
-        "hydra.run.dir=b",
-        f"reports=[{{report: json_lines, path: {tmp_path / 'log.jsonl'}}}]",
+        *("hydra.run.dir=b", f"reports=[{{report: json_lines, path: {tmp_path / 'log.jsonl'}}}]"),
         *TINY,
     )
     assert status == 0 and "defaults of the model in force: no_repeat_ngram_size=6" in err
@@ -48,10 +43,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     assert "tokens/s without drafts" in out
     facts = json.loads((tmp_path / "b" / "bench.json").read_text())
     assert set(facts["tokens_per_second"]) == {
-        "outrider plain",
-        "outrider PromptLookup",
-        "outrider heads",
-        "transformers plain",
+        *("outrider plain", "outrider PromptLookup", "outrider heads", "transformers plain"),
         "transformers PromptLookup",
     }
     assert all(value > 0 for value in facts["tokens_per_second"].values())
@@ -107,22 +99,11 @@ def test_a_bench_beside_llama_cpp(
     prompts.write_text('{"prompt": "the cat the cat the"}\n{"prompt": "one two one"}\n')
     name = {"prompt_lookup": "PromptLookup", "small_lm": "SmallLM"}[drafter]
     status, out, err = run(
-        "bench",
-        "target=transformers",
-        f"target.model={file}",
-        f"drafter={drafter}",
+        *("bench", "target=transformers", f"target.model={file}", f"drafter={drafter}"),
         *([f"drafter.model={file}"] if drafter == "small_lm" else []),
-        f"sampling={sampling}",
-        "data=jsonl",
-        f"data.path={prompts}",
-        "peers.transformers=false",
-        f"peers.llama_cpp={sys.executable}",
-        "hydra.run.dir=b",
-        "repeats=1",
-        "rows=[1]",
-        "batches=[1]",
-        "contexts=[]",
-        "max_new_tokens=8",
+        *(f"sampling={sampling}", "data=jsonl", f"data.path={prompts}", "peers.transformers=false"),
+        *(f"peers.llama_cpp={sys.executable}", "hydra.run.dir=b", "repeats=1", "rows=[1]"),
+        *("batches=[1]", "contexts=[]", "max_new_tokens=8"),
     )
     assert status == 0, err
     assert ("all 8 texts agree" in out) == (sampling == "greedy")

@@ -4,7 +4,6 @@ import gc
 import mmap
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from weakref import ref
 
 import pytest
@@ -57,23 +56,3 @@ def test_a_chunk_lives_as_long_as_its_tensors() -> None:
     del next_copy
     gc.collect()
     assert chunk() is None
-
-
-def test_the_system_was_asked_for_huge_pages() -> None:
-    copy = in_huge_pages(torch.ones(8 * mmap.PAGESIZE))
-    address, is_in_it = copy.data_ptr(), False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        first, dash, rest = line.partition(" ")[0].partition("-")
-        if dash:
-            is_in_it = int(first, 16) <= address < int(rest, 16)
-        elif is_in_it and line.startswith("VmFlags:"):
-            assert "hg" in line.split()
-            return
-    pytest.fail("no mapping holds the tensor")
-
-
-def test_systems_without_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(mmap, "MADV_HUGEPAGE")
-    tensor = torch.randn(4, 6).T
-    copy = in_huge_pages(tensor)
-    assert copy.is_contiguous() and torch.equal(copy, tensor)

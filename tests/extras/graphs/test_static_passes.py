@@ -101,10 +101,7 @@ def test_scores_are_those_of_the_plain_model(plain: Any) -> None:
 
 @pytest.mark.parametrize(
     ("make", "rule"),
-    [
-        (PromptLookup, Token()),
-        (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates()),
-    ],
+    [(PromptLookup, Token()), (lambda: Eagle(path="untrained", tree="top:2x2"), Candidates())],
 )
 @pytest.mark.parametrize("capacity", [16, 1024])
 def test_texts_are_the_same_though_they_outgrow_their_buffers(

@@ -141,9 +141,7 @@ def test_ranks_have_to_divide_the_heads(two_ranks: Any, llama: Any) -> None:
     two_ranks(0)
     launch.require_fit(llama(num_attention_heads=4, num_key_value_heads=2).config)
     config = llama(hidden_size=36, num_attention_heads=9, num_key_value_heads=3).config
-    with pytest.raises(
-        ConfigError, match="2 ranks don't divide 9 heads and 3 of keys and values: expected 3 ranks"
-    ):
+    with pytest.raises(ConfigError, match="2 ranks don't divide 9 heads and 3 of keys and values:"):
         launch.require_fit(config)
     with pytest.raises(ConfigError, match="does not spread hrm_text rightly over ranks"):
         launch.require_fit(CONFIG_MAPPING["hrm_text"]())

@@ -19,11 +19,7 @@ from outrider.drafters.pard import Pard
 from outrider.drafters.parts.networks import student
 from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.extras.serving.checkpoints import (
-    spare_token,
-    write_parallel_model,
-    write_stitched,
-)
+from outrider.extras.serving.checkpoints import spare_token, write_parallel_model, write_stitched
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after
 

@@ -38,16 +38,9 @@ def checked(run: Any, folder: Path, data: Path, vllm: Any, tmp_path: Path) -> Ca
             more[what] = dict(zip(keys, [changed_text, *texts[1:]], strict=True))
         python = vllm(dict(zip(keys, texts, strict=True)), **more)
         status, out, err = run(
-            "serve-check",
-            "target=transformers",
-            f"target.model={folder}",
-            "data=jsonl",
-            f"data.path={data}",
-            "chat=false",
-            f"max_new_tokens={TOKENS}",
-            f"vllm={python}",
-            "audit=0",
-            f"hydra.run.dir={tmp_path / 'out'}",
+            *("serve-check", "target=transformers", f"target.model={folder}", "data=jsonl"),
+            *(f"data.path={data}", "chat=false", f"max_new_tokens={TOKENS}", f"vllm={python}"),
+            *("audit=0", f"hydra.run.dir={tmp_path / 'out'}"),
             *arguments,
         )
         return status, out, err

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 import outrider
-from outrider import ConfigError, Context, Drafter, OutriderError, Pen, SampledChance, Sampling
+from outrider import ConfigError, Context, Drafter, OutriderError, Pen, Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
@@ -162,17 +162,6 @@ def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> Non
     assert torch.equal(model.generate(**rows([5, 6]), num_return_sequences=3, **options), first)
 
 
-def test_a_chance_of_ones_own_serves_every_call_and_row_anew(llama: Any) -> None:
-    model, runs = llama(), []
-    for _ in range(2):
-        fast = Speculation("prompt_lookup", chance=SampledChance.seeded(3))
-        options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
-        texts = [model.generate(**rows([5, 6]), num_return_sequences=2, **options) for _ in "12"]
-        runs.append([tuple(row.tolist()) for text in texts for row in text])
-    assert runs[0] == runs[1]
-    assert len(set(runs[0])) == 4
-
-
 def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:
     model = llama()
     for drafter in (PromptLookup(), SmallLM(model=llama())):
@@ -257,16 +246,6 @@ def test_scores_and_logits_of_each_token_are_returned(llama: Any) -> None:
         torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
         probs = Sampling(0.7, 5).probs(penalty(before, expected))
         torch.testing.assert_close(scores.softmax(-1), probs, atol=1e-4, rtol=1e-4)
-
-
-def test_one_speculation_serves_models_and_batches_in_turn(llama: Any) -> None:
-    fast = Speculation(SmallLM(layers=2))
-    for seed in (0, 1, 0):
-        model = llama(seed=seed)
-        for prompts in ([[5, 6]], [[5, 6], [4]], [[5, 6]]):
-            own = model.generate(**rows(*prompts), max_new_tokens=9)
-            text = model.generate(**rows(*prompts), max_new_tokens=9, custom_generate=fast)
-            assert torch.equal(text, own)
 
 
 def test_an_attached_model_speculates_in_every_call(llama: Any, letters: Any) -> None:

@@ -83,11 +83,3 @@ def test_a_profile_that_breaks_a_rule_is_refused(
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
     with pytest.raises(ConfigError, match=line):
         read_profile(path)
-
-
-def test_a_file_that_is_no_profile_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="expected a file"):
-        read_profile(tmp_path / "none.json")
-    (tmp_path / "some.json").write_text("{")
-    with pytest.raises(ConfigError, match="expected JSON"):
-        read_profile(tmp_path / "some.json")

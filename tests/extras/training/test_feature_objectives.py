@@ -17,11 +17,7 @@ from outrider.drafters.parts.networks.features import FeatureDrafting
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.drafters.parts.trees.shapes import Chain
-from outrider.extras.training.feature_objectives import (
-    Unrolling,
-    start_eagle,
-    unrolled_loss,
-)
+from outrider.extras.training.feature_objectives import Unrolling, start_eagle, unrolled_loss
 from outrider.extras.training.states import Batch
 from outrider.lab.measuring.reference import ForcedChance
 from outrider.targets.passes.cached_model import HIDDEN

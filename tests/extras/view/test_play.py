@@ -95,11 +95,6 @@ def events(address: str, **query: Any) -> list[tuple[str, Any]]:
     return [(name.removeprefix("event: "), json.loads(data[6:])) for name, data in lines]
 
 
-def test_ids_that_end_a_text_are_a_setting() -> None:
-    assert parts_of(["stop_token_ids=[3,5]"]).options["stop_token_ids"] == [3, 5]
-    assert parts_of([]).options["stop_token_ids"] == []
-
-
 def test_the_page_shows_decoding_round_by_round(
     opened: Callable[..., Page], target: TransformersTarget
 ) -> None:
@@ -279,14 +274,10 @@ def test_only_a_script_of_the_page_writes_a_text(address: str, headers: dict[str
 @pytest.mark.parametrize(
     "setting",
     [
-        "drafter=suffix drafter.memory={path}",
-        "drafter=suffix drafter.memory=17",
-        "drafter=suffix drafter.memory=suffix",
-        "drafter=bigram drafter.save={path}",
-        "drafter=online drafter.counts={path}",
-        "drafter=small_lm drafter.model={path}",
-        "drafter=eagle drafter.path={path}",
-        "policy=bandit policy.state={path}",
+        *("drafter=suffix drafter.memory={path}", "drafter=suffix drafter.memory=17"),
+        *("drafter=suffix drafter.memory=suffix", "drafter=bigram drafter.save={path}"),
+        *("drafter=online drafter.counts={path}", "drafter=small_lm drafter.model={path}"),
+        *("drafter=eagle drafter.path={path}", "policy=bandit policy.state={path}"),
         "drafter=hybrid drafter.drafters=[none,{{drafter:suffix,memory:{path}}}]",
     ],
 )

@@ -139,20 +139,6 @@ def test_a_figure_answers_to_the_pointer_and_to_the_keys(opened: Callable[..., P
     assert about.inner_text() == first
 
 
-def test_a_figure_is_enlarged_and_put_back(opened: Callable[..., Page]) -> None:
-    page = opened(400)
-    names = "[...document.querySelectorAll('.figures > figure')].map(each => each.id)"
-    before = page.evaluate(names)
-    page.get_by_role("button", name="Enlarge speedup", exact=True).click()
-    assert page.locator("dialog[open] #speedup").count() == 1
-    page.locator("dialog .plot").focus()
-    page.keyboard.press("ArrowRight")
-    assert re.match(r"(lookup|bigram): ", page.locator("dialog #about").inner_text())
-    page.get_by_role("button", name="Close").click()
-    assert page.evaluate(names) == before
-    assert page.locator("#about").inner_text() == ""
-
-
 def test_doubtful_times_have_one_banner_and_tokens_rank(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:

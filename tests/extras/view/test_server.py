@@ -207,18 +207,6 @@ def noting(asked: list[Any]) -> Starlette:
     return Starlette(routes=[Route("/{path:path}", note)])
 
 
-def test_a_damaged_run_is_named_beside_the_others(
-    opened: Callable[..., Page], served: Served
-) -> None:
-    page = opened()
-    assert page.get_by_role("link", name="Playground").count() == 0  # it was not asked for
-    assert page.locator("#runs tbody tr").count() == 2
-    assert "damaged" in page.locator(".banner").inner_text()
-    page = opened(f"runs?run={served.id_of('whole')},{served.id_of('damaged')}")
-    assert page.get_by_text("Left out: ").count() == 1
-    assert page.locator("#rates tbody tr").count() == 3
-
-
 def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page]) -> None:
     page = opened()
     page.locator("#filter").fill("whole bigram")

@@ -75,28 +75,6 @@ def test_the_reference_holds_the_logits_at_each_prefix() -> None:
         assert torch.equal(text.logits[row], TARGET.open(prefix).score(Draft())[0])
 
 
-class TwoTables(Drafter):
-    """Draws which of two tables to draft from."""
-
-    TABLES = (TabularTarget(6, 0, 7), TabularTarget(6, 0, 8))
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        table = self.TABLES[pen.latent(torch.ones(2))]
-        while pen.open:
-            pen.draw(table.logits([]))
-
-
-def test_a_latent_is_drawn_freely_where_tokens_follow_the_text() -> None:
-    q = [table.logits([]).softmax(-1) for table in TwoTables.TABLES]
-    p = [TARGET.logits(prefix).softmax(-1) for prefix in PREFIXES]
-    sums = [
-        sum(float(row.minimum(q[z]).sum()) for row, z in zip(p, drawn, strict=True))
-        for drawn in itertools.product(range(2), repeat=len(p))
-    ]
-    found = overlapped(TwoTables()).beta[0]
-    assert any(found == pytest.approx(each) for each in sums[1:-1])  # some of each table
-
-
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(temperature=0.5, top_k=3), Sampling()])
 def test_alpha_is_the_mean_of_the_smaller_of_p_and_q(sampling: Sampling) -> None:
     other = TabularTarget(6, 2, 7, sharpness=2.5)  # the table of the drafter
@@ -119,13 +97,6 @@ def test_each_token_of_the_text_has_its_p_and_q(sampling: Sampling) -> None:
         ]
         assert shown == pytest.approx(expected, abs=1e-12)
     assert overlapped(NoDraft()).text_q == (None,) * len(TEXT)
-
-
-def test_silence_counts_nothing_and_lowers_coverage() -> None:
-    silent = overlapped(NoDraft())
-    assert silent.beta == silent.reached == (0, 0)
-    assert silent.prefixes[0] == len(TEXT)
-    assert silent.rounds == (6, 6)
 
 
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling()])
@@ -177,12 +148,6 @@ def test_the_control_has_states_one_token_behind_or_a_shuffled_vocabulary(
                 q = sampling.probs(TARGET.logits(prefix[:-2])) if row else torch.zeros(6)
             expected += float(p.minimum(q).sum())
         assert sums.control == (pytest.approx(expected, abs=1e-12), len(TEXT))
-
-
-def test_the_ceiling_of_a_chain_is_its_alpha() -> None:
-    sums = overlapped(ChainDrafter(TARGET, "drawn"), SAMPLED)
-    assert sums.ceiling == pytest.approx((sums.beta[0], sums.prefixes[0]), abs=1e-12)
-    assert overlapped(NoDraft()).ceiling == (0, len(TEXT))
 
 
 @pytest.mark.parametrize("kind", ["paths", "iid", "distinct", "deterministic"])
@@ -404,21 +369,6 @@ def test_beta_by_depth_is_the_probability_that_a_draft_is_accepted_so_far(
         for depth in range(accepted):
             survived[depth] += p
     assert expected == pytest.approx(survived, abs=1e-12)
-
-
-@pytest.mark.parametrize("make", [PromptLookup, bigram, Random])
-def test_counts_of_greedy_decoding_are_those_of_the_distributions(
-    make: Callable[[], Drafter], llama: Any
-) -> None:
-    target = TransformersTarget(llama(num_hidden_layers=1))
-    for prompt in ([3, 4, 3, 4], [9, 2]):
-        text = tokens_of(decode(target, NoDraft(), Token(), prompt, max_new_tokens=40))
-        drafter = bound(make(), target)
-        sums = overlap(reference(target, prompt, text), drafter, Token(), Sampling(), 4)
-        for gamma in (1, 2, 3, 4):
-            rounds = decode(target, drafter, Token(), prompt, gamma=gamma, max_new_tokens=40)
-            counts = Counts.of(rounds)
-            assert totals_of(sums, gamma) == (counts.rounds, counts.tested, counts.accepted)
 
 
 def test_a_draft_may_hold_the_end_of_a_text_that_ended(llama: Any) -> None:

@@ -75,9 +75,7 @@ def test_a_source_may_fill_the_encoder_and_no_more() -> None:
     target = TransformersTarget(build(ENTRIES["bart (seq2seq)"]))
     assert len(target.encode([5] * 64)) == 64
     list(decode(target, make("drafter", "none"), Token(), [5] * 64, max_new_tokens=2))
-    with pytest.raises(
-        ConfigError, match="65 tokens: expected no more than the context window of 64"
-    ):
+    with pytest.raises(ConfigError, match="65 tokens: expected no more than the context window of"):
         target.encode([5] * 65)
 
 

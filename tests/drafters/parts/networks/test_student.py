@@ -16,11 +16,7 @@ from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, output_distribution, target_distribution
-from outrider.testing.tiny_targets import (
-    SAMPLED,
-    VOCAB_SIZE,
-    tiny_target,
-)
+from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE, tiny_target
 from outrider.verifiers.token import Token
 
 
