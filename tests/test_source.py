@@ -10,7 +10,6 @@ from tiny.drafters import bound
 
 from outrider import Context, Drafter, Pen, Sampling, Tokens, decode, generate
 from outrider.drafters.hierarchy import Hierarchy
-from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.lab.measuring.overlap import overlap
 from outrider.lab.measuring.reference import reference
@@ -66,12 +65,6 @@ def test_the_lab_shows_the_source_and_takes_alpha_along_the_decoders_text() -> N
     p = [TARGET.logits([0, *text[:position]], source).softmax(-1) for position in range(len(text))]
     assert result.beta[0] == pytest.approx(sum(float(row.minimum(q).sum()) for row in p), abs=1e-6)
     assert result.prefixes == (10.0, 9.0)
-
-
-def looked_up(source: list[int], text: list[int], **options: Any) -> list[int]:
-    drafter = PromptLookup(**options)
-    context = Context(Tokens([0, *text]), Tokens(source))
-    return list(write_draft(drafter, TARGET, context, gamma=3, sampling=Sampling()).tokens)
 
 
 def test_a_small_t5_drafts_with_an_encoder_of_its_own(t5: Any) -> None:

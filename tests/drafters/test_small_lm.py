@@ -22,10 +22,6 @@ ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
 
-def counted(round: Any) -> tuple[int, int]:
-    return round.accepted, round.drafted
-
-
 def test_the_first_layers_share_weights_and_equal_the_models_own(llama: Any) -> None:
     model, alone = llama(), llama(num_hidden_layers=2)
     short = first_layers(model, 2)
