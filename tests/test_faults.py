@@ -17,10 +17,11 @@ from faulty import FAULTS
 from tiny import forked
 from tiny.comparisons import timeless
 
-from outrider import Context, Drafter, Pen
+from outrider import Context, Drafter, DrafterError, Pen
 from outrider.base.folders import claimed
 from outrider.drafters.random import Random
 from outrider.extras.bench import command as bench
+from outrider.extras.bench import ours
 from outrider.extras.bench.measure import Run
 from outrider.lab.runs.report import Report
 from outrider.lab.runs.run import load
@@ -161,11 +162,44 @@ def test_after_a_fault_of_its_own_the_other_jobs_of_a_sweep_run(
         assert [error is None for error in errors] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("train", "recipe=classifier", "drafter=random"),
+        ("compare", "protocol=decode", "reports=[]"),
+        ("compare", "protocol=overlap", "reports=[]"),
+    ],
+    ids=" ".join,
+)
+def test_a_drafter_that_hangs_ends_whatever_runs_it(
+    run: Any, small: tuple[str, ...], command: tuple[str, ...]
+) -> None:
+    hangs = f"{{_target_: {__name__}.Hangs, name: hangs}}"
+    own = [f"drafter._target_={__name__}.Hangs"]
+    if command[0] == "compare":
+        own = [*ALONE[:-1], f"drafters=[{hangs}]"]
+    err = run.refused(*command, *small, *own, "draft_timeout=0.2")
+    assert "drafter Hangs took longer than 0.2 s for a draft" in err
+
+
+def test_a_drafter_that_hangs_ends_a_run_of_the_bench() -> None:
+    module = "outrider.targets.tabular.TabularTarget"
+    parts = {"target": module, "drafter": f"{__name__}.Hangs", "sampling": "outrider.Sampling"}
+    parts |= {"verifier": "outrider.verifiers.token.Token", "policy": "outrider.Fixed"}
+    settings: dict[str, Any] = {role: {"_target_": place} for role, place in parts.items()}
+    write = ours.start(settings | {"gamma": 2, "budget": None, "draft_timeout": 0.2})
+    with pytest.raises(DrafterError, match="drafter Hangs took longer than"):
+        write({"ask": "write", "ids": [0, 1], "max_new_tokens": 8})
+
+
 @pytest.fixture
 def small(folder: Path, data: Path) -> tuple[str, ...]:
-    """A comparison of three questions by one drafter."""
-    model = ("target=transformers", f"target.model={folder}", "cache=false", "max_new_tokens=6")
-    return (*model, "data=jsonl", f"data.path={data}", "turns=1", "gamma=2", "drafters=[random]")
+    """A tiny model and three questions."""
+    model = ("target=transformers", f"target.model={folder}", "max_new_tokens=6")
+    return (*model, "data=jsonl", f"data.path={data}")
+
+
+ALONE = ("turns=1", "cache=false", "gamma=2", "drafters=[random]")
 
 
 @pytest.fixture
@@ -193,7 +227,7 @@ def broken() -> Any:
 def test_compare_resumes_at_its_last_question(
     run: Any, small: tuple[str, ...], tmp_path: Path, broken: Any
 ) -> None:
-    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a")
+    words = ("compare", *small, *ALONE, "protocol=decode", "hydra.run.dir=runs/a")
     with broken("SIGTERM"):
         status, _, err = run(*words)
     assert status == 143, err
@@ -204,7 +238,7 @@ def test_compare_resumes_at_its_last_question(
     lines = tmp_path / "runs" / "a" / "measurements.jsonl"
     assert 0 < int(count) < 3 and lines.read_text().count("\n") == int(count)
     # `kill -9` leaves the same and prints nothing: the next run says how to go on.
-    _, _, err = run("compare", *small, "protocol=overlap", "hydra.run.dir=runs/b")
+    _, _, err = run("compare", *small, *ALONE, "protocol=overlap", "hydra.run.dir=runs/b")
     assert re.search(r"an unfinished run is in .*a: .* resume=true hydra\.run\.dir=", err)
     assert run(*command[1:])[0] == 0
     assert lines.read_text().count("\n") == 3
@@ -262,7 +296,7 @@ def test_a_killed_command_continues(command: str, folder: Path, data: Path, tmp_
 def test_compare_on_a_full_disk_keeps_its_measurements(
     run: Any, small: tuple[str, ...], tmp_path: Path, failing: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("compare", *small, "protocol=decode", "hydra.run.dir=runs/a")
+    words = ("compare", *small, *ALONE, "protocol=decode", "hydra.run.dir=runs/a")
     with failing("measurements.jsonl", errno.ENOSPC, after=2):
         status, _, err = run(*words)
     assert status == 1
