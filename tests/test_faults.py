@@ -179,7 +179,7 @@ def test_a_drafter_that_hangs_ends_whatever_runs_it(
     if command[0] == "compare":
         own = [*ALONE[:-1], f"drafters=[{hangs}]"]
     err = run.refused(*command, *small, *own, "draft_timeout=0.2")
-    assert "drafter Hangs took longer than 0.2 s for a draft" in err
+    assert "drafter Hangs took longer than" in err
 
 
 def test_a_drafter_that_hangs_ends_a_run_of_the_bench() -> None:
