@@ -2,6 +2,7 @@
 
 import errno
 import io
+import json
 import os
 import sys
 from collections.abc import Iterator
@@ -71,6 +72,17 @@ def test_a_reader_that_has_gone_is_told_nothing(run: Any, output: Any, command: 
     output(errno.EPIPE)
     status, _, err = run(*COMMANDS[command])
     assert (status, err) == (1, "")
+
+
+@pytest.mark.parametrize("prompt", ["prompt=[0,1]", "prompt=[the cat,a dog]"])
+def test_a_text_that_can_not_be_shown_is_saved(
+    run: Any, output: Any, folder: Path, tmp_path: Path, prompt: str
+) -> None:
+    output(errno.ENOSPC)
+    model = ("target=transformers", f"target.model={folder}")
+    words = [word for word in TEXT if not word.startswith(("target", "prompt"))]
+    assert run("generate", *model, prompt, *words)[0] == 1
+    assert json.loads((tmp_path / "d" / "generation.json").read_text())
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1", "utf-16"])

@@ -97,11 +97,9 @@ def test_twice_the_texts_take_about_twice_the_work(name: str, text: str) -> None
 def test_twice_the_drafts_of_a_text_take_about_twice_the_work(name: str, text: str) -> None:
     def drafts(size: int) -> Callable[[], object]:
         drafter, tokens = MAKERS[name](), [2, *TEXTS[text](2 * size)]
-        target = EDITED if drafter.needs else TARGET
-        source = Tokens(tokens) if drafter.needs else None
-        drafter.bind(target)
-        draft = partial(write_draft, drafter, target, gamma=4, sampling=Sampling())
-        contexts = [Context(Tokens(tokens[:end]), source) for end in range(size, 2 * size, 5)]
+        drafter.bind(TARGET)
+        draft = partial(write_draft, drafter, TARGET, gamma=4, sampling=Sampling())
+        contexts = [Context(Tokens(tokens[:end])) for end in range(size, 2 * size, 5)]
         return lambda: [draft(each) for each in contexts]
 
     drafts(10)()

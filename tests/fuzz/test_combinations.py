@@ -53,7 +53,7 @@ def test_random_examples_keep_every_promise(
 
 
 def test_every_registered_drafter_is_drawn() -> None:
-    kinds: Any = [(True, False), (True, True), (False, False)]
+    kinds = [(True, False), (True, True), (False, False)]
     drawn = {
         name for table, encoder in kinds for name in drafters_for(table=table, encoder=encoder)
     }

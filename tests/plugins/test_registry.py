@@ -5,6 +5,8 @@ import sys
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -256,6 +258,26 @@ def test_a_plugin_that_registers_nothing_is_named_where_its_part_is_missed(
     install(EntryPoint("mine", SimpleNamespace(register_drafters=hook)))
     with pytest.raises(ConfigError, match=f"drafter='mine': .*; .*{line}"):
         inspect.unwrap(registries.installed)().find("drafter", "mine")
+
+
+def test_a_line_that_is_written_twice_counts_once(install: Any) -> None:
+    install(*(metadata.EntryPoint("twice", "outrider.plugins.roles", "outrider") for _ in "12"))
+    assert plugin_manager().has_plugin("twice")
+    install(metadata.EntryPoint("dashed", "my-plug", "outrider"))
+    with pytest.raises(PluginError, match=r"'dashed' of .*: ValueError: 'my-plug' names no module"):
+        plugin_manager()
+
+
+def test_entry_points_that_are_not_utf_8_name_their_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "strange-1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Name: strange\nVersion: 1\n")
+    (folder / "entry_points.txt").write_bytes(b"[outrider]\nn\xe4me = strange\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match=r"distribution strange: entry_points.txt can't be read"):
+        plugin_manager()
 
 
 def test_a_setting_with_a_name_of_hydras_names_its_part() -> None:

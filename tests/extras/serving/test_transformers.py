@@ -22,7 +22,7 @@ from transformers import (
 )
 
 import outrider
-from outrider import ConfigError, Context, Drafter, OutriderError, Pen, Sampling
+from outrider import ConfigError, Context, Drafter, OutriderError, Pen, SampledChance, Sampling
 from outrider.drafters.ngram import bigram
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.random import Random
@@ -160,6 +160,17 @@ def test_samples_differ_from_call_to_call_and_from_row_to_row(llama: Any) -> Non
     assert len(texts) == 6
     torch.manual_seed(0)
     assert torch.equal(model.generate(**rows([5, 6]), num_return_sequences=3, **options), first)
+
+
+def test_a_chance_of_ones_own_serves_every_call_and_row_anew(llama: Any) -> None:
+    model, runs = llama(), []
+    for _ in range(2):
+        fast = Speculation("prompt_lookup", chance=SampledChance.seeded(3))
+        options = {"do_sample": True, "max_new_tokens": 30, "custom_generate": fast}
+        texts = [model.generate(**rows([5, 6]), num_return_sequences=2, **options) for _ in "12"]
+        runs.append([tuple(row.tolist()) for text in texts for row in text])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 4
 
 
 def test_a_streamer_is_handed_each_token_once(llama: Any) -> None:

@@ -129,6 +129,11 @@ def test_the_page_shows_decoding_round_by_round(
     assert f"{counts.block_efficiency:.2f} tokens per call" in page.inner_text("#figures")
 
 
+def test_ids_that_end_a_text_are_a_setting() -> None:
+    assert parts_of(["stop_token_ids=[3,5]"]).options["stop_token_ids"] == [3, 5]
+    assert parts_of([]).options["stop_token_ids"] == []
+
+
 def test_drafters_are_offered_with_a_word_if_they_can_run() -> None:
     offered = runnable("smollm2")
     assert offered["prompt_lookup"].startswith("Prompt lookup: copies")

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from outrider import Drafter
 from outrider.drafters.ngram import bigram
+from outrider.drafters.suffix import Suffix
 from outrider.lab.runs.row import Row, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -204,6 +205,16 @@ def test_figures_with_their_intervals(interval: Interval, rate: str, lines: list
     figure = figure_of(interval, rate)
     assert figure is not None and figure.lines() == lines
     assert figure_of(None, rate) is None
+
+
+def test_a_drafter_that_remembers_says_so(
+    run_in: Callable[..., Any], drafters: dict[str, Drafter], tmp_path: Path
+) -> None:
+    drafters["suffix"] = Suffix()
+    summary = Summary(run_in(tmp_path, protocol="decode").run)
+    assert [row.drafter for row in summary.rows if row.remembers] == ["suffix"]
+    notes = rates_table({"": summary.rows}, "").notes
+    assert any("suffix: remembers the prompts before, in their order" in note for note in notes)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])
