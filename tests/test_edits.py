@@ -1,6 +1,5 @@
 """The example's two T5 models: texts as transformers writes them, drafts that are accepted."""
 
-import json
 import random
 import sys
 from pathlib import Path
@@ -30,23 +29,6 @@ def test_both_models_are_ordinary_folders(edits: Path, target: Any) -> None:
     assert model.config.decoder_start_token_id == 0
     assert words("Alice buys")["input_ids"][-1] == 1
     assert target.encode("Alice buys") == words("Alice buys")["input_ids"]
-
-
-@pytest.mark.usefixtures("drawn_once")
-def test_compare_measures_alpha_by_both_protocols(run: Any, edits: Path, tmp_path: Path) -> None:
-    printed = run.done(
-        "compare", "target=transformers", f"target.model={edits / 'target'}", "data=jsonl",
-        f"data.path={edits / 'questions.jsonl'}", "data.limit=4", "max_new_tokens=32",
-        f"drafters=[prompt_lookup,{{drafter: small_lm, model: {edits / 'draft'}}}]",
-        "cache=false", f"hydra.run.dir={tmp_path / 'out'}",
-    )  # fmt: skip
-    assert "prompt_lookup" in printed
-    rows = json.loads((tmp_path / "out" / "comparison.json").read_text())["rows"]
-    by_drafter = {row["drafter"]: row for row in rows}
-    for name, lowest in (("small_lm", 0.3), ("prompt_lookup", 0.2)):
-        assert lowest < by_drafter[name]["alpha"] < 0.99
-    for row in rows:  # greedy texts are decoded as written, so the expectation is exact
-        assert row["alpha_tested"] == pytest.approx(row["expected_alpha_tested"], abs=1e-9)
 
 
 def test_spoiled_sentences_use_only_known_words() -> None:

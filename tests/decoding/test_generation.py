@@ -5,10 +5,8 @@ from functools import partial
 from inspect import signature
 from typing import Any, Self
 
-import numpy as np
 import pytest
-import torch
-from tiny.tokenizer_kinds import KINDS, tokenizer_of
+from tiny.tokenizer_kinds import tokenizer_of
 
 import outrider
 from outrider import (
@@ -18,11 +16,9 @@ from outrider import (
     DrafterError,
     Fixed,
     Pen,
-    SampledChance,
     Sampling,
 )
 from outrider.base.errors import OTHER_NAMES
-from outrider.decoding.batches.batched import batched
 from outrider.decoding.decode import decode
 from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
@@ -147,50 +143,11 @@ def test_a_failure_hands_over_finished_texts() -> None:
     assert len(caught.value.generation.tokens) == 3  # type: ignore[attr-defined]
 
 
-def test_the_target_alone_writes_the_text_of_decoding_without_drafts() -> None:
-    sampling = Sampling(temperature=1.0, seed=4)
-    chances = [SampledChance.seeded(4, number) for number in range(2)]
-    own = batched(TARGET).write([[0], [0]], sampling, chances, 20)
-    options: dict[str, Any] = {"sampling": sampling, "max_new_tokens": 20}
-    generations = outrider.generate_together(TARGET, [[0], [0]], "none", **options)
-    assert [generation.tokens for generation in generations] == own
-
-
-def drawn(whole: Any, number: Any, stops: Any) -> list[int]:
-    """Returns the ids of a text whose settings are numbers of given types."""
-    sampling = Sampling(temperature=number(1), top_k=whole(2), seed=whole(3))
-    drafter: Any = {"drafter": "bigram", "order": whole(2)}
-    options = {"gamma": whole(2), "number": whole(1), "draft_timeout": whole(9)}
-    text = outrider.generate(
-        TARGET, [0], drafter, sampling=sampling, stop_token_ids=stops, **options
-    )
-    return text.tokens
-
-
-def test_numbers_of_numpy_are_taken() -> None:
-    expected = drawn(int, float, [5])
-    for stops in (torch.tensor([5]), np.array([5]), {np.int64(5)}):
-        assert drawn(np.int64, np.float64, stops) == expected
-
-
 def test_texts_written_together_survive_a_fault() -> None:
     with pytest.raises(DrafterError) as caught:
         outrider.generate_together(TARGET, [[0], [1]], Late(), sampling=Sampling(temperature=1.0))
     kept = caught.value.generations  # type: ignore[attr-defined]
     assert [len(generation.tokens) for generation in kept] == [3, 3]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("drafter", ["none", "bigram"])
-def test_the_text_is_one_decode_for_every_tokenizer_and_draft(kind: str, drafter: str) -> None:
-    tokenizer = tokenizer_of(kind)
-    target = TabularTarget(len(tokenizer), order=1, seed=3)
-    target.tokenizer = tokenizer
-    end = tokenizer.convert_tokens_to_ids("</s>")  # before it is no text
-    for seed in range(8):
-        sampling = Sampling(temperature=1.0, seed=seed)
-        text = outrider.generate(target, [end], drafter, sampling=sampling, max_new_tokens=24)
-        assert text.text == tokenizer.decode(text.tokens, skip_special_tokens=True)
 
 
 def test_an_id_can_end_a_text() -> None:
