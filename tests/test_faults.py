@@ -363,6 +363,7 @@ def test_bench_does_not_overwrite_another(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / "d" / "runs.jsonl").read_text() == "{}\n"
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_names_and_ids_in_brackets_are_no_markup(run: Any, folder: Path, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     prompts = [{"id": f"[/x] {n} \x1b[2J", "category": "[/y]", "prompt": "the cat"} for n in (1, 2)]

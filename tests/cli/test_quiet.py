@@ -69,7 +69,7 @@ def test_json_is_all_of_stdout(run: Any, folder: Path) -> None:
     (row,) = content("theory", "alpha=1", "gamma=3", "c=0")
     assert (row["gamma"], row["oracle"]) == (3, None)
     assert len(content("theory", "paper=table1")) == 6
-    outcomes = content("check", "verifier=token")["verifier"]["checks"]
+    outcomes = content("check", "drafter=none")["drafter"]["checks"]
     assert outcomes and all(outcome["fault"] is None for outcome in outcomes)
     assert JSON not in os.environ and QUIET not in os.environ
 

@@ -78,6 +78,7 @@ def test_without_a_terminal_no_texts_are_drawn() -> None:
     assert not Screen(live=True).live_texts
 
 
+@pytest.mark.usefixtures("drawn_once")
 def test_a_comparison_in_a_terminal_draws_its_texts(
     compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +107,7 @@ def test_a_comparison_in_a_terminal_draws_its_texts(
     ("columns", "shown"), [("all", "median"), ("[acceptance_rate,speedup]", "of drafted")]
 )
 def test_columns_are_all_or_those_that_are_named(compared: Any, columns: str, shown: str) -> None:
-    printed, _ = compared("protocol=decode", f"columns={columns}")
+    printed, _ = compared("protocol=decode", f"columns={columns}", "reports=[]")
     head = " ".join(printed.partition("───")[0].split()).rpartition("CPU cores")[2]
     assert shown in head and "of drafted" in head
     assert ("per call" in head) == (columns == "all")

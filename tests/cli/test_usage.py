@@ -12,7 +12,7 @@ PRINTED = [
     *((*words, "--help") for words in HELPS),
     ("plugins",),
     ("theory", "c_hat=0.1"),
-    ("check", "policy=fixed"),
+    ("check", "drafter=none"),
     ("doctor",),
 ]
 
