@@ -4,6 +4,7 @@ from typing import final
 
 import torch
 
+from outrider.base.bounds import Count, checked
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
@@ -24,18 +25,25 @@ class Gumbel(Verifier):
     Lossless. At any temperature the text depends on the seed and the target alone, whoever drafts
     and however long the drafts are. So texts of different drafters can be compared word by word.
 
+    With a window, the last tokens name the noise in place of the position. That is Aaronson's
+    watermark: who knows the seed finds it in the text alone.
+
     Siblings drawn without replacement are the first tokens to arrive in the race, and if the
     target's token is among them, it is accepted.
+
+    window: how many of the last tokens name the noise. Defaults to the position.
     """
 
     lossless = True
     coupled = True
     takes: frozenset[str] = frozenset({"chain", "distinct", "deterministic"})
 
+    @checked("verifier")
+    def __init__(self, window: Count | None = None) -> None:
+        self.window = window
+
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return matching(
-            draft, lambda node, depth: chance.race(scores.after(node), scores.start + depth)
-        )
+        return matching(draft, lambda node, depth: scores.race(chance, draft, node))
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         q = wide(q, scores.logits.device)

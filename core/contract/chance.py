@@ -4,6 +4,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
 
@@ -22,6 +23,33 @@ DRAFTER = "drafter"
 """The part of a text's chance that a pen draws with."""
 TARGET = "target"
 """The part that belongs to the acceptance rule, and to what the target writes by itself."""
+
+
+Key = int | tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """Names the noise that decides the races after a text.
+
+    text: the tokens so far.
+    window: how many of the last tokens name the noise, with how often they have come before: so it
+        follows from the text, which bears a watermark, and is never used twice. None for the
+        position.
+    """
+
+    text: Sequence[int]
+    window: int | None = None
+
+    def key(self, path: Sequence[int]) -> Key:
+        """Returns the name of the noise after some more tokens."""
+        if self.window is None:
+            return len(self.text) + len(path)
+        tokens = [*self.text, *path]
+        last = tokens[-self.window :]
+        starts = range(len(tokens) - self.window)
+        return (*last, sum(tokens[i : i + self.window] == last for i in starts))
 
 
 class Chance(ABC):
@@ -50,11 +78,11 @@ class Chance(ABC):
         """Returns the uniform number for `token_at` that `categorical` would draw with; or None."""
         return None
 
-    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
-        """Returns an index drawn from `probs` by the noise of a position of the text.
+    def race(self, probs: Float[Tensor, "vocab"], key: Key) -> int:
+        """Returns an index drawn from `probs` by the noise of a position of the text, or of a key.
 
-        All draws at a position share its noise, so close distributions mostly give the same index;
-        see `winner`. A chance without such noise draws independently.
+        All draws with a key share its noise, so close distributions mostly give the same index;
+        see `winner` and `Noise`. A chance without such noise draws independently.
 
         Raises `ValueError` as `categorical` does.
         """
@@ -120,8 +148,8 @@ class SampledChance(Chance):
     def named(self, name: str) -> "SampledChance":
         return SampledChance(_key_of_part(self._key, name))
 
-    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
-        noise = _generator(_key_of_part(self._key, f"race/{position}"))
+    def race(self, probs: Float[Tensor, "vocab"], key: Key) -> int:
+        noise = _generator(_key_of_part(self._key, f"race/{key}"))
         return winner(probs, torch.from_numpy(noise.standard_exponential(len(probs))))
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:

@@ -3,6 +3,8 @@
 Only a drafter that combines others, or that has the target score tokens of its own, imports this.
 """
 
+from dataclasses import replace
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,6 +34,7 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
     gamma, budget: the bounds of that draft; `budget` defaults to gamma.
     """
     sheet, last = pen.sheet, pen.sheet.last
+    noise = sheet.noise
     return Pen(
         Sheet(
             sampling=sheet.sampling,
@@ -39,7 +42,7 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
             vocab_size=sheet.vocab_size,
             gamma=gamma,
             budget=budget,
-            start=None if sheet.start is None else sheet.start + sheet.depth(last),
+            noise=noise and replace(noise, text=[*noise.text, *sheet.path(last)]),
             guide=sheet.guide(last),
         )
     )
@@ -91,7 +94,7 @@ def redraw(pen: Pen, logits: Float[Tensor, "vocab"]) -> int:
 
 def _replaced(pen: Pen, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
     sheet = pen.sheet
-    if sheet.sampling.greedy or sheet.start is not None:
+    if sheet.sampling.greedy or sheet.noise is not None:
         return pen.draw(logits)  # shared noise has made the guess likely already
     logits = sheet.checked(logits, sheet.last).clone()
     probs = sheet.sampling.exact(logits)

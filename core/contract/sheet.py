@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import DrafterError, shown
-from outrider.contract.chance import Chance
+from outrider.contract.chance import Chance, Noise
 from outrider.contract.constraint import Guide
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
@@ -35,8 +35,7 @@ class Sheet:
     gamma: the greatest depth of the draft (Leviathan's γ).
     budget: the greatest number of nodes. Defaults to gamma, which is enough for a chain.
     more: called with the draft after each submission; returns whether to keep drafting.
-    start: the position in the text of the draft's first token, if the acceptance rule is coupled.
-        Tokens are then drawn with the noise of their position. If None, tokens are drawn
+    noise: what tokens are drawn with, if the acceptance rule is coupled. If None, they are drawn
         independently.
     guide: the constraint that drafts keep to: it changes logits before a token is drawn.
 
@@ -56,12 +55,12 @@ class Sheet:
         gamma: int,
         budget: int | None = None,
         more: Callable[[Draft], bool] | None = None,
-        start: int | None = None,
+        noise: Noise | None = None,
         guide: Guide | None = None,
     ) -> None:
         self.sampling = sampling
         self.chance = chance
-        self.start = start
+        self.noise = noise
         self.vocab_size = vocab_size
         self.gamma = gamma
         self.budget: int = gamma if budget is None else budget
@@ -86,7 +85,7 @@ class Sheet:
     @property
     def looks_at_tokens(self) -> bool:
         """Returns whether the value of each token is needed before the next one is drawn."""
-        parts = (self._more, self._guide, self.start, self.guesses)
+        parts = (self._more, self._guide, self.noise, self.guesses)
         return any(part is not None for part in parts)
 
     def depth(self, node: int) -> int:
@@ -95,13 +94,15 @@ class Sheet:
 
     def guide(self, node: int) -> Guide | None:
         """Returns the guide to what may follow `node`; None if no constraint steers the draft."""
-        if self._guide is None:
-            return None
+        return None if self._guide is None else self._guide.after(self.path(node))
+
+    def path(self, node: int) -> list[int]:
+        """Returns the tokens from the context to `node`."""
         tokens: list[int] = []
         while node != ROOT:
             tokens.append(self.tokens[node])
             node = self._parents[node]
-        return self._guide.after(tokens[::-1])
+        return tokens[::-1]
 
     def checked(self, logits: Float[Tensor, "vocab"], node: int) -> Float[Tensor, "vocab"]:
         """Returns a drafter's logits for what follows `node`, under the constraint if there is one.
@@ -113,9 +114,9 @@ class Sheet:
 
     def draw(self, probs: Float[Tensor, "vocab"], node: int) -> int:
         """Returns a token that follows `node`, drawn from `probs`."""
-        if self.start is None:
+        if self.noise is None:
             return self.chance.categorical(probs)
-        return self.chance.race(probs, self.start + self.depth(node))
+        return self.chance.race(probs, self.noise.key(self.path(node)))
 
     def latent(self, probs: Float[Tensor, "n"]) -> int:
         """Returns a number drawn from `probs`, as `Pen.latent` does."""
@@ -125,8 +126,8 @@ class Sheet:
             return int(probs.argmax())
         self._latents += 1
         chance = self.chance.free
-        if self.start is not None:  # independent of the noise that the rule draws with
-            chance = chance.named(f"latent/{self.start}/{self._latents}")
+        if self.noise is not None:  # independent of the noise that the rule draws with
+            chance = chance.named(f"latent/{len(self.noise.text)}/{self._latents}")
         try:
             return chance.categorical(probs)
         except ValueError as error:

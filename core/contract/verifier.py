@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Self, final
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 from outrider.base.bounds import NonNegative, checked
 from outrider.base.errors import PluginError
 from outrider.base.expectations import OneOf
-from outrider.contract.chance import Chance
+from outrider.contract.chance import Chance, Noise
 from outrider.contract.context import Context, Features
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
@@ -33,7 +33,7 @@ class Scores:
 
     logits: row 0 is for the token after the context, row i + 1 for the token after node i.
     sampling: turns logits into distributions.
-    start: the position in the text of the token after the context, for coupled rules.
+    noise: what a coupled rule draws with after the context.
     shown: the context if the rule is lossy; None if it is lossless.
     features: what the rule lists in `needs`, with the rows of `logits`: row 0 is of the newest
         token of the context, row i + 1 of node i.
@@ -41,7 +41,7 @@ class Scores:
 
     logits: Float[Tensor, "nodes+1 vocab"]
     sampling: Sampling
-    start: int = 0
+    noise: Noise = field(default_factory=partial(Noise, ()))
     shown: Context | None = None
     features: Features = field(default_factory=dict)
 
@@ -64,6 +64,16 @@ class Scores:
             )
         return self.shown
 
+    @property
+    def start(self) -> int:
+        """Returns the position in the text of the token after the context."""
+        return len(self.noise.text)
+
+    def race(self, chance: Chance, draft: Draft, node: int) -> int:
+        """Returns the token after `node` by the noise that the pen draws with there."""
+        path = [draft.tokens[above] for above in draft.path(node)]
+        return chance.race(self.after(node), self.noise.key(path))
+
     def after(self, node: int) -> Probs:
         """Returns the distribution p of the token after `node`; -1 stands for the context."""
         return self.probs[node + 1]
@@ -75,7 +85,8 @@ class Verifier(ABC):
     takes: the kinds of drafts that the rule can verify; see `outrider.contract.draft.KINDS`.
     budget: how far a lossy rule may take the distribution of each token from the target's. None,
         the default, promises nothing; the conformance kit holds a rule to what it promises.
-    coupled: whether the rule draws with `Chance.race`, from noise that it shares with the pen.
+    coupled: whether the rule draws with `Scores.race`, from noise that it shares with the pen.
+    window: how many of the last tokens name that noise; None for the position. See `Noise`.
     needs: the features of the target that it reads in `scores.features`, by the names of
         `Drafter.needs`; they are functions of the text, so a proof stands.
     examples: what it accepts of some drafts. The conformance kit runs them.
@@ -84,6 +95,7 @@ class Verifier(ABC):
     takes: frozenset[str] = frozenset({"chain"})
     budget: "Budget | None" = None
     coupled: bool = False
+    window: int | None = None
     needs: frozenset[str] = frozenset()
     examples: ClassVar[Sequence["VerifierExample"]] = ()
 

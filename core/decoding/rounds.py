@@ -7,6 +7,7 @@ from typing import final
 
 from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
+from outrider.contract.chance import Noise
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict, origins_of
@@ -82,7 +83,7 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
         gamma=depth,
         budget=run.nodes,
         more=_asked_after_layers(more) if more and text.drafter.kind == "paths" else more,
-        start=len(text.ids) if run.verifier.coupled else None,
+        noise=Noise(text.ids, run.verifier.window) if run.verifier.coupled else None,
         guide=None if steering is None else Guide(steering, text.ids),
     )
 
@@ -186,7 +187,7 @@ def _verdict(
         logits = constrained(text.constraint, text.ids, draft, logits)
     with calling("verifier", run.verifier):
         shown = None if run.verifier.lossless else text.context
-    scores = Scores(logits, run.sampling, len(text.ids), shown, features)
+    scores = Scores(logits, run.sampling, Noise(text.ids, run.verifier.window), shown, features)
     chance = text.chance if run.verifier.coupled else text.unknown(text.chance)
     return verdict_of(text.verifier, draft, scores, chance)
 

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from outrider.contract.chance import Noise
 from outrider.contract.context import Context, Features, Tokens
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.sampling import Sampling
@@ -74,7 +75,8 @@ class Conditionals:
         return Scores(
             torch.stack(rows[::-1]),
             sampling,
-            shown=self.shown((), verifier),
+            Noise((), verifier.window),
+            self.shown((), verifier),
             features=self._states(draft, verifier),
         )
 

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.errors import OutriderError
-from outrider.contract.chance import Chance
+from outrider.contract.chance import Chance, Key
 from outrider.testing.regions import Region
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class EnumeratedChance(Chance):
     def __init__(self, decisions: list[_Decision], begun: int = 0) -> None:
         self._decisions, self._begun = decisions, begun
         self._depth = 0  # how many of them this replay has met
-        self._noise: dict[int, Region] = {}  # by position, the noise that fits the races so far
+        self._noise: dict[Key, Region] = {}  # by key, the noise that fits the races so far
         self.probability: float = 1.0
 
     @classmethod
@@ -97,16 +97,16 @@ class EnumeratedChance(Chance):
                 return
             decisions[-1].taken += 1
 
-    def race(self, probs: Float[Tensor, "vocab"], position: int) -> int:
+    def race(self, probs: Float[Tensor, "vocab"], key: Key) -> int:
         exact = probs.tolist()  # in float64
-        noise = self._noise.get(position, Region.whole(len(exact)))
+        noise = self._noise.get(key, Region.whole(len(exact)))
         parts = [noise.won_by(token, exact) for token in range(len(exact))]
         shares = [part.share for part in parts]
         total = sum(shares)
         # A share this small is rounding: the token can't win given the races before.
         possible = [share / total if share > 1e-14 * total else 0.0 for share in shares]
         index: int = self._decide(range(len(parts)), possible)
-        self._noise[position] = parts[index]
+        self._noise[key] = parts[index]
         return index
 
     def _decide(self, values: Sequence[Any], probs: Sequence[float]) -> Any:

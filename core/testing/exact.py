@@ -7,7 +7,7 @@ from functools import partial
 from typing import final
 
 from outrider.base.errors import PluginError
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import Chance, Noise, SampledChance
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -90,7 +90,7 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
             gamma=depth_of(policy, setup.gamma),
             budget=setup.budget,
             more=partial(goes_on, policy),
-            start=0 if setup.verifier.coupled else None,
+            noise=Noise((), setup.verifier.window) if setup.verifier.coupled else None,
         )
         drafter.propose_batch([(context, Pen(sheet))])
         draft = sheet.finish()

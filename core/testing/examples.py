@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import Chance, Noise, SampledChance
 from outrider.contract.context import Context, Tokens
 from outrider.contract.draft import ROOT, Draft, origins_of
 from outrider.contract.drafter import Drafter, DrafterExample
@@ -141,7 +141,7 @@ def _first_token(rule: Verifier, example: VerifierExample, chance: Chance) -> tu
             vocab_size=len(q),
             gamma=example.gamma,
             budget=most,
-            start=0 if rule.coupled else None,
+            noise=Noise((), rule.window) if rule.coupled else None,
         )
     )
     layer: Sequence[int] = (ROOT,)
@@ -149,7 +149,7 @@ def _first_token(rule: Verifier, example: VerifierExample, chance: Chance) -> tu
         layer = [node for parent in layer for node in _siblings(pen, q, parent, example)]
     draft = pen.sheet.finish()
     shown = None if rule.lossless else Context(Tokens([0]))
-    scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, shown=shown)
+    scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, Noise((), rule.window), shown)
     verdict = verdict_of(rule, draft, scores, chance)
     accepted = [draft.tokens[node] for node in verdict.accepted]
     return [*accepted, verdict.next_token][0], len(accepted)

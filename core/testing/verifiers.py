@@ -187,9 +187,9 @@ def _coupled_acceptance(
 
     def play(chance: Chance) -> tuple[int, int]:
         for depth, token in enumerate(chain):
-            if chance.race(scores.after(depth - 1), scores.start + depth) != token:
+            if chance.race(scores.after(depth - 1), scores.noise.key(chain[:depth])) != token:
                 return -1, 0
-        drawn = chance.race(q, scores.start + len(chain))
+        drawn = chance.race(q, scores.noise.key(chain))
         verdict = verdict_of(verifier, _draft(chain, drawn, q), scores, chance)
         return drawn, len(verdict.accepted)
 

@@ -8,6 +8,7 @@ import torch
 from tiny.pens import LOGITS, SAMPLED, new_pen
 
 from outrider import Chance, Draft, DrafterError, Pen, Sampling
+from outrider.contract.chance import Noise
 from outrider.contract.composition import ask, continued, faster, redraw, written
 
 
@@ -108,7 +109,7 @@ def test_under_a_coupled_rule_guesses_and_tokens_share_the_noise_of_their_positi
     sampling: Sampling, positions: list[int]
 ) -> None:
     races = Races()
-    ink = new_pen(races, sampling, start=10)
+    ink = new_pen(races, sampling, noise=Noise(range(10)))
     ink.write(1)
     guesses = faster(ink, 2)
     guesses.draw(LOGITS)

@@ -1,6 +1,7 @@
 """Gumbel coupling: lossless, the same text whoever drafts, and as often accepted as published."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,12 +11,14 @@ from tiny.parts import held
 from tiny.pens import new_pen
 
 from outrider import Chance, Context, Drafter, Pen, SampledChance, Sampling, decode
+from outrider.contract.chance import TARGET as TARGET_PART
+from outrider.contract.chance import Noise
 from outrider.contract.composition import faster, redraw
 from outrider.contract.policy import Policy
 from outrider.decoding.decode import decode_together
 from outrider.plugins.parts import make
 from outrider.targets.tabular import TabularTarget
-from outrider.testing import Setup, loop_distribution, target_distribution
+from outrider.testing import Setup, check_verifier, loop_distribution, target_distribution
 from outrider.testing.exact import distribution_of
 from outrider.testing.table_drafters import ChainDrafter, TreeDrafter
 from outrider.verifiers.gumbel import Gumbel, both
@@ -123,7 +126,7 @@ def test_a_faster_drafter_guesses_with_the_noise_of_the_same_positions() -> None
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(4, 9, generator=generator, dtype=torch.float64)
     pens = [
-        new_pen(SampledChance.seeded(1), vocab_size=9, gamma=4, start=10)
+        new_pen(SampledChance.seeded(1), vocab_size=9, gamma=4, noise=Noise(range(10)))
         for _ in range(2)
     ]  # fmt: skip
     drawn = [pens[0].draw(row) for row in rows]
@@ -140,7 +143,7 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
     logits = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
 
     def play(chance: Chance) -> tuple[int, ...]:
-        pen = new_pen(chance, vocab_size=3, gamma=1, budget=2, start=4)
+        pen = new_pen(chance, vocab_size=3, gamma=1, budget=2, noise=Noise(range(4)))
         pen.branch(logits, 2)
         return pen.sheet.finish().tokens
 
@@ -148,3 +151,39 @@ def test_siblings_without_replacement_are_the_first_to_arrive() -> None:
     for x, y in itertools.permutations(range(3), 2):
         p = [0.5, 0.3, 0.2]
         assert output[x, y] == pytest.approx(p[x] * p[y] / (1 - p[x]), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("window", "keys"), [(None, [2, 3, 4]), (2, [(5, 5, 0), (5, 5, 1), (5, 6, 0)])]
+)
+def test_noise_is_named_by_the_position_or_by_the_last_tokens(window: Any, keys: Any) -> None:
+    noise = Noise([5, 5], window)
+    assert [noise.key(path) for path in ([], [5], [5, 6])] == keys
+
+
+def test_noise_that_is_used_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A watermark that does not count how often its window came before repeats itself."""
+    monkeypatch.setattr(Noise, "key", lambda self, path: (*self.text, *path)[-1:])
+    with pytest.raises(AssertionError, match="comes out with probability"):
+        check_verifier(partial(Gumbel, window=1))
+
+
+def test_a_watermark_is_found_in_the_text_by_who_knows_the_seed() -> None:
+    """Of five tokens, those that arrive first are written more often; so with another drafter."""
+    texts = []
+    for drafter in ("none", "bigram"):
+        rounds = decode(
+            TARGET, make("drafter", drafter), Gumbel(window=2), [0, 1, 2], gamma=3,
+            sampling=Sampling(temperature=1.0, seed=3), max_new_tokens=300,
+        )  # fmt: skip
+        texts.append([0, 1, 2, *tokens_of(rounds)])
+    assert texts[0] == texts[1]
+
+    def first(seed: int) -> float:
+        chance, flat = SampledChance.seeded(seed).named(TARGET_PART), torch.ones(5)
+        keys = (Noise(texts[0][:length], 2).key(()) for length in range(3, 303))
+        written = zip(keys, texts[0][3:], strict=True)
+        return sum(chance.race(flat, key) == token for key, token in written) / 300
+
+    assert first(3) > 0.33
+    assert first(4) < 0.27

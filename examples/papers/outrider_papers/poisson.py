@@ -10,8 +10,9 @@ so Y has the distribution p, and the draft is right where its list has Y in it. 
 however long the list is, the text of a seed is the same, which the kit checks. The pen draws a
 tree's siblings as such a list when the rule is `coupled`: try `drafter.tree=4x2`.
 
-Not here: several arrivals of one token in a list, as in the paper, and noise that a key and the
-last tokens decide in place of seed and position, which would make it a watermark.
+With `window`, seed and last tokens decide the arrivals in place of the position: a watermark.
+
+Not here: several arrivals of one token in a list, as in the paper.
 """
 
 from typing import final
@@ -33,7 +34,7 @@ class Poisson(Verifier):
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         path, node = [], -1
         while True:
-            token = chance.race(scores.after(node), scores.start + len(path))
+            token = scores.race(chance, draft, node)
             found = [child for child in draft.children(node) if draft.tokens[child] == token]
             if not found:
                 return Verdict(tuple(path), token)
