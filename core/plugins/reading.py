@@ -15,7 +15,7 @@ from outrider.base.bounds import Name, values_of
 from outrider.base.calling import hints_of
 from outrider.base.errors import ConfigError, nearest, shown, similar
 from outrider.base.terminal import plain, remarks
-from outrider.plugins.explaining import ADDED, explain_error, one_line
+from outrider.plugins.explaining import ADDED, GROUPS, explain_error, one_line
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.options import composed, schema_of
 from outrider.plugins.parts import TARGET, option_of
@@ -90,8 +90,8 @@ def check_is_part(name: str, value: Any, role: str | None = None) -> None:
 
     role: if it is not the name.
     """
-    if (role or name) in ROLES and TARGET not in value:
-        first = next(iter(installed().of(role or name)))
+    if (role or name) in GROUPS and TARGET not in value:
+        first = "standard" if name == "sampling" else next(iter(installed().of(role or name)))
         expected = f"a part; a preset begins with the one that it sets: defaults: [{first}]"
         raise ConfigError(f"{name}={shown(value)}: expected {expected}")
 

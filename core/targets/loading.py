@@ -30,6 +30,9 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16", "float64"]
 GGUF = ".gguf"
 """How the name of a GGUF file ends."""
 
+TOKENIZERS = ("*token*", "vocab*", "*.model", "*.spm", "tekken*")
+"""How files of tokenizers are named."""
+
 
 @checked()
 def load(
@@ -80,9 +83,9 @@ def load(
     except OutriderError:
         raise
     except Exception as error:  # many libraries, each with errors of its own
-        line = f"{type(error).__name__}: {message_of(error)}"
-        where = _asked_in(folder, error) if isinstance(error, KeyError) else ""
-        raise TargetError(f"model={name!r} can't be loaded: {line}{where}") from error
+        asked = _asked_in(folder, error) if isinstance(error, KeyError) else None
+        line = asked or f"{type(error).__name__}: {message_of(error)}"
+        raise TargetError(f"model={name!r} can't be loaded: {line}") from error
     for fault in ("missing_keys", "mismatched_keys"):
         if names := sorted(map(str, report[fault])):
             raise TargetError(
@@ -140,6 +143,9 @@ def _from_pretrained(
         is_own = (folder / "tokenizer_config.json").is_file()
         tokenizer = read_pretrained(AutoTokenizer, name, **trust) if is_own else tokenizer
         return adapted(model, folder, len(tokenizer) * is_own), tokenizer, report
+    has_tokenizer = any(any(Path(name).glob(pattern)) for pattern in TOKENIZERS)
+    expected = "files of a tokenizer in it, such as tokenizer.json"
+    require(has_tokenizer or not Path(name).is_dir(), "model", name, expected)
     read_ahead(weight_files(name))
     config = read_pretrained(AutoConfig, name, **trust)
     auto_model = _auto_model(config, **trust)
@@ -150,13 +156,13 @@ def _from_pretrained(
     return model, read_pretrained(AutoTokenizer, name, **trust), report
 
 
-def _asked_in(folder: Path, error: KeyError) -> str:
-    """Returns which file of a model asks for what transformers does not know; "" if none does."""
+def _asked_in(folder: Path, error: KeyError) -> str | None:
+    """Returns which file of a model asks for what transformers does not know; None if none does."""
     key = str(error.args[0]) if error.args else ""
     for file in sorted(folder.glob("*.json")):
         if key and f'"{key}"' in file.read_text(encoding="utf-8", errors="replace"):
-            return f", which {file.name} asks for, is not known"
-    return ""
+            return f"transformers does not know {key!r}, which {file.name} asks for"
+    return None
 
 
 @contextmanager

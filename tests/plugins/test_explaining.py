@@ -101,6 +101,11 @@ def test_a_key_that_changes_nothing_is_said(
         ("experiment", "gamma: 3\n", "experiment={'gamma': 3}: expected a file that begins with '"),
         ("experiment", "- gamma: 3\n", "experiment=[{'gamma': 3}]: expected a file that begins"),
         ("drafter", "order: 3\n", "drafter={'order': 3}: expected a part; a preset begins with th"),
+        (
+            "sampling",
+            "top_k: 3\n",
+            "sampling={'top_k': 3}: expected a part; a preset begins with th",
+        ),
         ("drafters", "order: 3\n", "drafters: mine={'order': 3}: expected a part; a preset begins"),
         (
             "hydra/launcher",
@@ -119,6 +124,7 @@ def test_a_file_that_sets_nothing_ends_a_command(
     words = {
         "experiment": (*GENERATE, "+experiment=mine"),
         "drafter": (*GENERATE, "drafter=mine"),
+        "sampling": (*GENERATE, "sampling=mine"),
         "drafters": ("compare", "target=tabular", "drafters=[mine]"),
         "hydra/launcher": (*GENERATE, "-m", "gamma=1,2", "hydra/launcher=mine"),
     }[name]
