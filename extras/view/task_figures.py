@@ -89,22 +89,20 @@ def _plot_categories(axes: Axes, rows: Rows) -> None:
     _plot_grid(axes, cells, columns, cmap="Blues", vmin=0, vmax=1)
 
 
-def _by_run(rows: Rows) -> Cells:
-    """Returns the speedups of the drafters that drafted by run, by falling best of each."""
+def plot_heat_map(axes: Axes, rows: Rows) -> None:
+    """Plots the speedups of the drafters that drafted, those with the largest first.
+
+    A column for each run, by rising gamma; 1 is white, and a star is a drafter's best.
+    """
+    from matplotlib.colors import TwoSlopeNorm
+
     cells: Cells = {}
     for label, run in rows.items():
         for row in run:
             speedup = row.rates["speedup"]
             if speedup is not None and drafted(row):
                 cells.setdefault(row.drafter, {})[label] = speedup
-    return dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
-
-
-def plot_heat_map(axes: Axes, rows: Rows) -> None:
-    """Plots a column for each run, by rising gamma; 1 is white, and a star is a drafter's best."""
-    from matplotlib.colors import TwoSlopeNorm
-
-    cells = _by_run(rows)
+    cells = dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
     set_height(axes, 1.6 + 0.3 * len(cells))
     # That of most rows: a drafter may have a gamma of its own.
     gammas = {label: mode(row.gamma for row in run) for label, run in rows.items() if run}

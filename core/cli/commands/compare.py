@@ -25,7 +25,6 @@ from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.laws import READINGS
 from outrider.lab.measuring.machine import load
 from outrider.lab.measuring.measurement import Measurement
-from outrider.lab.measuring.variants import Question
 from outrider.lab.runs.files import FACTS
 from outrider.lab.runs.frames import write_json
 from outrider.lab.runs.report import Report
@@ -102,7 +101,11 @@ def measured(settings: Compare) -> Measured:
         advising(lambda: _advice(run_folder)),
         Screen(live=is_live) as screen,
     ):
-        all_questions = _questions(settings, work, screen)
+        asked = [prompt for prompt, *_ in work.facts["questions"]]
+        answers = "overlap" in PROTOCOLS[settings.protocol]
+        total = len(asked) - (0 if answers else len(set(asked)))
+        writing = screen.add_task("the target writes", total=total, visible=total > 0)
+        all_questions = work.questions(lambda: screen.update(writing, advance=1, refresh=True))
         tokens = [question.tokens for question in all_questions]
         run_folder.confirm("questions_sha256", hash_of(tokens))
         each = len(run_folder.run.drafters) * len(PROTOCOLS[settings.protocol])
@@ -158,14 +161,6 @@ def _store(
             raise
         return error
     return None
-
-
-def _questions(settings: Compare, work: Work, screen: Screen) -> list[Question]:
-    asked = [prompt for prompt, *_ in work.facts["questions"]]
-    answers = "overlap" in PROTOCOLS[settings.protocol]
-    total = len(asked) - (0 if answers else len(set(asked)))
-    task = screen.add_task("the target writes", total=total, visible=total > 0)
-    return work.questions(lambda: screen.update(task, advance=1, refresh=True))
 
 
 def _opened(settings: Compare, facts: Mapping[str, Any], gate: Gate | None) -> RunFolder:

@@ -94,7 +94,15 @@ def head(run: Run) -> dict[str, str]:
     """
     settings, starts = run.facts["settings"], run.facts.get("starts") or [{}]
     start, identity = starts[-1], run.facts.get("identity") or {}
-    known = readable(settings)
+    known, units = readable(settings), {"cores": "cores", "threads": "threads", "memory_gib": "GiB"}
+    counted = [f"{start[name]} {unit}" for name, unit in units.items() if start.get(name)]
+    machine = start.get("accelerator"), start.get("processor"), *counted, start.get("system")
+    versions = {
+        "outrider": (identity.get("outrider") or {}).get("version"),
+        "commit": start.get("commit"),
+        **(identity.get("libraries") or {}),
+        "Python": start.get("python"),
+    }
     facts = {
         "Target": model(settings),
         "Drafters": ", ".join(run.drafters),
@@ -103,10 +111,10 @@ def head(run: Run) -> dict[str, str]:
             for name, key in SETTINGS.items()
             if known.get(key) not in (None, "")
         ),
-        "Machine": _machine(start),
+        "Machine": ", ".join(str(part) for part in machine if part),
         "Engine": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
         "Date": date(run.facts) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
-        "Versions": _versions(start, identity),
+        "Versions": ", ".join(f"{name} {it}" for name, it in versions.items() if it),
     }
     return {title: fact for title, fact in facts.items() if fact}
 
@@ -121,23 +129,6 @@ def date(run_facts: Mapping[str, Any]) -> str:
     """Returns when a run was last started, to the minute in UTC; empty if it is not stored."""
     stamp = str((run_facts.get("starts") or [{}])[-1].get("date", ""))
     return f"{stamp[:10]} {stamp[11:16]} UTC" if stamp else ""
-
-
-def _machine(start: Mapping[str, Any]) -> str:
-    counts = {"cores": "cores", "threads": "threads", "memory_gib": "GiB"}
-    counted = [f"{start[name]} {unit}" for name, unit in counts.items() if start.get(name)]
-    parts = [start.get("accelerator"), start.get("processor"), *counted, start.get("system")]
-    return ", ".join(str(part) for part in parts if part)
-
-
-def _versions(start: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-    numbers = {
-        "outrider": (identity.get("outrider") or {}).get("version"),
-        "commit": start.get("commit"),
-        **(identity.get("libraries") or {}),
-        "Python": start.get("python"),
-    }
-    return ", ".join(f"{name} {number}" for name, number in numbers.items() if number)
 
 
 def flatten(value: Any, prefix: str = "", *, lists: bool = False) -> Iterator[tuple[str, Any]]:

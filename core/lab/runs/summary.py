@@ -28,6 +28,9 @@ from outrider.lab.statistics.times import drift_of, timing_warnings
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that most have."""
 
+PHASES = ("draft", "score", "verify")
+"""The phases of a round, as a step has their seconds."""
+
 MT_BENCH = frozenset(
     ("writing", "roleplay", "reasoning", "math", "coding", "extraction", "stem", "humanities")
 )
@@ -139,6 +142,9 @@ class Summary:
         texts = [m.decoding for m in measurements if m.decoding is not None]
         rates = {rate: self._interval(name, rate) for rate in self._rates}
         rates["speedup_median"] = median(self._speedups(name)) if texts else None
+        steps = [step for text in texts for step in text.steps]
+        seconds = {phase: sum(getattr(step, phase) for step in steps) for phase in PHASES}
+        seconds["total"] = sum(text.seconds for text in texts)
         gamma, shown = self.run.gamma(name), (*TASK_RATES, *self.scores)
         by_category = "alpha_tested" if rates["alpha"] is None else "alpha"
         trained = len(
@@ -156,7 +162,7 @@ class Summary:
                 for category, prompts in _grouped(self._category).items()
             },
             counts=sum((text.counts for text in texts), Counts()) if texts else None,
-            seconds=_seconds(texts) if texts else None,
+            seconds=seconds if texts else None,
             prediction=predict(texts, gamma, rates["speedup"]) if texts else None,
             lossless=bool(self.run.facts["lossless"][name]),
             remembers=name in self.run.facts.get("remember", ()),
@@ -223,12 +229,6 @@ def _finished_prompts(run: Run) -> list[str]:
     for measurement in run.measurements:
         missing[measurement.prompt] -= 1
     return [prompt for prompt, count in missing.items() if count == 0]
-
-
-def _seconds(texts: Sequence[Decoding]) -> dict[str, float]:
-    steps, phases = [step for text in texts for step in text.steps], ("draft", "score", "verify")
-    spent = {phase: sum(getattr(step, phase) for step in steps) for phase in phases}
-    return spent | {"total": sum(text.seconds for text in texts)}
 
 
 def summarised(runs: Sequence[Run]) -> tuple[dict[str, Summary], list[str]]:

@@ -94,17 +94,14 @@ Detailed = Mapping[str, Sequence[Details]]
 
 def details(summaries: Mapping[str, Summary]) -> dict[str, list[Details]]:
     """Returns the details of the rows of each run, by its label."""
-    return {
-        label: [_of(row, summary) for row in in_order(summary.rows)]
-        for label, summary in summaries.items()
-    }
-
-
-def _of(row: Row, summary: Summary) -> Details:
-    by_prompt = summary.measured(row.drafter)
-    texts = [m.decoding for prompt in by_prompt for m in prompt if m.decoding is not None]
-    stretches = by_position(by_prompt), by_context(by_prompt), by_order(by_prompt)
-    return Details(row, latency(texts), *stretches)
+    found: dict[str, list[Details]] = {label: [] for label in summaries}
+    for label, summary in summaries.items():
+        for row in in_order(summary.rows):
+            own = summary.measured(row.drafter)
+            texts = [m.decoding for prompt in own for m in prompt if m.decoding is not None]
+            stretches = by_position(own), by_context(own), by_order(own)
+            found[label].append(Details(row, latency(texts), *stretches))
+    return found
 
 
 def plain_rows(summaries: Mapping[str, Summary], detailed: Detailed) -> list[dict[str, Any]]:

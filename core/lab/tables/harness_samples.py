@@ -81,8 +81,14 @@ def harness_content(runs: Mapping[str, Scores]) -> dict[str, Any]:
 
 def harness_tables(runs: Mapping[str, Scores]) -> list[Table]:
     """Returns the table of the means and that of the differences, if there are any."""
-    pairs = harness_pairs(runs)
-    tables = [_means_table(means(runs))] if runs else []
+    found, pairs = means(runs), harness_pairs(runs)
+    names = list(dict.fromkeys(name for scores in found.values() for name in scores))
+    rows = (
+        (label, *(mean and Figure(mean) for mean in map(scores.get, names)))
+        for label, scores in found.items()
+    )
+    columns = (Column("", kind="text"), *map(Column, names))
+    tables = [Table("lm-evaluation-harness", columns, tuple(rows))] if runs else []
     return [*tables, pairs_table(pairs)] if pairs else tables
 
 
@@ -118,14 +124,3 @@ def harness_pairs(runs: Mapping[str, Scores]) -> list[Pair]:
                 mine, its = (_mean([run[key][it] for it in shared]) for run in (first, second))
                 comparisons.append(Comparison(": ".join(key), one, other, mine, its))
     return tested(comparisons)
-
-
-def _means_table(found: Mapping[str, Mapping[str, Interval | None]]) -> Table:
-    names = list(dict.fromkeys(name for scores in found.values() for name in scores))
-    rows = (
-        (label, *(mean and Figure(mean) for mean in map(scores.get, names)))
-        for label, scores in found.items()
-    )
-    return Table(
-        "lm-evaluation-harness", (Column("", kind="text"), *map(Column, names)), tuple(rows)
-    )
