@@ -26,6 +26,7 @@ from outrider.extras.view.page.listing import (
     active,
     listed,
     run_folders,
+    run_name,
     state,
     with_sweeps,
 )
@@ -164,7 +165,8 @@ def _list(request: Request) -> Response:
     page = render(
         "list",
         count=len(runs),
-        runs=sorted(with_sweeps(runs), key=lambda run: run.date, reverse=True),
+        runs=with_sweeps(runs),
+        run_name=run_name,
         damaged=damaged,
         plays=request.app.state.plays,
         folders=[str(folder) for folder in request.app.state.folders],

@@ -4,7 +4,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -27,16 +27,14 @@ ACTIVE_SECONDS = 120
 @final
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A run in the list, or a sweep.
+    """A run in the list.
 
-    id: stands for its folder in addresses; of a sweep, the ids of its jobs with commas between.
-    first: the drafter with the largest speedup. doubts: why its times can't be trusted; empty if
-    they can. jobs: the runs of a sweep; empty for a single run.
+    id: stands for its folder in addresses. first: the drafter with the largest speedup.
+    doubts: why its times can't be trusted; empty if they can.
     """
 
     id: str
     folder: Path
-    name: str
     date: str
     state: str
     model: str
@@ -47,7 +45,6 @@ class Listed:
     first: str
     speedup: float | None
     doubts: list[str]
-    jobs: tuple["Listed", ...] = ()
 
 
 class _Counts(BaseModel):
@@ -88,7 +85,6 @@ def listed(run_id: str, folder: Path) -> Listed:
     return Listed(
         id=run_id,
         folder=folder,
-        name=run_name(folder),
         date=date(facts),
         state=_state(folder, facts, found.failed),
         model=model(settings),
@@ -112,35 +108,20 @@ def run_name(folder: Path) -> str:
     return names[-1]
 
 
-def with_sweeps(runs: Sequence[Listed]) -> list[Listed]:
-    """Returns runs with the jobs of each of Hydra's sweeps together, in the place of the first."""
+def with_sweeps(runs: Sequence[Listed]) -> list[tuple[Path, Listed, list[Listed]]]:
+    """Returns runs with the jobs of each of Hydra's sweeps together, the newest first.
+
+    Each is a folder, the run in it with the largest speedup, and all runs; one if it is no sweep.
+    """
     groups: dict[Path, list[Listed]] = {}
     for run in runs:
         parent = run.folder.parent
         groups.setdefault(parent if (parent / SWEEP).is_file() else run.folder, []).append(run)
-    return [_sweep(folder, jobs) if len(jobs) > 1 else jobs[0] for folder, jobs in groups.items()]
-
-
-def _sweep(folder: Path, jobs: Sequence[Listed]) -> Listed:
-    def each(field: str) -> str:
-        return ", ".join(dict.fromkeys(getattr(job, field) for job in jobs))
-
-    best = max(jobs, key=lambda job: job.speedup or 0)
-    finished = sum(job.state == "finished" for job in jobs)
-    return replace(
-        best,
-        id=",".join(job.id for job in jobs),
-        folder=folder,
-        name=run_name(folder),
-        date=max(job.date for job in jobs),
-        state=f"{finished} of {len(jobs)} finished",
-        model=each("model"),
-        drafters=list(dict.fromkeys(name for job in jobs for name in job.drafters)),
-        gamma=each("gamma"),
-        temperature=each("temperature"),
-        prompts=max(job.prompts for job in jobs),
-        jobs=tuple(jobs),
-    )
+    found = [
+        (folder if jobs[1:] else jobs[0].folder, max(jobs, key=lambda it: it.speedup or 0), jobs)
+        for folder, jobs in groups.items()
+    ]
+    return sorted(found, key=lambda group: max(job.date for job in group[2]), reverse=True)
 
 
 def state(folders: Sequence[Path]) -> str:
