@@ -121,15 +121,13 @@ def _run_command(entry: Entry, arguments: Sequence[str]) -> None:
     if is_json() and not command.json:
         names = (name for name, other in installed().commands.items() if other.json)
         raise ConfigError(f"{JSON_FLAG}: expected one of {', '.join(names)}")
-    if not command.plain and "--version" in arguments:
-        print(f"outrider {version('outrider')}")
-        return
-    if not command.plain and any(word in HELP for word in arguments):
-        print(command_help(command))
-        return
     if command.plain:
         with _explaining(command):
             entry.factory(arguments)
+    elif "--version" in arguments:
+        print(f"outrider {version('outrider')}")
+    elif any(word in HELP for word in arguments):
+        print(command_help(command))
     else:
         _run_hydra_command(entry, list(arguments))
 
@@ -231,7 +229,7 @@ def _explaining(command: Command) -> Iterator[None]:
         raise command_entry(command.name).explained(error) from error
 
 
-def _fail(line: str, error: BaseException | None = None) -> None:
+def _fail(line: str, error: BaseException) -> None:
     """Prints an error, and how to go on after it, and ends the process.
 
     Nothing is printed if nobody reads standard output any more.
@@ -239,7 +237,7 @@ def _fail(line: str, error: BaseException | None = None) -> None:
     give_up_output()
     if isinstance(error, BrokenPipeError):
         sys.exit(1)
-    if error is not None and os.environ.get(TRACEBACK):
+    if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(f"[red]outrider:[/] {escape(visible(line))}")
@@ -247,8 +245,8 @@ def _fail(line: str, error: BaseException | None = None) -> None:
     sys.exit(1)
 
 
-def _print_advice(error: BaseException | None) -> None:
-    for line in advice_in(error) if error is not None else ():
+def _print_advice(error: BaseException) -> None:
+    for line in advice_in(error):
         print(visible(line), file=sys.stderr)
 
 

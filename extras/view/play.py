@@ -130,10 +130,9 @@ class Player:
                 prompt=query.get("prompt", ""),
             )
             yield event("end", {"row": row, "speed": speed})
-        except OutriderError as error:
-            yield event("fault", str(error))
         except ANY_FAULT as error:
-            yield event("fault", described(error))
+            is_ours = isinstance(error, OutriderError)
+            yield event("fault", str(error) if is_ours else described(error))
 
     def rounds(self, prompt: str, parts: Parts) -> Iterator[Round]:
         """Returns the rounds of a text; raises `OutriderError` for what can't work."""
