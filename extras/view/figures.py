@@ -4,22 +4,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from outrider.extras.view.plotting import (
-    Axes,
-    Figure,
-    Plot,
-    Rows,
-    add_note,
-    drawn,
-    each_row,
-    finish,
-    plot_interval,
-    plot_line,
-    plot_mark,
-    set_height,
-    short,
-    style_of,
-)
+from outrider.extras.view.plotting import Canvas, Figure, Plot, Rows, drawn, short
 from outrider.extras.view.task_figures import plot_heat_map, plots_by_task
 from outrider.lab.runs.labels import labelled
 from outrider.lab.runs.row import Row, ceilings
@@ -73,39 +58,39 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
     return {name: drawn(plot, rows=rows) for name, plot in plots.items()}
 
 
-def _plot_rate(axes: Axes, rows: Rows, rate: str) -> None:
-    set_height(axes, 0.9 + 0.24 * sum(map(len, rows.values())))
+def _plot_rate(on: Canvas, rate: str) -> None:
+    on.height(0.9 + 0.24 * sum(map(len, on.rows.values())))
     labels: list[str] = []
-    below = [row for run in rows.values() for row in ceilings(run)]
-    for label, row in each_row(rows):
+    below = [row for run in on.rows.values() for row in ceilings(run)]
+    for label, row in on.each_row():
         figure = row.rates[rate]
         if figure is not None:
-            name, style = labelled(row.name, label), style_of(rows, row.drafter)
+            name, style = labelled(row.name, label), on.style(row.drafter)
             if row in below:
                 style |= {"color": "#999"}
-                axes.axhline(len(labels) - 0.5, color="#999", linewidth=0.8)
-            plot_interval(axes, figure, len(labels), name, style)
+                on.axes.axhline(len(labels) - 0.5, color="#999", linewidth=0.8)
+            on.interval(figure, len(labels), name, style)
             labels.append(name)
-    axes.set_yticks(range(len(labels)), [short(label) for label in labels])
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    shown = [row.rates[rate] for _, row in each_row(rows)]
+    on.axes.set_yticks(range(len(labels)), [short(label) for label in labels])
+    on.axes.set_ylim(len(labels) - 0.5, -0.5)
+    shown = [row.rates[rate] for _, row in on.each_row()]
     has_ends = any(figure is not None and figure.low is not None for figure in shown)
     if rate in ("speedup", "block_efficiency"):
-        axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
-        axes.set_xlim(0, axes.dataLim.xmax * 1.05)
+        on.axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
+        on.axes.set_xlim(0, on.axes.dataLim.xmax * 1.05)
     else:
-        axes.set_xlim(-0.02, 1.02)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
+        on.axes.set_xlim(-0.02, 1.02)
+    on.axes.grid(axis="x", alpha=0.3)
+    on.axes.set_xlabel(XLABELS[rate] if has_ends else XLABELS[rate].removesuffix(", 95%"))
 
 
-def _plot_depths(axes: Axes, rows: Rows) -> None:
-    for label, row in each_row(rows):
+def _plot_depths(on: Canvas) -> None:
+    for label, row in on.each_row():
         points = _by_depth(row.depths)
         if any(points.values()):
-            plot_line(axes, rows, label, row.drafter, points)
-    axes.set_ylim(-0.02, 1.02)
-    finish(axes, "depth of the draft token", "accepted, where the draft got there", counts=True)
+            on.line(label, row.drafter, points)
+    on.axes.set_ylim(-0.02, 1.02)
+    on.finish("depth of the draft token", "accepted, where the draft got there", counts=True)
 
 
 def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Interval | None]:
@@ -123,26 +108,25 @@ def _by_depth(depths: Mapping[str, Sequence[float | None]]) -> dict[float, Inter
     }
 
 
-def _plot_tokens(axes: Axes, rows: Rows) -> None:
-    for label, row in each_row(rows):
+def _plot_tokens(on: Canvas) -> None:
+    for label, row in on.each_row():
         field = "tokens_at" if "tokens_at" in row.depths else "tokens_tested_at"
         values = row.depths.get(field, ())
         if any((value or 1) > 1 for value in values):
             points = dict(enumerate(values, start=1))
-            plot_line(axes, rows, label, row.drafter, points, mark="")
+            on.line(label, row.drafter, points, mark="")
         decoded = row.rates["block_efficiency_uncut"]
         if decoded is not None and decoded.value > 1:
-            plot_mark(axes, rows, label, row.drafter, (row.gamma, decoded))
-    finish(
-        axes,
+            on.mark(label, row.drafter, row.gamma, decoded)
+    on.finish(
         "gamma (lines: expected; marks: decoded)",
         "tokens per call, if no text were cut",
         counts=True,
     )
 
 
-def _plot_speedups(axes: Axes, rows: Rows) -> None:
-    for label, row in each_row(rows):
+def _plot_speedups(on: Canvas) -> None:
+    for label, row in on.each_row():
         measured, prediction = row.rates["speedup"], row.prediction
         if prediction is None or measured is None:
             continue
@@ -151,38 +135,38 @@ def _plot_speedups(axes: Axes, rows: Rows) -> None:
             gamma: (value or 1) / (gamma * prediction.cost_ratio + 1)
             for gamma, value in enumerate(tokens, start=1)
         }
-        plot_line(axes, rows, label, row.drafter, expected, mark="")
-        plot_mark(axes, rows, label, row.drafter, (row.gamma, measured))
-    axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
-    finish(axes, "gamma (lines: expected; marks: measured)", "speedup", counts=True, from_0=True)
+        on.line(label, row.drafter, expected, mark="")
+        on.mark(label, row.drafter, row.gamma, measured)
+    on.axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
+    on.finish("gamma (lines: expected; marks: measured)", "speedup", counts=True, from_0=True)
 
 
-def _plot_times(axes: Axes, rows: Rows) -> None:
+def _plot_times(on: Canvas) -> None:
     points: dict[str, list[tuple[int, float]]] = {}
-    for _, row in each_row(rows):
+    for _, row in on.each_row():
         if row.seconds is not None and row.counts is not None and row.counts.drafted:
             milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
             points.setdefault(row.drafter, []).append((row.gamma, milliseconds))
     for drafter, curve in points.items():
         xs, ys = zip(*sorted(curve), strict=True)
-        axes.plot(xs, ys, label=drafter, linewidth=1.2, **style_of(rows, drafter))
+        on.axes.plot(xs, ys, label=drafter, linewidth=1.2, **on.style(drafter))
         for gamma, milliseconds in curve:
-            add_note(axes, gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
-    finish(axes, "gamma", "milliseconds a round, drafting included", counts=True, from_0=True)
+            on.note(gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
+    on.finish("gamma", "milliseconds a round, drafting included", counts=True, from_0=True)
 
 
-def _plot_predictions(axes: Axes, rows: Rows) -> None:
+def _plot_predictions(on: Canvas) -> None:
     top = 1.0
-    for label, row in each_row(rows):
+    for label, row in on.each_row():
         measured, prediction = row.rates["speedup"], row.prediction
         if prediction is not None and measured is not None:
-            point = prediction.predicted_speedup, measured
-            plot_mark(axes, rows, label, row.drafter, point, in_legend=True)
-            top = max(top, prediction.predicted_speedup, measured.value)
-    axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
-    axes.set_xlim(0, top * 1.1)
-    axes.set_ylim(0, top * 1.1)
-    finish(axes, "predicted speedup (Theorem 3.8)", "measured speedup")
+            predicted = prediction.predicted_speedup
+            on.mark(label, row.drafter, predicted, measured, in_legend=True)
+            top = max(top, predicted, measured.value)
+    on.axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
+    on.axes.set_xlim(0, top * 1.1)
+    on.axes.set_ylim(0, top * 1.1)
+    on.finish("predicted speedup (Theorem 3.8)", "measured speedup")
 
 
 def score_times(run: Run) -> ScoreTimes:
@@ -208,13 +192,12 @@ def score_times(run: Run) -> ScoreTimes:
     }
 
 
-def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes]) -> None:
+def plot_score_times(on: Canvas, *, times: Mapping[str, ScoreTimes]) -> None:
     for label, curves in times.items():
         for drafter, curve in curves.items():
             if curve:
-                plot_line(axes, rows, label, drafter, curve)
-    finish(
-        axes,
+                on.line(label, drafter, curve)
+    on.finish(
         "rows scored in a target call",
         "milliseconds of the call, median",
         counts=True,
@@ -222,15 +205,14 @@ def plot_score_times(axes: Axes, rows: Rows, *, times: Mapping[str, ScoreTimes])
     )
 
 
-def plot_pareto(axes: Axes, rows: Rows) -> None:
+def plot_pareto(on: Canvas) -> None:
     """Plots tokens per call against the cost of a round, with lines of equal speedup.
 
     The front joins the drafters that no other beats both in tokens and in cost.
     """
     points = [
         (cost, rate, row.drafter, label)
-        for label, run in rows.items()
-        for row in run
+        for label, row in on.each_row()
         if (cost := round_cost(row)) is not None and (rate := row.rates["block_efficiency"])
     ]
     places = [(cost, rate.value) for cost, rate, _, _ in points] + [(1.0, 1.0)]  # plain decoding
@@ -241,16 +223,16 @@ def plot_pareto(axes: Axes, rows: Rows) -> None:
         if not 0.7 * min(ratios) < speedup < 1.4 * max(ratios):
             continue
         end = min(right, top / speedup)
-        axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
-        axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")
+        on.axes.plot([0, end], [0, speedup * end], color="#999", linewidth=0.6, zorder=0)
+        on.axes.annotate(f"{speedup:g}x", (end, speedup * end), fontsize=8, ha="right", va="top")
     xs, ys = zip(*pareto_front(places), strict=True)
-    axes.plot(xs, ys, color="#999", linestyle="--", linewidth=1, label="front", zorder=1)
-    axes.plot([1], [1], linestyle="none", marker="|", color="#999", label="plain decoding")
+    on.axes.plot(xs, ys, color="#999", linestyle="--", linewidth=1, label="front", zorder=1)
+    on.axes.plot([1], [1], linestyle="none", marker="|", color="#999", label="plain decoding")
     for cost, rate, drafter, label in points:
-        plot_mark(axes, rows, label, drafter, (cost, rate), in_legend=True)
-    axes.set_xlim(0, right)
-    axes.set_ylim(0, top)
-    finish(axes, "cost of a round, in plain target calls", "tokens per call")
+        on.mark(label, drafter, cost, rate, in_legend=True)
+    on.axes.set_xlim(0, right)
+    on.axes.set_ylim(0, top)
+    on.finish("cost of a round, in plain target calls", "tokens per call")
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

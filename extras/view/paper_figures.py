@@ -9,17 +9,7 @@ from itertools import cycle
 import numpy as np
 
 from outrider import theory
-from outrider.extras.view.plotting import (
-    COLOURS,
-    LINE_STYLES,
-    Axes,
-    Figure,
-    Rows,
-    as_png,
-    drawn,
-    finish,
-    style_of,
-)
+from outrider.extras.view.plotting import COLOURS, LINE_STYLES, Canvas, Figure, as_png, drawn
 from outrider.lab.runs.row import Row, drafted
 from outrider.lab.runs.summary import Summary
 from outrider.lab.tables.layouts import samplings
@@ -36,36 +26,36 @@ TOKENS = 128
 
 
 def figure(name: str, values: Values) -> Figure:
-    return drawn(lambda axes, _: FIGURES[name](axes, values), rows={})
+    return drawn(lambda on: FIGURES[name](on, values), rows={})
 
 
-def plot_tokens(axes: Axes, values: Values) -> None:
+def plot_tokens(on: Canvas, values: Values) -> None:
     """Figure 2: the expected tokens per call."""
     for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
         tokens = [theory.expected_tokens(alpha, gamma) for alpha in ALPHAS]
-        axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
-    _finish(axes, "expected tokens per call")
+        on.axes.plot(ALPHAS, tokens, color=colour, label=f"gamma {gamma}")
+    _finish(on, "expected tokens per call")
 
 
-def plot_optimal_gamma(axes: Axes, values: Values) -> None:
+def plot_optimal_gamma(on: Canvas, values: Values) -> None:
     """Figure 3: the gamma with the largest expected speedup."""
     for c, colour in zip(values.costs, cycle(COLOURS), strict=False):
         gammas = [theory.optimal_gamma(alpha, c) for alpha in ALPHAS]
-        axes.step(ALPHAS, gammas, where="mid", color=colour, label=f"c {c:g}")
-    _finish(axes, "gamma with the largest speedup")
+        on.axes.step(ALPHAS, gammas, where="mid", color=colour, label=f"c {c:g}")
+    _finish(on, "gamma with the largest speedup")
 
 
-def plot_speedup(axes: Axes, values: Values) -> None:
+def plot_speedup(on: Canvas, values: Values) -> None:
     """Figure 4: the speedup, and the factor by which the arithmetic operations grow."""
     for gamma, colour in zip(values.gammas, cycle(COLOURS), strict=False):
         speedups = [theory.walltime_improvement(alpha, gamma, values.costs[0]) for alpha in ALPHAS]
         operations = [theory.operations(alpha, gamma, values.c_hat) for alpha in ALPHAS]
-        axes.plot(ALPHAS, speedups, color=colour, label=f"gamma {gamma}")
-        axes.plot(ALPHAS, operations, color=colour, linestyle="--")
-    _finish(axes, "speedup (lines), operations (dashes)")
+        on.axes.plot(ALPHAS, speedups, color=colour, label=f"gamma {gamma}")
+        on.axes.plot(ALPHAS, operations, color=colour, linestyle="--")
+    _finish(on, "speedup (lines), operations (dashes)")
 
 
-def plot_trace(axes: Axes, values: Values) -> None:
+def plot_trace(on: Canvas, values: Values) -> None:
     """Figure 5: the target's and the drafter's calls over time, for a text of `TRACED` tokens.
 
     Each text takes the expected number of rounds. The last row is plain decoding.
@@ -78,18 +68,18 @@ def plot_trace(axes: Axes, values: Values) -> None:
         starts = [number * (drafting + 1) for number in range(rounds)]
         drafts = [(start + step * c, c) for start in starts for step in range(gamma)]
         calls = [(start + drafting, 1.0) for start in starts]
-        line = partial(axes.broken_barh, yrange=(row - 0.3, 0.6), edgecolor="white")
+        line = partial(on.axes.broken_barh, yrange=(row - 0.3, 0.6), edgecolor="white")
         line(drafts, facecolors=COLOURS[5], linewidth=0.1)
         line(calls, facecolors=COLOURS[3], linewidth=0.4)
         names.append(f"gamma {gamma}" if gamma else "plain")
     for colour, label in ((COLOURS[3], "target"), (COLOURS[5], "drafter")):
-        axes.plot([], [], color=colour, linewidth=6, label=label)
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    finish(axes, f"time of {TRACED} tokens, in target calls (alpha {alpha:g}, c {c:g})")
+        on.axes.plot([], [], color=colour, linewidth=6, label=label)
+    on.axes.set_yticks(range(len(names)), names)
+    on.axes.invert_yaxis()
+    on.finish(f"time of {TRACED} tokens, in target calls (alpha {alpha:g}, c {c:g})")
 
 
-FIGURES: dict[str, Callable[[Axes, Values], None]] = {
+FIGURES: dict[str, Callable[[Canvas, Values], None]] = {
     "figure2": plot_tokens,
     "figure3": plot_optimal_gamma,
     "figure4": plot_speedup,
@@ -105,9 +95,9 @@ def as_file(name: str, values: Values) -> bytes:
 figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
 
 
-def _finish(axes: Axes, label: str) -> None:
-    axes.set_xlim(0, 1)
-    finish(axes, "alpha", label, from_0=True)
+def _finish(on: Canvas, label: str) -> None:
+    on.axes.set_xlim(0, 1)
+    on.finish("alpha", label, from_0=True)
 
 
 def chen_figure1(summaries: Sequence[Summary]) -> Figure:
@@ -136,8 +126,7 @@ Point = tuple[float, float]
 
 
 def _panel(
-    axes: Axes,
-    rows: Rows,
+    on: Canvas,
     *,
     groups: Mapping[str, Sequence[Summary]],
     label: str,
@@ -150,12 +139,13 @@ def _panel(
                 curves.setdefault(row.drafter, {})[row.gamma] = point(summary, row)
         for drafter, points in curves.items():
             gammas = sorted(points)
-            style = style_of(rows, drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
+            style = on.style(drafter) | {"linestyle": LINE_STYLES[number % len(LINE_STYLES)]}
             heights, spreads = zip(*(points[gamma] for gamma in gammas), strict=True)
             # One legend serves all panels.
             name = f"{drafter}, {sampling}" if point is _sample_seconds else None
-            axes.errorbar(gammas, heights, spreads if any(spreads) else None, label=name, **style)
-    finish(axes, "gamma (there: K)", label, counts=True, from_0=True)
+            ends = spreads if any(spreads) else None
+            on.axes.errorbar(gammas, heights, ends, label=name, **style)
+    on.finish("gamma (there: K)", label, counts=True, from_0=True)
 
 
 def _sample_seconds(summary: Summary, row: Row) -> Point:

@@ -5,11 +5,12 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from html import escape
 from io import BytesIO, StringIO
 from threading import Lock
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, final
 
 from outrider.lab.runs.labels import labelled
 from outrider.lab.runs.row import Row
@@ -52,7 +53,7 @@ _TURN = Lock()
 Rows = Mapping[str, Sequence[Row]]
 """The rows of each run, by its label."""
 
-Plot = Callable[[Axes, Rows], None]
+Plot = Callable[["Canvas"], None]
 
 
 def drawn(*plots: Plot, rows: Rows) -> Figure:
@@ -69,7 +70,7 @@ def drawn(*plots: Plot, rows: Rows) -> Figure:
         )
         for axes, plot in zip(figure.subplots(1, len(plots), squeeze=False)[0], plots, strict=True):
             axes.spines[["top", "right"]].set_visible(False)
-            plot(axes, rows)
+            plot(Canvas(axes, rows))
     return figure
 
 
@@ -137,11 +138,7 @@ def as_svg(figure: Figure, name: str) -> str:
 
 
 def _drafters(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row.drafter for _, row in each_row(rows)))
-
-
-def each_row(rows: Rows) -> Iterator[tuple[str, Row]]:
-    return ((label, row) for label, run in rows.items() for row in run)
+    return list(dict.fromkeys(row.drafter for run in rows.values() for row in run))
 
 
 def style_of(rows: Rows, drafter: str) -> dict[str, Any]:
@@ -170,11 +167,6 @@ def value_of(figure: Interval | float) -> float:
     return figure.value if isinstance(figure, Interval) else figure
 
 
-def add_note(axes: Axes, x: float, y: float, name: str, figure: Interval | float) -> None:
-    """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
-    axes.annotate(f"{name}: {in_words(figure)}", (x, y), visible=False)
-
-
 def in_words(figure: Interval | float) -> str:
     """Returns a figure with its interval in words.
 
@@ -199,57 +191,6 @@ def _notes(figure: Figure) -> Iterator[str]:
                 yield f'<circle class="note" cx="{x:.1f}" cy="{y:.1f}" r="5" data-note="{text}"/>'
 
 
-def plot_line(
-    axes: Axes,
-    rows: Rows,
-    label: str,
-    drafter: str,
-    points: Mapping[float, Interval | None] | Mapping[int, float | None] | Mapping[int, float],
-    *,
-    mark: str | None = None,
-) -> None:
-    """Plots a drafter's values, by the place of each, in the line style of its run.
-
-    mark: the marker, if it is not the drafter's own.
-    """
-    style = style_of(rows, drafter) | {"linestyle": line_style_of(rows, label, drafter)}
-    if mark is not None:
-        style["marker"] = mark
-    in_legend = label == next(iter(rows))  # once per drafter
-    values = [float("nan") if it is None else value_of(it) for it in points.values()]
-    axes.plot([*points], values, label=drafter if in_legend else None, linewidth=1.2, **style)
-    for x, figure in points.items():
-        if figure is not None:
-            add_note(axes, x, value_of(figure), f"{labelled(drafter, label)} at {x:g}", figure)
-
-
-def plot_mark(
-    axes: Axes,
-    rows: Rows,
-    label: str,
-    drafter: str,
-    point: tuple[float, Interval],
-    *,
-    in_legend: bool = False,
-) -> None:
-    """Plots a drafter's figure at some x. in_legend: whether the legend names the drafter, once."""
-    x, figure = point
-    is_new = in_legend and drafter not in axes.get_legend_handles_labels()[1]
-    style = style_of(rows, drafter) | {"linestyle": "none", "label": drafter if is_new else None}
-    axes.plot([x], [figure.value], **style)
-    add_note(axes, x, figure.value, f"{labelled(drafter, label)} at {x:.3g}", figure)
-
-
-def plot_interval(
-    axes: Axes, figure: Interval, y: float, name: str, style: Mapping[str, Any]
-) -> None:
-    """Plots a figure as a mark at height `y`, and its interval as a line. name: of its note."""
-    if figure.low is not None and figure.high is not None:
-        axes.plot([figure.low, figure.high], [y, y], color=style["color"], linewidth=1.6)
-    axes.plot([figure.value], [y], linestyle="none", **style)
-    add_note(axes, figure.value, y, name, figure)
-
-
 def short(label: str) -> str:
     """Returns a label with its middle left out if it is long.
 
@@ -260,39 +201,91 @@ def short(label: str) -> str:
     return label if len(label) <= LABEL else f"{label[: kept - 1]}…{label[-kept:]}"
 
 
-def finish(axes: Axes, x: str, y: str = "", *, counts: bool = False, from_0: bool = False) -> None:
-    """Adds the labels and the grid, and the legend above the axes, where it covers no data.
-
-    x, y: the labels. counts: whether the x axis has whole numbers. from_0: whether y begins at 0.
-    """
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    if counts:
-        from matplotlib.ticker import MaxNLocator
-
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    if from_0:
-        axes.set_ylim(bottom=0)
-    axes.grid(alpha=0.3)
-    handles, labels = axes.get_legend_handles_labels()
-    if labels:
-        figure = _figure_of(axes)
-        figure.legend(
-            handles,
-            labels,
-            loc="outside upper left",
-            ncols=min(LEGEND_COLUMNS, len(labels)),
-            frameon=False,
-            fontsize=8,
-        )
-        more = max(0, -(-len(labels) // LEGEND_COLUMNS) - LEGEND_LINES)
-        figure.set_figheight(figure.get_figheight() + LEGEND_LINE * more)
+Points = Mapping[float, Interval | None] | Mapping[int, float | None] | Mapping[int, float]
+"""What is plotted, by its place on the x axis."""
 
 
-def set_height(axes: Axes, inches: float) -> None:
-    """Sets the figure's height; call it before `finish`, which adds room for the legend."""
-    _figure_of(axes).set_figheight(inches)
+@final
+@dataclass(frozen=True, slots=True)
+class Canvas:
+    """The axes of a plot, and the rows that all plots of its figure show."""
 
+    axes: Axes
+    rows: Rows
 
-def _figure_of(axes: Axes) -> Figure:
-    return cast(Figure, axes.get_figure(root=True))
+    def each_row(self) -> Iterator[tuple[str, Row]]:
+        """Yields the rows of all runs, each with its run's label."""
+        return ((label, row) for label, run in self.rows.items() for row in run)
+
+    def style(self, drafter: str) -> dict[str, Any]:
+        """Returns the colour and the mark of a drafter."""
+        return style_of(self.rows, drafter)
+
+    def note(self, x: float, y: float, name: str, figure: Interval | float) -> None:
+        """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
+        self.axes.annotate(f"{name}: {in_words(figure)}", (x, y), visible=False)
+
+    def line(self, label: str, drafter: str, points: Points, *, mark: str | None = None) -> None:
+        """Plots a drafter's values, by the place of each, in the line style of its run.
+
+        mark: the marker, if it is not the drafter's own.
+        """
+        style = self.style(drafter) | {"linestyle": line_style_of(self.rows, label, drafter)}
+        if mark is not None:
+            style["marker"] = mark
+        name = drafter if label == next(iter(self.rows)) else None  # once per drafter
+        values = [float("nan") if it is None else value_of(it) for it in points.values()]
+        self.axes.plot([*points], values, label=name, linewidth=1.2, **style)
+        for x, figure in points.items():
+            if figure is not None:
+                self.note(x, value_of(figure), f"{labelled(drafter, label)} at {x:g}", figure)
+
+    def mark(
+        self, label: str, drafter: str, x: float, figure: Interval, *, in_legend: bool = False
+    ) -> None:
+        """Plots a drafter's figure at some x. in_legend: whether the legend names it, once."""
+        is_new = in_legend and drafter not in self.axes.get_legend_handles_labels()[1]
+        style = self.style(drafter) | {"linestyle": "none", "label": drafter if is_new else None}
+        self.axes.plot([x], [figure.value], **style)
+        self.note(x, figure.value, f"{labelled(drafter, label)} at {x:.3g}", figure)
+
+    def interval(self, figure: Interval, y: float, name: str, style: Mapping[str, Any]) -> None:
+        """Plots a figure as a mark at height `y`, and its interval as a line; name: its note's."""
+        if figure.low is not None and figure.high is not None:
+            ends = [figure.low, figure.high]
+            self.axes.plot(ends, [y, y], color=style["color"], linewidth=1.6)
+        self.axes.plot([figure.value], [y], linestyle="none", **style)
+        self.note(figure.value, y, name, figure)
+
+    def height(self, inches: float) -> None:
+        """Sets the figure's height; call it before `finish`, which adds room for the legend."""
+        cast(Figure, self.axes.get_figure(root=True)).set_figheight(inches)
+
+    def finish(self, x: str, y: str = "", *, counts: bool = False, from_0: bool = False) -> None:
+        """Adds the labels and the grid, and the legend above the axes, where it covers no data.
+
+        x, y: the labels. counts: whether the x axis has whole numbers. from_0: whether y begins
+            at 0.
+        """
+        self.axes.set_xlabel(x)
+        self.axes.set_ylabel(y)
+        if counts:
+            from matplotlib.ticker import MaxNLocator
+
+            self.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if from_0:
+            self.axes.set_ylim(bottom=0)
+        self.axes.grid(alpha=0.3)
+        handles, labels = self.axes.get_legend_handles_labels()
+        if labels:
+            figure = cast(Figure, self.axes.get_figure(root=True))
+            figure.legend(
+                handles,
+                labels,
+                loc="outside upper left",
+                ncols=min(LEGEND_COLUMNS, len(labels)),
+                frameon=False,
+                fontsize=8,
+            )
+            more = max(0, -(-len(labels) // LEGEND_COLUMNS) - LEGEND_LINES)
+            figure.set_figheight(figure.get_figheight() + LEGEND_LINE * more)

@@ -3,18 +3,7 @@
 from statistics import mode
 from typing import Any
 
-from outrider.extras.view.plotting import (
-    Axes,
-    Plot,
-    Rows,
-    add_note,
-    finish,
-    plot_interval,
-    set_height,
-    short,
-    style_of,
-    value_of,
-)
+from outrider.extras.view.plotting import Canvas, Plot, Rows, short, value_of
 from outrider.lab.runs.row import Row, drafted
 from outrider.lab.statistics.intervals import Interval
 
@@ -44,28 +33,28 @@ def _timed_tasks(rows: Rows) -> list[str]:
     return list(dict.fromkeys(tasks))
 
 
-def _plot_speedups(axes: Axes, rows: Rows) -> None:
+def _plot_speedups(on: Canvas) -> None:
     """Plots a band for each task, in which each drafter has a line of its own."""
-    tasks, run = _timed_tasks(rows), _timed(rows)
+    tasks, run = _timed_tasks(on.rows), _timed(on.rows)
     has_ends = False
-    set_height(axes, 1.2 + len(tasks) * (0.12 + 0.11 * len(run)))
+    on.height(1.2 + len(tasks) * (0.12 + 0.11 * len(run)))
     for number, task in enumerate(tasks):
         for line, row in enumerate(run):
             speedup = row.tasks.get(task, {}).get("speedup")
             if speedup is not None:
                 has_ends |= speedup.low is not None
                 height = number - 0.4 + 0.8 * (line + 0.5) / len(run)
-                style = style_of(rows, row.drafter)
-                plot_interval(axes, speedup, height, f"{row.drafter}, {task}", style)
+                style = on.style(row.drafter)
+                on.interval(speedup, height, f"{row.drafter}, {task}", style)
     for row in run:
-        axes.plot([], [], linestyle="none", label=row.drafter, **style_of(rows, row.drafter))
-    axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
-    axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
-    axes.set_ylim(len(tasks) - 0.5, -0.5)
-    axes.set_xlim(0, axes.dataLim.xmax * 1.05)
-    finish(axes, "speedup over plain decoding" + ", 95%" * has_ends)
+        on.axes.plot([], [], linestyle="none", label=row.drafter, **on.style(row.drafter))
+    on.axes.axvline(1, color="#999", linewidth=0.8, zorder=0)
+    on.axes.set_yticks(range(len(tasks)), [short(task) for task in tasks])
+    on.axes.set_ylim(len(tasks) - 0.5, -0.5)
+    on.axes.set_xlim(0, on.axes.dataLim.xmax * 1.05)
+    on.finish("speedup over plain decoding" + ", 95%" * has_ends)
     for number in range(1, len(tasks)):
-        axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)
+        on.axes.axhline(number - 0.5, color="#999", linewidth=0.4, alpha=0.5)
 
 
 def _by_category(rows: Rows) -> Cells:
@@ -81,15 +70,15 @@ def _by_category(rows: Rows) -> Cells:
     return cells
 
 
-def _plot_categories(axes: Axes, rows: Rows) -> None:
+def _plot_categories(on: Canvas) -> None:
     """Plots a cell for each drafter and category."""
-    cells = _by_category(rows)
-    set_height(axes, 1.4 + 0.3 * len(cells))
+    cells = _by_category(on.rows)
+    on.height(1.4 + 0.3 * len(cells))
     columns = list(dict.fromkeys(name for by_name in cells.values() for name in by_name))
-    _plot_grid(axes, cells, columns, cmap="Blues", vmin=0, vmax=1)
+    _plot_grid(on, cells, columns, cmap="Blues", vmin=0, vmax=1)
 
 
-def plot_heat_map(axes: Axes, rows: Rows) -> None:
+def plot_heat_map(on: Canvas) -> None:
     """Plots the speedups of the drafters that drafted, those with the largest first.
 
     A column for each run, by rising gamma; 1 is white, and a star is a drafter's best.
@@ -97,24 +86,23 @@ def plot_heat_map(axes: Axes, rows: Rows) -> None:
     from matplotlib.colors import TwoSlopeNorm
 
     cells: Cells = {}
-    for label, run in rows.items():
-        for row in run:
-            speedup = row.rates["speedup"]
-            if speedup is not None and drafted(row):
-                cells.setdefault(row.drafter, {})[label] = speedup
+    for label, row in on.each_row():
+        speedup = row.rates["speedup"]
+        if speedup is not None and drafted(row):
+            cells.setdefault(row.drafter, {})[label] = speedup
     cells = dict(sorted(cells.items(), key=lambda item: -max(map(value_of, item[1].values()))))
-    set_height(axes, 1.6 + 0.3 * len(cells))
+    on.height(1.6 + 0.3 * len(cells))
     # That of most rows: a drafter may have a gamma of its own.
-    gammas = {label: mode(row.gamma for row in run) for label, run in rows.items() if run}
+    gammas = {label: mode(row.gamma for row in run) for label, run in on.rows.items() if run}
     speedups = [value_of(speedup) for by_run in cells.values() for speedup in by_run.values()]
     norm = TwoSlopeNorm(1.0, min(0.5, *speedups), max(1.5, *speedups))
     columns = sorted(gammas, key=lambda label: gammas[label])
-    _plot_grid(axes, cells, columns, marked=True, cmap="RdBu", norm=norm)
-    axes.set_xlabel("speedup (*: the best in its row)")
+    _plot_grid(on, cells, columns, marked=True, cmap="RdBu", norm=norm)
+    on.axes.set_xlabel("speedup (*: the best in its row)")
 
 
 def _plot_grid(
-    axes: Axes, cells: Cells, columns: list[str], *, marked: bool = False, **colours: Any
+    on: Canvas, cells: Cells, columns: list[str], *, marked: bool = False, **colours: Any
 ) -> None:
     """Plots a coloured cell for each figure. marked: whether the largest of a line has a star."""
     nothing = float("nan")
@@ -125,8 +113,8 @@ def _plot_grid(
     # Half transparent, so that the figures can be read on every colour. Each cell is a shape, since
     # served pages may show no image.
     xs, ys = ([number - 0.5 for number in range(len(of) + 1)] for of in (columns, cells))
-    axes.pcolormesh(xs, ys, values, alpha=0.5, **colours)
-    axes.invert_yaxis()
+    on.axes.pcolormesh(xs, ys, values, alpha=0.5, **colours)
+    on.axes.invert_yaxis()
     for y, (line, by_name) in enumerate(cells.items()):
         best = max(map(value_of, by_name.values()))
         for x, name in enumerate(columns):
@@ -134,8 +122,8 @@ def _plot_grid(
                 value = value_of(by_name[name])
                 mark = "*" * (marked and len(by_name) > 1 and value == best)
                 text = f"{value:.2f}{mark}"
-                axes.text(x, y, text, ha="center", va="center", fontsize=7, color="#111")
-                add_note(axes, x, y, f"{line}, {name}", by_name[name])
-    axes.set_xticks(range(len(columns)), map(short, columns), rotation=30, ha="right")
-    axes.set_yticks(range(len(cells)), map(short, cells))
-    axes.tick_params(length=0)
+                on.axes.text(x, y, text, ha="center", va="center", fontsize=7, color="#111")
+                on.note(x, y, f"{line}, {name}", by_name[name])
+    on.axes.set_xticks(range(len(columns)), map(short, columns), rotation=30, ha="right")
+    on.axes.set_yticks(range(len(cells)), map(short, cells))
+    on.axes.tick_params(length=0)
