@@ -112,36 +112,21 @@ def trials(
         for index, question in enumerate(questions):
             repeats = [repeat[index] for repeat in texts.get(name, plain)]
             beside = [repeat[index] for repeat in plain]
-            decoding = _median_decoding(repeats, beside, piece, scores[index], len(question.tokens))
+            generation, baseline = _median(repeats), _median(beside)
+            # Without the first call, which reads the prompt.
+            calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
+            decoding = Decoding(
+                steps=tuple(Step.of(round, piece) for round in generation.rounds),
+                seconds=generation.total_seconds,
+                plain_seconds=baseline.total_seconds / len(baseline.tokens),
+                plain_call=statistics.median(calls),
+                repeats=tuple(repeat.total_seconds for repeat in repeats),
+                plain_repeats=tuple(each.total_seconds / len(each.tokens) for each in beside),
+                scores=scores[index](tuple(generation.tokens)),
+                plain_scores=scores[index](tuple(baseline.tokens)),
+                prompt_tokens=len(question.tokens),
+            )
             yield Measurement(*question.place, name, decoding=decoding)
-
-
-def _median_decoding(
-    repeats: Sequence[Generation],
-    plain: Sequence[Generation],
-    piece: Callable[[int], str],
-    score: Callable[[tuple[int, ...]], Mapping[str, float]],
-    prompt_tokens: int,
-) -> Decoding:
-    """Returns the repeat of a text with the median seconds, and the seconds of all.
-
-    plain: the repeats of plain decoding. piece: returns the characters of a token.
-    score: returns the scores of a text, by name.
-    """
-    generation, baseline = _median(repeats), _median(plain)
-    # Without the first call, which reads the prompt.
-    calls = [round.seconds["score"] for round in baseline.rounds[1:] or baseline.rounds]
-    return Decoding(
-        steps=tuple(Step.of(round, piece) for round in generation.rounds),
-        seconds=generation.total_seconds,
-        plain_seconds=baseline.total_seconds / len(baseline.tokens),
-        plain_call=statistics.median(calls),
-        repeats=tuple(repeat.total_seconds for repeat in repeats),
-        plain_repeats=tuple(each.total_seconds / len(each.tokens) for each in plain),
-        scores=score(tuple(generation.tokens)),
-        plain_scores=score(tuple(baseline.tokens)),
-        prompt_tokens=prompt_tokens,
-    )
 
 
 def _with_own_policy(variant: Variant) -> Variant:
