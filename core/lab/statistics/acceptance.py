@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, final
 
 import numpy as np
@@ -15,11 +15,12 @@ from outrider.lab.statistics.intervals import Floats, Interval, interval, ratio
 def by_depth(prompts: Sequence[Sequence[Measurement]], gamma: int) -> dict[str, list[float | None]]:
     """Returns the figures of `outrider.lab.runs.row.Row.depths`.
 
+    Depths past a stop or past the end of the draft were not tested in decoding: they are censored.
+
     prompts: the measurements of a drafter, by prompt.
     """
-    measurements = [measurement for prompt in prompts for measurement in prompt]
-    overlaps = [m.overlap for m in measurements if m.overlap is not None]
-    texts = [m.decoding for m in measurements if m.decoding is not None]
+    overlaps = [m.overlap for prompt in prompts for m in prompt if m.overlap is not None]
+    steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
     figures: dict[str, list[float | None]] = {}
     if overlaps:
         figures["alpha_at"] = _ratios(
@@ -27,29 +28,15 @@ def by_depth(prompts: Sequence[Sequence[Measurement]], gamma: int) -> dict[str, 
             _sums(overlaps, lambda overlap: overlap.reached, gamma),
         )
         figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
-    if texts:
-        steps = [step for text in texts for step in text.steps]
-        figures |= _tested_at(prompts, gamma)
-        figures["tokens_tested_at"] = [*expected_tokens(steps, gamma)]
+    if any(steps):
+        tested = np.array([above([step.tested for step in own], gamma) for own in steps])
+        reached = np.array([above([step.accepted for step in own], gamma) for own in steps])
+        rates = [interval(ratio(*pair), "logit") for pair in zip(reached.T, tested.T, strict=True)]
+        for name, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+            figures[f"tested_at{end}"] = [getattr(rate, name, None) for rate in rates]
+        figures["tested_at_n"] = tested.sum(0).tolist()
+        figures["tokens_tested_at"] = [*expected_tokens([*chain(*steps)], gamma)]
     return figures
-
-
-def _tested_at(
-    prompts: Sequence[Sequence[Measurement]], gamma: int
-) -> dict[str, list[float | None]]:
-    """Returns the acceptance by depth in decoding, with its interval and how often it was tested.
-
-    Depths past a stop or past the end of the draft were not tested: they are censored.
-    """
-    steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
-    tested = np.array([above([step.tested for step in own], gamma) for own in steps])
-    reached = np.array([above([step.accepted for step in own], gamma) for own in steps])
-    rates = [interval(ratio(*pair), "logit") for pair in zip(reached.T, tested.T, strict=True)]
-    figures: dict[str, list[float | None]] = {
-        f"tested_at{end}": [getattr(rate, name, None) for rate in rates]
-        for name, end in (("value", ""), ("low", "_low"), ("high", "_high"))
-    }
-    return figures | {"tested_at_n": tested.sum(0).tolist()}
 
 
 def above(values: Sequence[int], size: int) -> list[int]:
