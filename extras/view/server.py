@@ -177,15 +177,25 @@ def _list(request: Request) -> Response:
 
 def _runs(request: Request) -> Response:
     chosen = _chosen(request)
-    folders = tuple(chosen.values())
-    query = f"run={','.join(chosen)}"
+    folders, query = tuple(chosen.values()), f"run={','.join(chosen)}"
+    now, is_active = state(folders), any(map(active, folders))
+
+    def drawn() -> tuple[str, list[str], list[str]]:
+        """Returns the page, the runs' labels, and what is wrong with those that are left out."""
+        summaries, left_out = _summaries(request, folders, waits=True)
+        goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
+        follow = Follow(f"state?{query}", now) if goes_on else None
+        # Plots would take time from the run that is measured.
+        page = runs_page(summaries, {} if goes_on else drawings(summaries), follow=follow)
+        labels = {summary.run.folder: label for label, summary in summaries.items()}
+        return page, [labels.get(folder, folder.name) for folder in folders], left_out
+
     is_kept = len(folders) == 1 and "anew" not in request.query_params
     stored = stored_page(folders[0]) if is_kept else None
     if stored is not None:
         (page, _), names, left_out = stored, [""], list[str]()
     else:
-        now = state(folders), query, any(map(active, folders))
-        page, names, left_out = made(request, now, lambda: _page(request, folders, *now))
+        page, names, left_out = made(request, (now, query, is_active), drawn)
     links = render(
         "served",
         first=next(iter(chosen)),
@@ -258,23 +268,6 @@ def _folder(request: Request, run_id: str) -> Path:
     if run_id not in folders:
         raise HTTPException(404, f"{run_id!r}: no such run")
     return folders[run_id]
-
-
-def _page(
-    request: Request, folders: Sequence[Path], now: str, query: str, is_active: bool
-) -> tuple[str, list[str], list[str]]:
-    """Returns the page of runs, their labels, and what is wrong with those that are left out.
-
-    now: their state. query: names them in addresses. is_active: whether one was just written to.
-    """
-    summaries, left_out = _summaries(request, folders, waits=True)
-    goes_on = is_active and any(not summary.run.finished for summary in summaries.values())
-    follow = Follow(f"state?{query}", now) if goes_on else None
-    # Plots would take time from the run that is measured.
-    drawn = {} if goes_on else drawings(summaries)
-    names = {summary.run.folder: label for label, summary in summaries.items()}
-    labels = [names.get(folder, folder.name) for folder in folders]
-    return runs_page(summaries, drawn, follow=follow), labels, left_out
 
 
 def _summaries(
