@@ -103,7 +103,9 @@ def runs_page(
     rows = labelled_rows(summaries)
     ordered = in_order(rows)
     runs = {label: summary.run for label, summary in summaries.items()}
-    families = _families(summaries)
+    families = [_named(summary.pairs, label) for label, summary in summaries.items()]
+    if len(summaries) <= MOST_RUNS:
+        families.append(pairs_across(summaries))
     over_plain = [
         pair for label, run in summaries.items() for pair in _named(run.over_plain, label)
     ]
@@ -132,7 +134,7 @@ def runs_page(
         short=SHORT,
         tasks=_task_tables(ordered),
         predictions=_predictions_table(ordered),
-        families=[_family_table(pairs) for pairs in families],
+        families=[_family_table(pairs) for pairs in families if pairs],
         details=detail_tables(detailed),
         figures={name: Markup(as_svg(figure, name)) for name, figure in drawn.items()},
         summaries=summaries,
@@ -147,14 +149,6 @@ def runs_page(
         served=Markup(SERVED),
         follow=follow,
     )
-
-
-def _families(summaries: Mapping[str, Summary]) -> list[list[Pair]]:
-    """Returns the differences within each run, and those between runs if there are not too many."""
-    families = [_named(summary.pairs, label) for label, summary in summaries.items()]
-    if len(summaries) <= MOST_RUNS:
-        families.append(pairs_across(summaries))
-    return [pairs for pairs in families if pairs]
 
 
 def _named(pairs: Sequence[Pair], label: str) -> list[Pair]:
