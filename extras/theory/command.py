@@ -7,7 +7,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 
 from outrider import theory as formulas
 from outrider.base.errors import require
@@ -105,9 +105,9 @@ def table1(
 
 
 def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, show_edge=False)
-    for heading in ("alpha", "gamma", "OPERATIONS", "SPEED"):
-        table.add_column(heading, justify="right")
+    headings = ("alpha", "gamma", "OPERATIONS", "SPEED")
+    columns = (Column(heading, justify="right") for heading in headings)
+    table = Table(*columns, box=SIMPLE_HEAD, show_edge=False)
     for row in rows:
         factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
         table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
@@ -122,9 +122,8 @@ def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) 
             heading = HEADINGS[name].replace("-\n", "").replace("\n", " ")
             lines.add_row(heading, _cell(name, value), legend.get(heading, ""))
     else:
-        table = Table(box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
-        for name in rows[0]:
-            table.add_column(HEADINGS[name], justify="right", no_wrap=True)
+        columns = (Column(HEADINGS[name], justify="right", no_wrap=True) for name in rows[0])
+        table = Table(*columns, box=SIMPLE_HEAD, collapse_padding=True, show_edge=False)
         for row in rows:
             table.add_row(*(_cell(name, value) for name, value in row.items()))
         results().print(table)

@@ -114,9 +114,8 @@ def _print_self_test(target: TransformersTarget, console: Console) -> None:
     if tested is None:
         console.print("Compiled passes have no self-test; the checks test them.")
         return
-    table = Table(title=f"self-test of {type(target.model).__name__}")
-    for heading in ("property", "result", "reason"):
-        table.add_column(heading)
+    title = f"self-test of {type(target.model).__name__}"
+    table = Table("property", "result", "reason", title=title)
     for name, reason in tested.properties().items():
         result = "[yellow]refused[/]" if reason else "[green]holds[/]"
         table.add_row(name, result, escape(reason))
