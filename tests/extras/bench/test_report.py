@@ -1,7 +1,5 @@
 """What a draft costs matches a hand calculation; what it reads, the sizes of its matrices."""
 
-from typing import Any
-
 import pytest
 import torch
 from rich.console import Console
@@ -18,7 +16,6 @@ from outrider.extras.bench.report import (
     BenchResult,
     DraftCost,
     bench_lines,
-    count_draft_bytes,
     draft_cost,
     drafting_entrants,
     drafting_table,
@@ -79,16 +76,6 @@ def test_a_drafter_that_is_the_target_is_marked(monkeypatch: pytest.MonkeyPatch)
     assert answer == {"is_target": True}
     result = BenchResult([], {}, {}, {}, [], {}, 1, 1.0, {}, target_itself=["outrider lookup"])
     assert bench_lines(result)[0] == f"outrider lookup: {ITSELF}"
-
-
-def test_a_worker_is_asked_about_each_prompt() -> None:
-    class Fake:
-        def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-            assert (question["ask"], question["max_new_tokens"]) == ("reads", 8)
-            return {"bytes": [10 * token for token in question["ids"]]}
-
-    worker: Any = Fake()
-    assert count_draft_bytes(worker, [[1, 2], [3]], 8) == [[10, 20], [30]]
 
 
 VOCABULARY, WIDTH, NUMBER = 5, 16, 8  # float64
