@@ -47,14 +47,10 @@ class Listed:
     doubts: list[str]
 
 
-class _Counts(BaseModel):
-    drafted: Whole = 0
-
-
 class _Row(BaseModel):
     drafter: StrictStr
     speedup: Finite | None = None
-    counts: _Counts | None = None
+    counts: dict[str, Whole] | None = None
     target_itself: bool = False
     trained_on: Whole = 0
     doubts: list[StrictStr] = []
@@ -78,7 +74,7 @@ def listed(run_id: str, folder: Path) -> Listed:
     """
     facts, found = read_facts(folder), _comparison(folder)
     timed = (row for row in found.rows if row.speedup is not None)
-    drafted = [row for row in timed if row.counts and row.counts.drafted]
+    drafted = [row for row in timed if row.counts and row.counts.get("drafted")]
     rows = [row for row in drafted if not (row.target_itself or row.trained_on)] or drafted
     settings, prompts = facts["settings"], {prompt for prompt, *_ in facts["questions"]}
     first = max(rows, key=lambda row: row.speedup or 0, default=None)

@@ -5,8 +5,6 @@ import hashlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from outrider.lab.tables.table import Figure
-
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -47,15 +45,4 @@ def _environment() -> "Environment":
         undefined=jinja2.StrictUndefined,
     )
     environment.globals["script"] = lambda name: Markup(script(name))
-    environment.filters["below"] = _below
     return environment
-
-
-def _below(figure: Figure) -> str:
-    """Returns what stands below a figure: its interval, and the p-value of a difference."""
-    low, high = figure.interval.low, figure.interval.high
-    lines = figure.lines(interval=False)[1:]
-    if low is not None and high is not None:
-        form = f"{'+' if figure.signed else ''}.{figure.digits}f"
-        lines.insert(0, f"{low:{form}} \u2013 {high:{form}}")
-    return ", ".join(lines)
