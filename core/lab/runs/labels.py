@@ -5,15 +5,6 @@ from typing import Any
 
 from outrider.lab.runs.run import Run
 
-SETTINGS = {
-    "gamma": "gamma",
-    "temperature": "sampling.temperature",
-    "tokens per text": "max_new_tokens",
-    "rule": "verifier",
-    "policy": "policy",
-}
-"""The settings that a page starts with, by their names there."""
-
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """Returns a different label for each run: what differs between runs, and its folder if needed.
@@ -85,44 +76,6 @@ def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
         if len(set(names)) == len(names):
             break
     return names
-
-
-def head(run: Run) -> dict[str, str]:
-    """Returns the facts of a run that its page starts with, by their titles.
-
-    A run of an earlier version lacks some of them.
-    """
-    settings, starts = run.facts["settings"], run.facts.get("starts") or [{}]
-    start, identity = starts[-1], run.facts.get("identity") or {}
-    known, units = readable(settings), {"cores": "cores", "threads": "threads", "memory_gib": "GiB"}
-    counted = [f"{start[name]} {unit}" for name, unit in units.items() if start.get(name)]
-    machine = start.get("accelerator"), start.get("processor"), *counted, start.get("system")
-    versions = {
-        "outrider": (identity.get("outrider") or {}).get("version"),
-        "commit": start.get("commit"),
-        **(identity.get("libraries") or {}),
-        "Python": start.get("python"),
-    }
-    facts = {
-        "Target": model(settings),
-        "Drafters": ", ".join(run.drafters),
-        "Settings": ", ".join(
-            f"{name} {known[key]}"
-            for name, key in SETTINGS.items()
-            if known.get(key) not in (None, "")
-        ),
-        "Machine": ", ".join(str(part) for part in machine if part),
-        "Engine": "; ".join(f"{name}: {by}" for name, by in start.get("runs_by", {}).items()),
-        "Date": date(run.facts) + (f", {len(starts)} starts" if len(starts) > 1 else ""),
-        "Versions": ", ".join(f"{name} {it}" for name, it in versions.items() if it),
-    }
-    return {title: fact for title, fact in facts.items() if fact}
-
-
-def command(run: Run) -> str:
-    """Returns the command that started a run; empty if it is not stored."""
-    starts = run.facts.get("starts") or [{}]
-    return str(starts[-1].get("command", ""))
 
 
 def date(run_facts: Mapping[str, Any]) -> str:

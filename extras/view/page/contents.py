@@ -12,7 +12,7 @@ from outrider.extras.view.page.texts import questions
 from outrider.extras.view.plotting import Figure, as_svg
 from outrider.lab.runs.across import pairs_across
 from outrider.lab.runs.conclusion import finding_of, history, tasks_line, unreliable
-from outrider.lab.runs.labels import brief, command, flatten, head, labelled
+from outrider.lab.runs.labels import brief, date, flatten, labelled, model, readable
 from outrider.lab.runs.row import TASK_RATES, Row, in_order, ranking
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
@@ -139,7 +139,10 @@ def runs_page(
         figures={name: Markup(as_svg(figure, name)) for name, figure in drawn.items()},
         summaries=summaries,
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
-        heads=[(label, head(run), command(run)) for label, run in runs.items()],
+        runs=runs,
+        date=date,
+        model=model,
+        readable=readable,
         settings=[*settings_tables(runs), _shared_settings_table(list(runs.values()))],
         questions=[] if follow else questions(next(iter(summaries.values()))),
         files={

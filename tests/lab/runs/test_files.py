@@ -18,7 +18,6 @@ from outrider.extras.view.page.listing import listed, run_folders
 from outrider.extras.view.page.texts import questions
 from outrider.lab.runs.files import FACTS, LINES, read_facts
 from outrider.lab.runs.frames import comparison, tables, write_json
-from outrider.lab.runs.labels import head
 from outrider.lab.runs.run import Run, gather, load, pooled
 from outrider.lab.runs.store import unfinished
 from outrider.lab.runs.summary import Summary
@@ -59,7 +58,6 @@ def shown(folder: Path) -> None:
     run = load(folder)
     summary = Summary(run)
     assert len(summary.rows) in (0, len(run.drafters))
-    head(run)
     questions(summary)
     runs_page({"": summary}, {})
     tables(run)
