@@ -5,7 +5,6 @@ import json
 import shlex
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
@@ -15,11 +14,8 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
 from outrider.cli.about import about, in_brief, needs
-from outrider.contract.drafter import Drafter
-from outrider.contract.policy import Policy
 from outrider.contract.round import Counts, Round
 from outrider.contract.target import Target
-from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
 from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
@@ -42,16 +38,8 @@ LONGEST = 4000
 """The most characters of a prompt: it is a part of the address."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What writes a text. options: the other options of `outrider.decode`."""
-
-    drafter: Drafter
-    verifier: Verifier
-    policy: Policy
-    chat: bool
-    options: Mapping[str, Any]
+Parts = Mapping[str, Any]
+"""What writes a text: the options of `outrider.decode` by name, and `chat`."""
 
 
 @final
@@ -126,7 +114,7 @@ class Player:
                 settings=", ".join(settings_of(query)[1:]).replace("sampling.", ""),
                 counts=counts,
                 speed=speed,
-                lossless=parts.verifier.lossless,
+                lossless=parts["verifier"].lossless,
                 prompt=query.get("prompt", ""),
             )
             yield event("end", {"row": row, "speed": speed})
@@ -137,14 +125,9 @@ class Player:
     def rounds(self, prompt: str, parts: Parts) -> Iterator[Round]:
         """Returns the rounds of a text; raises `OutriderError` for what can't work."""
         require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
-        return decode(
-            self.target,
-            parts.drafter,
-            parts.verifier,
-            self.target.encode(prompt, chat=parts.chat),
-            policy=parts.policy,
-            **parts.options,
-        )
+        options = {name: part for name, part in parts.items() if name != "chat"}
+        tokens = self.target.encode(prompt, chat=parts["chat"])
+        return decode(self.target, tokens=tokens, **options)
 
     def shown(self, round: Round, counts: Counts, seconds: float) -> dict[str, str]:
         """Returns a round as the page shows it: in the text, in the table, in figures.

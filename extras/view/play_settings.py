@@ -53,20 +53,8 @@ def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
         for key, text in _free_texts(_parts(config)):
             expected = "a name or a number; `outrider view --allow SETTING=VALUE` allows others"
             require(kept.get(key) == text, "settings", f"{key}={text}", expected)
-        return Parts(
-            drafter=_drafter(json.dumps(values["drafter"])),
-            verifier=build(config.verifier),
-            policy=build(config.policy),
-            chat=config.chat,
-            options={
-                "gamma": config.gamma,
-                "budget": config.budget,
-                "sampling": build(config.sampling),
-                "max_new_tokens": config.max_new_tokens,
-                "stop": values["stop"],
-                "stop_token_ids": values["stop_token_ids"],
-            },
-        )
+        made = {name: build(config[name]) for name in ("verifier", "policy", "sampling")}
+        return values | made | {"drafter": _drafter(json.dumps(values["drafter"]))}
     except (HydraException, OmegaConfBaseException, MissingMandatoryValue) as error:
         raise ConfigError(explain_error(error, "generate", settings)) from error
 
