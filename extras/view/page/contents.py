@@ -54,12 +54,11 @@ class Follow:
     """How a page follows a run that is measured.
 
     address: where to read the state of the run, a text that changes with its progress.
-    state: the present one. milliseconds: how often to read it.
+    state: the present one.
     """
 
     address: str
     state: str
-    milliseconds: int = 5000
 
 
 def drawings(summaries: Mapping[str, Summary]) -> dict[str, Figure]:
