@@ -17,12 +17,7 @@ from outrider.lab.measuring.variants import PLAIN_NAME, Question
 STYLES = {"accepted": "underline green", "recovered": "red", "bonus": "blue", "plain": ""}
 """By who wrote a token (see `outrider.Round`), its style."""
 
-LEGEND = (
-    "accepted",
-    "recovered after rejection",
-    "bonus after a whole draft",
-    "plain: no draft",
-)
+LEGEND = ("accepted", "recovered after rejection", "bonus after a whole draft", "plain: no draft")
 """What each of `STYLES` means, as short as a line of 80 columns has room for."""
 
 LINES = 6

@@ -67,10 +67,7 @@ def _csv_rows(path: str, delimiter: str) -> Iterator[tuple[str, Any]]:
 
 @checked("data")
 def parquet(
-    path: ExistingFile,
-    limit: int | None = None,
-    column: str | None = None,
-    skip: bool = False,
+    path: ExistingFile, limit: int | None = None, column: str | None = None, skip: bool = False
 ) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 

@@ -32,10 +32,7 @@ def own() -> list[Prompt]:
 
 @checked("data")
 def jsonl(
-    path: ExistingFile,
-    limit: int | None = None,
-    column: str | None = None,
-    skip: bool = False,
+    path: ExistingFile, limit: int | None = None, column: str | None = None, skip: bool = False
 ) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `records.FORMS`.
 

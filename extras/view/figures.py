@@ -198,10 +198,7 @@ def plot_score_times(on: Canvas, *, times: Mapping[str, ScoreTimes]) -> None:
             if curve:
                 on.line(label, drafter, curve)
     on.finish(
-        "rows scored in a target call",
-        "milliseconds of the call, median",
-        counts=True,
-        from_0=True,
+        "rows scored in a target call", "milliseconds of the call, median", counts=True, from_0=True
     )
 
 

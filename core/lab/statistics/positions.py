@@ -78,8 +78,7 @@ def _stretches(
 
 
 def by_place(
-    prompts: Sequence[Sequence[Measurement]],
-    place: Callable[[int, Decoding, int], Place | None],
+    prompts: Sequence[Sequence[Measurement]], place: Callable[[int, Decoding, int], Place | None]
 ) -> dict[Place, tuple[Interval, int]]:
     """Returns the share of accepted tokens in each place, and how many were tested there.
 

@@ -86,10 +86,7 @@ def _tested(summary: Summary) -> list[Row]:
 
 
 def runs_page(
-    summaries: Mapping[str, Summary],
-    drawn: Mapping[str, Figure],
-    *,
-    follow: Follow | None = None,
+    summaries: Mapping[str, Summary], drawn: Mapping[str, Figure], *, follow: Follow | None = None
 ) -> str:
     """Returns the page of some runs, with `SERVED` in the place of what a server adds.
 
@@ -199,8 +196,7 @@ def _predictions_table(rows: Sequence[Row]) -> Table | None:
     columns = (
         Column("c", meaning="the time of a draft token over that of a target call"),
         Column(
-            "scoring costs",
-            meaning="the time of a call that scores a draft over that of one token",
+            "scoring costs", meaning="the time of a call that scores a draft over that of one token"
         ),
         Column(
             "best gamma, in theory",
