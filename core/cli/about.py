@@ -81,7 +81,6 @@ def _weights(entry: Entry, lacking: Sequence[str]) -> list[str]:
 
 
 def _of_target(entry: Entry) -> list[str]:
-    """Returns what the target has to offer."""
     product, of_target = entry.product, _features(entry)
     if product is None:
         return []

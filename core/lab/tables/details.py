@@ -93,7 +93,6 @@ Detailed = Mapping[str, Sequence[Details]]
 
 
 def details(summaries: Mapping[str, Summary]) -> dict[str, list[Details]]:
-    """Returns the details of the rows of each run, by its label."""
     found: dict[str, list[Details]] = {label: [] for label in summaries}
     for label, summary in summaries.items():
         for row in in_order(summary.rows):
