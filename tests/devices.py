@@ -113,6 +113,10 @@ class _Constructors(TorchFunctionMode):
             return call(*args, **{**kwargs, "device": "cpu"}).to(kwargs["device"])
         if call in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[1], list):
             args = (args[0], torch.tensor(args[1], dtype=torch.long), *args[2:])
+        elif call in (Tensor.__getitem__, Tensor.__setitem__) and isinstance(args[1], tuple):
+            assert not any(isinstance(it, list) for it in args[1]), (
+                "a list is copied, and lost here"
+            )
         return call(*args, **kwargs)
 
 

@@ -3,15 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.contract.chance import picked
+from outrider.contract.chance import located, picked
 from outrider.contract.sampling import likeliest
-from outrider.contract.sheet import Sheet, check_numbers, described
+from outrider.contract.sheet import Drawn, Sheet, check_numbers, described
 
 
 @final
@@ -59,3 +60,52 @@ def read(drawn: Sequence[Picked]) -> list[int]:
         check_numbers(highest, partial(list, (lowest, total)))
         ids.append(int(token))
     return ids
+
+
+def pick_siblings(
+    sheet: Sheet,
+    logits: Float[Tensor, "nodes vocab"],
+    widths: Sequence[int],
+    room: int,
+    *,
+    replacement: bool,
+) -> list[tuple[Float[Tensor, "vocab"], list[Drawn]]] | None:
+    """Returns the logits of nodes and the siblings drawn from them, read with one wait.
+
+    They are those of `Pen.branch` for one node after the other, unless a distribution runs out of
+    tokens: then the rest of a draft has other numbers. None if chance is enumerated.
+
+    room: how many tokens may be drawn; nodes that none is left for are missing.
+
+    Raises `DrafterError` if the logits of one do not describe a distribution.
+    """
+    before = [0, *accumulate(widths)]
+    counts = [min(width, room - used) for width, used in zip(widths, before, strict=False)]
+    counts = [count for count in counts if count > 0]
+    logits = logits[: len(counts)].clone()
+    ranks: list[tuple[Tensor, Tensor | None]] = []  # a token of each node, and its distribution
+    if sheet.sampling.greedy:
+        ranks = [(likeliest(logits), None)] * (max(counts) if replacement else 1)
+    else:
+        shares = [[sheet.chance.share() for _ in range(count)] for count in counts]
+        if None in shares[0]:
+            return None
+        probs = sheet.sampling.exact(logits)
+        for rank in range(max(counts)):
+            there = [float((own[rank : rank + 1] or [0])[0] or 0) for own in shares]
+            ranks.append((located(probs, there), probs))
+            if not replacement:
+                probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
+                probs = probs / probs.sum(-1, keepdim=True)
+    rows = logits.float()
+    facts = [rows.amax(-1), rows.amin(-1), rows.sum(-1), *(tokens.float() for tokens, _ in ranks)]
+    found: list[tuple[Tensor, list[Drawn]]] = []
+    for node, (highest, lowest, total, *ids) in enumerate(torch.stack(facts, dim=1).tolist()):
+        check_numbers(highest, partial(list, (lowest, total)))
+        siblings: list[Drawn] = [
+            (int(token), None if probs is None else probs[node])
+            for token, (_, probs) in zip(ids[: counts[node]], ranks, strict=False)
+            if token >= 0
+        ]
+        found.append((logits[node], siblings))
+    return found

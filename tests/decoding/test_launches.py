@@ -20,12 +20,15 @@ FREE = {"detach", "alias", "empty", "new_empty", "empty_like", "_unsafe_view", "
 """What launches no kernel, besides views."""
 ROUNDS = 4
 
+RULES = {"chain": "token", "deterministic": "candidates", "distinct": "without_replacement"}
 UNTRAINED = {"path": "untrained"}
 CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
     ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(420, 1), (605, 1)]),
     ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(530, 1), (720, 1)]),
     ({"drafter": "eagle3", **UNTRAINED, "tree": "dynamic:8"}, 5, 1, [(445, 5), (445, 5)]),
     ({"drafter": "eagle3", **UNTRAINED, "tree": "top:3x2x2"}, 3, 1, [(260, 3), (260, 3)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "3x2x2"}, 3, 1, [(275, 3), (560, 3)]),
+    ({"drafter": "eagle3", **UNTRAINED, "tree": "replay:3"}, 3, 1, [(265, 3), (810, 6)]),
     ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(160, 1), (420, 1)]),
     ({"drafter": "dflash", **UNTRAINED, "corrector": "markov"}, 7, 1, [(220, 1), (480, 1)]),
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(40, 1), (190, 1)]),
@@ -61,7 +64,7 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
         launches[drafting[0]] += is_there and not call.is_view and name not in FREE
 
     def loop(target: Any, drafter: Any) -> Iterator[Any]:
-        rule = make("verifier", "candidates" if drafter.trees else "token")
+        rule = make("verifier", RULES[drafter.kind])
         prompts = [[1, 2, 3 + text] for text in range(texts)]
         sampling = Sampling(temperature=temperature)
         limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60}

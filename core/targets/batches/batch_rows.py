@@ -112,8 +112,9 @@ class BatchRows:
         row = self.row(number)
         start = self.lengths[row] - count
         if list(rows) != list(range(len(rows))):
+            tokens = placed([start + node for node in rows], self.layers[0].device)
             for layer in self.layers:
-                layer.retain_rows(row, start, [start + node for node in rows])
+                layer.retain_rows(row, start, tokens.to(layer.device))
         self.lengths[row] = start + len(rows)
 
 

@@ -1,10 +1,10 @@
 """One layer's keys and values of sequences of different lengths, a row for each."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from outrider.targets.passes.growing_cache import BufferLayer
@@ -85,17 +85,19 @@ class RaggedLayer(BufferLayer):
     def exchange(self, one: int, other: int, width: int) -> None:
         """Exchanges the first `width` tokens of two rows."""
         for buffer in (self.keys, self.values):
-            buffer[[one, other], :, :width] = buffer[[other, one], :, :width]
+            of_one = buffer[one, :, :width].clone()
+            buffer[one, :, :width] = buffer[other, :, :width]
+            buffer[other, :, :width] = of_one
 
     def copy(self, source: int, row: int, count: int) -> None:
         """Copies the first `count` tokens of one row to another."""
         for buffer in (self.keys, self.values):
             buffer[row, :, :count] = buffer[source, :, :count]
 
-    def retain_rows(self, row: int, start: int, tokens: Sequence[int]) -> None:
+    def retain_rows(self, row: int, start: int, tokens: Int[Tensor, "retained"]) -> None:
         """Moves some tokens of a row to the positions from `start` on."""
         for buffer in (self.keys[row], self.values[row]):
-            buffer[:, start : start + len(tokens)] = buffer[:, list(tokens)]
+            buffer[:, start : start + len(tokens)] = buffer.index_select(1, tokens)
 
 
 @final

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, final
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import ROOT
-from outrider.contract.pen import Pen
+from outrider.contract.pen import Pen, draw_siblings
 
 Path = tuple[int, ...]
 """A node of a shape: which child to take at each step from the root, the first being 0."""
@@ -82,23 +82,38 @@ class Static(Shape):
         layer: list[tuple[int, Path, list[int]]] = [(ROOT, (), [])]
         for _ in range(pen.gamma):
             parents = [parent for parent in layer if self.width(parent[1])]
-            if not parents:
+            if not (parents and pen.room):
                 return
             if self.kind == "paths" and parents[0][0] != ROOT and pen.room < len(parents):
                 return  # rules for paths take only equally long ones
-            rows: Iterable[Any] = next_logits([tokens for *_, tokens in parents])
-            if self.kind == "deterministic":  # read at once
-                rows = _likeliest(rows, max(self.width(path) for _, path, _ in parents))
+            logits = next_logits([tokens for *_, tokens in parents])
+            widths = [self.width(path) for _, path, _ in parents]
             layer = []
-            for (node, path, tokens), row in zip(parents, rows, strict=True):
-                width = min(self.width(path), pen.room)
-                if width < 1:
-                    return
-                children = _write_children(pen, row, width, self.kind, node)
+            for (_, path, tokens), children in zip(
+                parents,
+                self._children(pen, logits, widths, [it[0] for it in parents]),
+                strict=False,
+            ):
                 layer += [
                     (child, (*path, rank), [*tokens, pen.token(child)])
                     for rank, child in enumerate(children)
                 ]
+
+    def _children(
+        self, pen: Pen, logits: Tensor, widths: Sequence[int], nodes: Sequence[int]
+    ) -> Iterator[Sequence[int]]:
+        """Writes the children of nodes, as far as there is room, and returns those of each."""
+        if self.kind != "deterministic":
+            yield from draw_siblings(
+                pen, logits, widths, nodes, replacement=self.kind != "distinct"
+            )
+            return
+        for best, width, node in zip(_likeliest(logits, max(widths)), widths, nodes, strict=True):
+            first = pen.last + 1
+            for token in best[:width]:
+                if pen.room:
+                    pen.write(token, after=node)
+            yield range(first, pen.last + 1)
 
     def width(self, path: Path) -> int:
         """Returns the number of children of a node; the kind "paths" only branches at the root."""
@@ -197,17 +212,3 @@ def _likeliest(logits: Any, width: int) -> list[list[int]]:
     best = logits.topk(min(width, logits.shape[-1]))
     rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
     return [[it for score, it in zip(*row, strict=True) if score > -math.inf] for row in rows]
-
-
-def _write_children(pen: Pen, row: Any, width: int, kind: str, node: int) -> Sequence[int]:
-    """Writes up to `width` children of a node, and returns them.
-
-    row: the logits to draw from, or the tokens of a deterministic tree.
-    """
-    if kind != "deterministic":
-        return pen.branch(row, width, replacement=kind != "distinct", after=node)
-    first = pen.last + 1
-    for token in row[:width]:
-        if pen.room:
-            pen.write(token, after=node)
-    return range(first, pen.last + 1)
