@@ -86,6 +86,7 @@ def test_a_tree_read_by_flex_attention_has_the_logits_of_eager(name: str) -> Non
 
 def test_a_model_without_flex_attention_is_refused_in_one_line(tmp_path: Path) -> None:
     build(ENTRIES["gpt2"]).save_pretrained(tmp_path)
+    (tmp_path / "vocab.txt").write_text("a")  # which is read later
     line = (
         r"^model=[^\n]*: ValueError: GPT2LMHeadModel does not support [^\n]*flex_attention[^\n]*$"
     )
