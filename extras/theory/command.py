@@ -65,8 +65,16 @@ def theory(settings: Theory) -> None:
         operations = f"operations over plain ones at c_hat={c_hat or 0:g} (Theorem 3.11)"
         _print_rows(rows, LEGEND if c_hat is None else LEGEND | {"ops": operations})
     elif layout == TABLE1:
-        rows = table1(alphas, gammas, costs[0], c_hat or 0)
-        results().print(_as_table1(rows))
+        require(len(alphas) == len(gammas), "gamma", gammas, "as many values as alpha has")
+        pairs = zip(alphas, gammas, strict=True)
+        rows = [predictions(*pair, costs[0], c_hat or 0) for pair in pairs]
+        headings = ("alpha", "gamma", "OPERATIONS", "SPEED")
+        columns = (Column(heading, justify="right") for heading in headings)
+        table = Table(*columns, box=SIMPLE_HEAD, show_edge=False)
+        for row in rows:
+            factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
+            table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
+        results().print(table)
         print_json([_finite(row) for row in rows])
     else:
         wanted = formulas.Values(alphas, gammas, costs, c_hat or 0)
@@ -90,28 +98,6 @@ def _print_profile(path: Path, costs: Sequence[float]) -> None:
         for gamma, c in itertools.product(tokens, costs)
     ]
     _print_rows(rows, PROFILE_LEGEND)
-
-
-def table1(
-    alphas: Sequence[float], gammas: Sequence[int], c: float, c_hat: float
-) -> list[dict[str, float]]:
-    """Returns Table 1 of Leviathan et al., a row for each alpha with its gamma.
-
-    Raises `ConfigError` if there are not as many alphas as gammas, or a number is out of range.
-    """
-    require(len(alphas) == len(gammas), "gamma", list(gammas), "as many values as alpha has")
-    pairs = zip(alphas, gammas, strict=True)
-    return [predictions(alpha, gamma, c, c_hat) for alpha, gamma in pairs]
-
-
-def _as_table1(rows: Sequence[Mapping[str, float]]) -> Table:
-    headings = ("alpha", "gamma", "OPERATIONS", "SPEED")
-    columns = (Column(heading, justify="right") for heading in headings)
-    table = Table(*columns, box=SIMPLE_HEAD, show_edge=False)
-    for row in rows:
-        factors = (f"{row[name]:.2f}X" for name in ("operations", "speedup"))
-        table.add_row(f"{row['alpha']:g}", f"{row['gamma']}", *factors)
-    return table
 
 
 def _print_rows(rows: Sequence[Mapping[str, float]], legend: Mapping[str, str]) -> None:
