@@ -96,8 +96,7 @@ def _layers_below(path: str, layers: int | None) -> int:
 
     layers: the drafter's setting. For a trained adapter it has to be that number, or None.
 
-    Raises:
-        ConfigError: it is another number, or there is no such adapter.
+    Raises `ConfigError` if it is another number, or there is no such adapter.
     """
     if path == weights.UNTRAINED:
         return UNTRAINED_LAYERS if layers is None else layers

@@ -147,8 +147,7 @@ def table_file(counts: str) -> Path:
 def fitted_table(source: Path, vocab_size: int) -> NGramTable:
     """Returns the table in a file.
 
-    Raises:
-        ConfigError: the file holds no table, or one of another vocabulary.
+    Raises `ConfigError` if the file holds no table, or one of another vocabulary.
     """
     table = NGramTable.load(source)
     if table.vocab_size != vocab_size:
@@ -162,8 +161,7 @@ def fitted_table(source: Path, vocab_size: int) -> NGramTable:
 def corpus(source: Path, target: Target) -> list[list[int]]:
     """Returns the token ids of each text in a file.
 
-    Raises:
-        ConfigError: the file is not a text, or not a data set although it ends in .jsonl.
+    Raises `ConfigError` if the file is not a text, or not a data set although it ends in .jsonl.
     """
     if source.suffix == ".jsonl":
         prompts = make("data", {"data": "jsonl", "path": str(source)})

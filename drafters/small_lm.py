@@ -156,8 +156,7 @@ class SmallLM(Drafter):
     def _proved(self) -> SelfTest:
         """Returns what holds for the model, which is not the target's.
 
-        Raises:
-            ConfigError: its drafts would not depend on the text alone, or can't be trees.
+        Raises `ConfigError` if its drafts would not depend on the text alone, or can't be trees.
         """
         try:
             tested = self_test(self.chain_model, decoder_start(self.chain_model))

@@ -14,8 +14,7 @@ from outrider.targets.smollm2 import folder, smollm2
 def weights_location(config: Mapping[str, Any]) -> str:
     """Returns the folder or hub id of a run's target, by the run's settings.
 
-    Raises:
-        ConfigError: the target is of a kind that other engines can't load.
+    Raises `ConfigError` if the target is of a kind that other engines can't load.
     """
     target = dict(config["target"])
     if factory_of(target) is smollm2:

@@ -53,8 +53,7 @@ def write_checkpoint(
 def read_config(folder: Path) -> dict[str, Any]:
     """Returns the contents of a folder's `config.json`.
 
-    Raises:
-        ConfigError: there is no such file, or it does not hold a JSON object.
+    Raises `ConfigError` if there is no such file, or it does not hold a JSON object.
     """
     path = folder / CONFIG
     if not path.is_file():
@@ -69,8 +68,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """Returns the tensors in a file, by name. Pickles are read as tensors only, never as code.
 
-    Raises:
-        ConfigError: the file is missing or damaged, or holds anything but named tensors.
+    Raises `ConfigError` if the file is missing or damaged, or holds anything but named tensors.
     """
     if not path.is_file():
         raise ConfigError(f"drafter.path: expected a file {str(path)!r}")
@@ -109,8 +107,7 @@ def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
     """Returns the file with a folder's weights, or the index of several, and the tensors in it.
 
-    Raises:
-        ConfigError: the folder has no weights, or `read_tensors` refuses them.
+    Raises `ConfigError` if the folder has no weights, or `read_tensors` refuses them.
     """
     for name in (WEIGHTS, INDEX, *PUBLISHED):
         file = folder / name
@@ -126,8 +123,7 @@ def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
 def read_index(path: Path) -> dict[str, str]:
     """Returns the name of the file of each tensor, by the tensor's name.
 
-    Raises:
-        ConfigError: the index is damaged.
+    Raises `ConfigError` if the index is damaged.
     """
     try:
         return {str(name): str(file) for name, file in json_in(path)[MAP].items()}
@@ -141,8 +137,7 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) 
 
     path: the file that they come from, for messages.
 
-    Raises:
-        ConfigError: a tensor is missing, is unknown to the network, or has the wrong shape.
+    Raises `ConfigError` if a tensor is missing, is unknown to the network, or has the wrong shape.
     """
     own = network.state_dict()
     for name, tensor in own.items():

@@ -62,8 +62,7 @@ def compile_library(
 ) -> None:
     """Compiles the library into a file, and tries it.
 
-    Raises:
-        BuildError: the compiler fails or takes too long, or the library can't be loaded.
+    Raises `BuildError` if the compiler fails or takes too long, or the library can't be loaded.
     """
     for tuning in tunings:
         command = [str(compiler), *options, tuning, str(SOURCE / "library.c"), "-o", str(out)]

@@ -17,8 +17,7 @@ ADMINISTRATOR = 0
 def make_private(folder: Path) -> None:
     """Makes a folder that no other user can write to, or closes one of this user's to them.
 
-    Raises:
-        OSError: it can't be made, is a link, or belongs to another user.
+    Raises `OSError` if it can't be made, is a link, or belongs to another user.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):
@@ -34,8 +33,7 @@ def make_private(folder: Path) -> None:
 def private(folder: Path) -> Iterator[Path]:
     """Yields a path of a folder that stays this one, whatever is moved to its place meanwhile.
 
-    Raises:
-        OSError: there is no such folder, it is a link, or others can write to it.
+    Raises `OSError` if there is no such folder, it is a link, or others can write to it.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -49,8 +47,7 @@ def private(folder: Path) -> Iterator[Path]:
 def read_private(path: Path) -> bytes:
     """Returns the content of a file that no other user can have written.
 
-    Raises:
-        OSError: it can't be read, is a link, or others can write to it.
+    Raises `OSError` if it can't be read, is a link, or others can write to it.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:

@@ -35,8 +35,7 @@ def quantized(model: Model, setting: str, bits: int | None = 8) -> Model:
         others. The head always has eight, since it decides between all tokens, and so has a layer
         whose inputs don't make whole groups.
 
-    Raises:
-        ConfigError: the native library does not run the model's products.
+    Raises `ConfigError` if the native library does not run the model's products.
     """
     if model.dtype is not torch.float64:
         require_native(model, setting)

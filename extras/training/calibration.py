@@ -71,9 +71,8 @@ class CalibrationRecipe(Recipe):
     def __call__(self, job: Job) -> Mapping[str, Any]:
         """Decodes, fits, and writes a copy of the weights with the calibration.
 
-        Raises:
-            ConfigError: the drafter is not `dflash` with trained weights and a confidence of 0,
-                there are fewer than two prompts, or no draft was tested.
+        Raises `ConfigError` if the drafter is not `dflash` with trained weights and a confidence of
+        0, there are fewer than two prompts, or no draft was tested.
         """
         require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to judge one half")
         drafter = job.drafter()

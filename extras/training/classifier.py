@@ -114,8 +114,7 @@ def fit(
     x, y: the features of the tokens to learn from, and whether they were accepted.
     held_x, held_y: those of the held-out tokens.
 
-    Raises:
-        ConfigError: all tokens were accepted, all were rejected, or none is held out.
+    Raises `ConfigError` if all tokens were accepted, all were rejected, or none is held out.
     """
     if not (y.any() and not y.all() and len(held_y)):
         raise ConfigError(

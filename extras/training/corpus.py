@@ -69,9 +69,8 @@ class TextRecipe(Recipe):
     def split(self, job: Job) -> Split:
         """Returns a job's texts, which the target writes where the file lacks them.
 
-        Raises:
-            ConfigError: a number is below 1, the target has an encoder, or the file holds anything
-                else.
+        Raises `ConfigError` if a number is below 1, the target has an encoder, or the file holds
+        anything else.
         """
         refuse_encoder(job.target, " to learn from")
         corpus = self._written(job) if self.rows is None else self._given(job, self.rows)
@@ -148,8 +147,7 @@ def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing
 
     Texts without an origin beside them are taken as they are.
 
-    Raises:
-        ConfigError: the texts there were written in another way.
+    Raises `ConfigError` if the texts there were written in another way.
     """
     origin = path.with_name(f"{path.name}.origin.json")
     facts = identity(asdict(writing), target, prompts)

@@ -88,8 +88,7 @@ def make_learner(objective: str, options: Mapping[str, Any], setup: Setup) -> Le
 
     objective: where its objective is, as "module:class". options: the fields of that class.
 
-    Raises:
-        ConfigError: there is no such class, or an option makes no sense.
+    Raises `ConfigError` if there is no such class, or an option makes no sense.
     """
     try:
         made: type[Objective] = resolve_name(objective)

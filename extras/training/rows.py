@@ -52,9 +52,8 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
     is cut off, and the first id, which nothing comes before, is never learned. Texts of which
     nothing is learned are left out; a line counts them.
 
-    Raises:
-        ConfigError: there is no such file, it is empty or damaged, a row is in neither form, or
-            none has anything to learn.
+    Raises `ConfigError` if there is no such file, it is empty or damaged, a row is in neither form,
+    or none has anything to learn.
     """
     texts: list[Text] = []
     rows, number, cuts, window = 0, 0, 0, context_window(target.model)
@@ -156,8 +155,7 @@ def _system(row: Mapping[str, Any], where: str) -> Turns:
 def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
     """Returns the text of a row with a mask. size: of the vocabulary.
 
-    Raises:
-        ConfigError: these are no lists of ids and of 0 and 1, or not of one length.
+    Raises `ConfigError` if these are no lists of ids and of 0 and 1, or not of one length.
     """
     is_mask = isinstance(mask, list) and all(value in (0, 1) for value in mask)
     mask = [int(value) for value in mask] if is_mask else mask
@@ -194,9 +192,8 @@ def answered(messages: Any, where: str, target: Target, system: Turns) -> list[T
 
     system: a message that precedes them, or none.
 
-    Raises:
-        ConfigError: a message is in neither form, or the template can't be used, or changes what
-            came before an answer.
+    Raises `ConfigError` if a message is in neither form, or the template can't be used, or changes
+    what came before an answer.
     """
     turns = _turns(messages, where)
     texts = []

@@ -113,8 +113,7 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     folder, stored: the checkpoint, and the contents of its `config.json`.
     model_type: the type if the config has none.
 
-    Raises:
-        ConfigError: transformers can't read it, or the layers can't be run here.
+    Raises `ConfigError` if transformers can't read it, or the layers can't be run here.
     """
     from transformers import AutoConfig
 
@@ -176,8 +175,7 @@ def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:
 def read_tensors(folder: Path, target: Target) -> tuple[Path, dict[str, Tensor], Vocabulary]:
     """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
 
-    Raises:
-        ConfigError: they can't be read, or the vocabulary makes no sense.
+    Raises `ConfigError` if they can't be read, or the vocabulary makes no sense.
     """
     size = target.vocab_size
     file, tensors = checkpoint.find_tensors(folder)
@@ -245,8 +243,7 @@ def layers_read(folder: Path, stored: Mapping[str, Any]) -> tuple[int, ...] | No
     the entries of SpecForge and NVIDIA, and of DeepSpec, a number stands for the output of a layer
     that is counted from 0.
 
-    Raises:
-        ConfigError: the config names them twice, and not the same ones.
+    Raises `ConfigError` if the config names them twice, and not the same ones.
     """
     outputs = (stored.get(NESTED) or {}).get(LAYERS_KEY) or stored.get(OUTPUTS_KEY) or ()
     above = tuple(int(layer) + 1 for layer in outputs)
@@ -259,8 +256,7 @@ def layers_read(folder: Path, stored: Mapping[str, Any]) -> tuple[int, ...] | No
 def norm_first(folder: Path, stored: Mapping[str, Any]) -> bool:
     """Returns whether the residual of an EAGLE-3 layer adds to the normed state.
 
-    Raises:
-        ConfigError: the config is of the speculators library and does not say it.
+    Raises `ConfigError` if the config is of the speculators library and does not say it.
     """
     value = stored.get(NORM_FIRST)
     if value is None and "speculators_model_type" in stored:

@@ -89,8 +89,7 @@ class TrainedNetwork(nn.Module, ABC):
             come with the package.
         untrained: options of the constructor that count for random weights only.
 
-        Raises:
-            ConfigError: there is no such folder, or its network does not fit the target.
+        Raises `ConfigError` if there is no such folder, or its network does not fit the target.
         """
         if path == weights.UNTRAINED:
             return cls.untrained(target, Vocabulary(target.vocab_size), **untrained)
@@ -110,8 +109,7 @@ class TrainedNetwork(nn.Module, ABC):
         file: where the tensors come from, for messages.
         options: those of the family's constructor.
 
-        Raises:
-            ConfigError: a tensor does not fit; the message names it.
+        Raises `ConfigError` if a tensor does not fit; the message names it.
         """
         network = cls.untrained(target, vocabulary, **options)
         checkpoint.load_tensors(network, tensors, file)

@@ -134,8 +134,7 @@ class NGramTable:
     def load(cls, path: str | Path) -> "NGramTable":
         """Returns the table in a file that `save` wrote.
 
-        Raises:
-            ConfigError: the file is missing or damaged, or does not hold such a table.
+        Raises `ConfigError` if the file is missing or damaged, or does not hold such a table.
         """
         try:
             with safe_open(path, "np") as file:

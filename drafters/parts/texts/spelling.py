@@ -120,8 +120,7 @@ def _without_a_broken_start(text: bytes) -> bytes:
 def _steps(decoder: Mapping[str, Any] | None, name: str) -> tuple[tuple[str, Any], ...]:
     """Returns the steps of a decoder of the tokenizers library, as pairs of kind and setting.
 
-    Raises:
-        ConfigError: it has a step that does not work token by token.
+    Raises `ConfigError` if it has a step that does not work token by token.
     """
     if decoder is None:  # tokens are words
         return (("WordPiece", ""),)

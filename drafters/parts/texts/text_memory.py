@@ -70,8 +70,7 @@ class MemoryFile:
         target: whose tokens the texts are made of.
         entry: the annotation of what one line holds.
 
-        Raises:
-            ConfigError: the file is damaged, or another drafter's or tokenizer's.
+        Raises `ConfigError` if the file is damaged, or another drafter's or tokenizer's.
         """
         facts = {"format": FORMAT, "drafter": self._owner, **tokens_of(target)}
         self._facts, self._lines = facts, 0
@@ -121,8 +120,7 @@ class MemoryFile:
     def add(self, entry: Any, memory: TextMemory) -> None:
         """Adds what a text taught, which the memory has learned already.
 
-        Raises:
-            OSError: the file can't be written; the error names it.
+        Raises `OSError` if the file can't be written; the error names it.
         """
         self._lines += 1
         if self._path.exists() and self._lines <= 2 * memory.size + SLACK:

@@ -26,8 +26,7 @@ def parse_tree(form: Any) -> Shape:
     >>> parse_tree("3x2").kind
     'distinct'
 
-    Raises:
-        ConfigError: `form` is not one of FORMS.
+    Raises `ConfigError` if `form` is not one of FORMS.
     """
     if form is None:
         return Chain()
@@ -58,8 +57,7 @@ def parse_tree(form: Any) -> Shape:
 def _from_paths(paths: Sequence[Sequence[int]], kind: str) -> Static:
     """Returns the shape with a node at the end of each path of ranks, as Medusa lists its choices.
 
-    Raises:
-        ConfigError: a path is not one of ranks, or lacks its parent or an earlier sibling.
+    Raises `ConfigError` if a path is not one of ranks, or lacks its parent or an earlier sibling.
     """
     nodes = [tuple(path) for path in paths]
     known = {(), *nodes}
