@@ -48,7 +48,8 @@ class Gate:
         asked = {(prompt, text) for prompt, _, text in facts["questions"]}
         shared = asked & {(prompt, text) for prompt, _, text in saved.facts["questions"]}
         require(bool(shared), "baseline", str(saved.folder), "a run on some of these prompts")
-        protocol = "overlap" if self._source == "overlap" else "decode"
+        source = column_of(self.condition.rate).source
+        protocol = "overlap" if source == "overlap" else "decode"
         expected = f"a rate of protocol={' and '.join(facts['protocols'])}"
         require(protocol in facts["protocols"], "fail_if", self.condition.rate, expected)
 
@@ -79,15 +80,12 @@ class Gate:
         nearest = min(pairs, key=lambda pair: pair.difference.value)
         return True, f"{said}: {'; '.join([f'not shown, {self._worded(nearest)}', *few])}"
 
-    @property
-    def _source(self) -> str:
-        return column_of(self.condition.rate).source
-
     def _worded(self, pair: Pair) -> str:
         gap = pair.difference.value + self.condition.below
         p = f" (p = {pair.p_holm:.2g})" if pair.difference.value < 0 else ""
         return f"{pair.one} {gap:+.3f} on {pair.prompts} prompts{p}"
 
     def _doubts(self, summary: Summary) -> str:
-        rows = (*summary.rows, *self.baseline.rows) * (self._source == "clock")
+        is_timed = column_of(self.condition.rate).source == "clock"
+        rows = (*summary.rows, *self.baseline.rows) * is_timed
         return next((f"timings are unreliable: {why}" for row in rows for why in row.doubts), "")

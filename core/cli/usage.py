@@ -4,7 +4,7 @@ import argparse
 import re
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from errno import ENOENT
 from importlib.resources import files
 from shutil import get_terminal_size
@@ -74,10 +74,10 @@ class Settings:
     comments: what the file says of a setting, beside it or above it.
     """
 
-    examples: tuple[str, ...] = ()
-    groups: Mapping[str, Any] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    comments: Mapping[str, str] = field(default_factory=dict)
+    examples: tuple[str, ...]
+    groups: Mapping[str, Any]
+    values: Mapping[str, Any]
+    comments: Mapping[str, str]
 
 
 def usage() -> str:
