@@ -8,6 +8,7 @@ from tiny.comparisons import timeless
 
 from outrider import Drafter, Sampling
 from outrider.data.prompts import Prompt
+from outrider.drafters.bandit import Bandit
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.hybrid import Hybrid
 from outrider.drafters.ngram import bigram
@@ -36,6 +37,7 @@ MAKERS: dict[str, Callable[[], Variant]] = {
     "swift": lambda: Variant(Swift(window=8), Token()),
     "token_recycling": lambda: Variant(TokenRecycling(), Candidates()),
     "online": lambda: Variant(Online(), Token()),
+    "bandit": lambda: Variant(Bandit(["suffix", "bigram"], c=[0.1, 0.2]), Token()),
     "hybrid": lambda: Variant(Hybrid(["suffix", "bigram"]), Token()),
     "learning policy": lambda: Variant(bigram(), Token(), Entropy(target=0.5)),
 }
