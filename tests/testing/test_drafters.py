@@ -27,7 +27,7 @@ from outrider import (
     Verdict,
     decode,
 )
-from outrider.base.errors import OutriderError
+from outrider.base.errors import DrafterError, OutriderError
 from outrider.contract.composition import faster, redraw
 from outrider.contract.draft import ROOT
 from outrider.drafters.hierarchy import Hierarchy
@@ -45,6 +45,7 @@ from outrider.testing import (
 )
 from outrider.testing.chi_square import chi_square
 from outrider.testing.tiny_targets import VOCAB_SIZE
+from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
 NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
@@ -771,6 +772,14 @@ def test_an_honest_drafter_passes(
     make: Callable[[], Drafter], check: Callable[[Callable[[], Drafter]], None]
 ) -> None:
     check(make)
+
+
+@pytest.mark.parametrize("liar", [LIARS[0], LIARS[-1]])
+def test_decoding_refuses_siblings_of_another_kind(liar: Callable[[], Drafter]) -> None:
+    target, rule, warm = TabularTarget(VOCAB_SIZE), SampleMatch(), Sampling(temperature=1.0)
+    rounds = decode(target, liar(), rule, [0], gamma=3, budget=6, sampling=warm)
+    with pytest.raises(DrafterError, match=r"drafter Siblings says kind='\w+', but tokens? \d"):
+        list(rounds)
 
 
 class Peeks(Drafter):
