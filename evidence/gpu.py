@@ -57,24 +57,12 @@ class Scripted(Verifier):
         return Verdict(tuple(path), verdict.next_token)
 
 
-QWEN3_8B = {
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-}
-MINIATURE = {
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "vocab_size": 96,
-}
+SIZES = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim", "vocab_size"),
+)
+QWEN3_8B = dict(zip(SIZES, (4096, 12288, 36, 32, 8, 128, 151936), strict=True))
+MINIATURE = dict(zip(SIZES, (32, 48, 6, 4, 2, 8, 96), strict=True))
 ACCEPTED = 0.75
 """The share of tokens that the target accepts, if those before them were."""
 MODES = {

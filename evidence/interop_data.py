@@ -11,27 +11,27 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import interop_layouts
 import torch
 from datasets import Dataset
 from hs_connectors.fp8_utils import SCALES_KEY, quantize_tensor_to_fp8
+from interop_layouts import KNOWN, LAYERS, layer, speculators_config
+from interop_layouts import outputs as outputs_of
 from safetensors.torch import load_file, save_file
-from speculators import SpeculatorModel, SpeculatorModelConfig, SpeculatorsConfig, VerifierConfig
+from speculators import SpeculatorModel, SpeculatorModelConfig
 from speculators.convert.mtp import MTPConverter
 from speculators.data_generation.preprocessing import build_speculator_training_dataset
 from speculators.losses import resolve_loss_config
 from speculators.models.eagle3 import Eagle3DraftModel, Eagle3SpeculatorConfig
 from speculators.models.eagle3.data import shift_batch
 from speculators.models.mtp import MTPDraftModel
-from speculators.proposals.greedy import GreedyTokenProposalConfig
 from speculators.train.data import ArrowDataset, CollateFn
 from speculators.train.vocab_mapping import (
     build_vocab_mappings_from_distribution,
     save_token_frequency_distribution,
 )
-from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers import AutoModelForCausalLM
 
-LAYERS, ROWS, KNOWN, LONGEST = [2, 4, 5], 6, 128, 64
+ROWS, LONGEST = 6, 64
 
 
 def write(root: Path, target: Any) -> None:
@@ -47,7 +47,8 @@ def write(root: Path, target: Any) -> None:
     with (root / "rows.jsonl").open("w") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     data = build_speculator_training_dataset(Dataset.from_list(rows), None, num_proc=1)
-    for name, make in {"their-data": _plain, "their-data-fp8": _rounded}.items():
+    plain = lambda states: {"hidden_states": states}
+    for name, make in {"their-data": plain, "their-data-fp8": _rounded}.items():
         data.save_to_disk(root / name)
         save_token_frequency_distribution(data, root / name / "token_freq.pt")
         (root / name / "hidden_states").mkdir()
@@ -60,17 +61,13 @@ def write(root: Path, target: Any) -> None:
 def _states(target: Any, ids: list[int]) -> torch.Tensor:
     """Returns the states [tokens, layers, width] that vLLM extracts."""
     found: list[torch.Tensor] = []
-    parts = [*(target.model.layers[layer] for layer in LAYERS), target.model.norm]
+    parts = [*(target.model.layers[number] for number in LAYERS), target.model.norm]
     hooks = [part.register_forward_pre_hook(lambda _, x: found.append(x[0][0])) for part in parts]
     with torch.no_grad():
         target(torch.tensor([ids]))
     for hook in hooks:
         hook.remove()
     return torch.stack(found, dim=1)
-
-
-def _plain(states: torch.Tensor) -> dict[str, torch.Tensor]:
-    return {"hidden_states": states}
 
 
 def _rounded(states: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -108,18 +105,11 @@ def read(root: Path, target: Any) -> None:
 
 
 def _drafter(root: Path) -> Any:
-    verifier = VerifierConfig(name_or_path=str(root / "target-llama"), architectures=["X"])
-    shared = SpeculatorsConfig(
-        algorithm="eagle3",
-        proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=4)],
-        default_proposal_method="greedy",
-        verifier=verifier,
-    )
-    layer = LlamaConfig.from_pretrained(root / "target-llama", num_hidden_layers=1)
-    layer._attn_implementation = "eager"
-    entries = {"draft_vocab_size": KNOWN, "eagle_aux_hidden_state_layer_ids": LAYERS}
     config = Eagle3SpeculatorConfig(
-        speculators_config=shared, transformer_layer_config=layer, **entries
+        speculators_config=speculators_config(root, "eagle3", "llama"),
+        transformer_layer_config=layer("llama"),
+        draft_vocab_size=KNOWN,
+        eagle_aux_hidden_state_layer_ids=LAYERS,
     )
     return Eagle3DraftModel(config=config)
 
@@ -137,7 +127,7 @@ def outputs(root: Path, _: Any) -> None:
                 torch.nn.init.constant_(getattr(model, name).weight, torch.nan)
         model.load_verifier_weights()
         family = folder.name.partition("-")[0]
-        found = interop_layouts.outputs(model, family, given["states"], given["tokens"])
+        found = outputs_of(model, family, given["states"], given["tokens"])
         saved = {str(step): rows for step, rows in found.items()}
         save_file(saved, folder / "outputs.safetensors")
 
@@ -147,8 +137,8 @@ def exports(root: Path, _: Any) -> None:
     """Reads checkpoints of ours, and saves what the library and transformers make of them."""
     given = load_file(root / "given.safetensors")
     MTPConverter().convert(root / "stitched", root / "converted", str(root / "stitched"), 1)
-    layer = MTPDraftModel.from_pretrained(root / "converted").eval()
-    (logits,), *_ = layer(input_ids=given["tokens"], hidden_states=given["states"])
+    draft = MTPDraftModel.from_pretrained(root / "converted").eval()
+    (logits,), *_ = draft(input_ids=given["tokens"], hidden_states=given["states"])
     whole = AutoModelForCausalLM.from_pretrained(root / "pard", dtype=torch.float32).eval()
     masks = torch.full((1, 3), whole.config.pard_token)
     rows = whole(torch.cat([given["tokens"], masks], dim=1)).logits

@@ -39,15 +39,20 @@ def layer(kind: str, **changes: Any) -> Any:
     return made
 
 
-def save(root: Path, name: str, family: str, kind: str, decoder: Any, **entries: Any) -> Any:
-    """Saves a drafter with random weights by the library itself, and returns it."""
-    module = importlib.import_module(f"speculators.models.{family}")
-    shared = SpeculatorsConfig(
+def speculators_config(root: Path, family: str, kind: str) -> Any:
+    """Returns what the config of every drafter has, of a family and for a kind of target."""
+    return SpeculatorsConfig(
         algorithm=family,
         proposal_methods=[GreedyTokenProposalConfig(speculative_tokens=4)],
         default_proposal_method="greedy",
         verifier=VerifierConfig(name_or_path=str(root / f"target-{kind}"), architectures=["X"]),
     )
+
+
+def save(root: Path, name: str, family: str, kind: str, decoder: Any, **entries: Any) -> Any:
+    """Saves a drafter with random weights by the library itself, and returns it."""
+    module = importlib.import_module(f"speculators.models.{family}")
+    shared = speculators_config(root, family, kind)
     config = getattr(module, f"{NAMES[family]}SpeculatorConfig")(
         speculators_config=shared, transformer_layer_config=decoder, **entries
     )

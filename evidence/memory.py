@@ -11,11 +11,11 @@ Each figure is the peak of a process of its own:
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 
 WEIGHTS = 538
 """Megabytes of SmolLM2-135M in float32."""
@@ -31,10 +31,10 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128, help="to generate")
     parser.add_argument("--prompt", type=int, default=8000, help="tokens before a tree")
     parser.add_argument("--only", nargs="*", default=["generate", *PAIRS], metavar="ROW")
-    parser.add_argument("--run", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--run", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
-        RUNS[options.run[0]](int(options.run[1]))
+        _score(*json.loads(options.run))
         return
     rows = []
     if "generate" in options.only:
@@ -44,9 +44,10 @@ def main() -> None:
             peak = _generate(options.tokens)
         rows.append(("generate: peak", peak, limit))
     for name in [name for name in PAIRS if name in options.only]:
-        usual, more, limit = PAIRS[name]
-        added = _run(more, options.prompt) - _run(usual, options.prompt)
-        rows.append((f"{name}: adds", added, limit))
+        *runs, limit = PAIRS[name]
+        whole = [(sizes, prompt or options.prompt, *rest) for sizes, prompt, *rest in runs]
+        usual, more = (_peak(__file__, "--run", json.dumps(run)) for run in whole)
+        rows.append((f"{name}: adds", more - usual, limit))
     for what, peak, limit in rows:
         print(f"{what} {peak:.0f} MB (at most {limit:.0f})")
     sys.exit(any(peak > limit for _, peak, limit in rows))
@@ -58,10 +59,6 @@ def _generate(tokens: int) -> float:
             *("-m", "outrider", "generate", "prompt=Write a story about a lighthouse."),
             *(f"max_new_tokens={tokens}", f"hydra.run.dir={folder}"),
         )
-
-
-def _run(name: str, number: int) -> float:
-    return _peak(__file__, "--run", name, str(number))
 
 
 def _peak(*command: str) -> float:
@@ -77,7 +74,7 @@ def _peak(*command: str) -> float:
 def _score(sizes: list[int], prompt: int, texts: int, width: int) -> None:
     """Scores a draft of each size behind prompts, and drops it again.
 
-    width: how many children each node has; 1 makes chains.
+    prompt: their tokens. width: how many children each node has; 1 makes chains.
     """
     # Imported here, so that the process that measures the others stays small.
     from outrider import Draft, Verdict
@@ -100,28 +97,17 @@ def _score(sizes: list[int], prompt: int, texts: int, width: int) -> None:
             session.commit(Verdict((), 300))
 
 
-SIZES = list(range(3, 62, 2))
+SIZES = list(range(61, 2, -2))
 """Nodes of trees, 30 different numbers."""
-
-RUNS: dict[str, Callable[[int], None]] = {
-    "chain": lambda prompt: _score([32], prompt, 1, 1),
-    "tree": lambda prompt: _score([32], prompt, 1, 2),
-    "chains": lambda prompt: _score([32], prompt, 2, 1),
-    "trees": lambda prompt: _score([32], prompt, 2, 2),
-    "one-size": lambda _: _score([SIZES[-1]] * len(SIZES), 8, 1, 2),
-    "sizes": lambda _: _score(SIZES[::-1], 8, 1, 2),
-    "batch-one-size": lambda _: _score([SIZES[-1]] * len(SIZES), 8, 3, 2),
-    "batch-sizes": lambda _: _score(SIZES[::-1], 8, 3, 2),
+SAME = [max(SIZES)] * len(SIZES)
+Run = tuple[list[int], int, int, int]
+PAIRS: dict[str, tuple[Run, Run, int]] = {
+    "tree": (([32], 0, 1, 1), ([32], 0, 1, 2), TREE),
+    "trees in a batch": (([32], 0, 2, 1), ([32], 0, 2, 2), TREE),
+    "trees of 30 sizes": ((SAME, 8, 1, 2), (SIZES, 8, 1, 2), KEPT),
+    "batches of 30 sizes": ((SAME, 8, 3, 2), (SIZES, 8, 3, 2), KEPT),
 }
-"""What is run in a process of its own, given the length of a prompt."""
-
-PAIRS = {
-    "tree": ("chain", "tree", TREE),
-    "trees in a batch": ("chains", "trees", TREE),
-    "trees of 30 sizes": ("one-size", "sizes", KEPT),
-    "batches of 30 sizes": ("batch-one-size", "batch-sizes", KEPT),
-}
-"""Each row compares two runs, and has a limit."""
+"""Each row compares two runs of `_score`, where a prompt of 0 is --prompt, and has a limit."""
 
 if __name__ == "__main__":
     main()
