@@ -54,6 +54,17 @@ def test_a_line_a_figure_is_printed_for_one_setting(run: Any, tmp_path: Path) ->
     assert not list(tmp_path.iterdir())  # nothing is saved
 
 
+def test_lists_make_rows_and_c_hat_a_column(run: Any) -> None:
+    """Table 1 of Leviathan et al.: operations and speedup at c = c_hat = 0."""
+    out = run.done("theory", "alpha=[.8,.9]", "gamma=[2,5]", "c=0", "c_hat=0")
+    table = rows(out)
+    assert [row[:2] for row in table] == [[0.8, 2], [0.8, 5], [0.9, 2], [0.9, 5]]
+    assert table[0][-1] == pytest.approx(1.23, abs=0.0051)
+    assert table[1][-1] == pytest.approx(1.63, abs=0.0051)
+    assert table[1][5] == pytest.approx(3.69, abs=0.0051)
+    assert "c_hat=0 (Theorem 3.11)" in out
+
+
 def test_table_1_is_the_papers(run: Any, tmp_path: Path) -> None:
     out = run.done("theory", "paper=table1")
     assert [line.split() for line in out.splitlines()[2:] if line.strip()] == [
