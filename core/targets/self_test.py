@@ -6,8 +6,6 @@ from typing import final
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from outrider.base.errors import ConfigError, TargetError, message_of
 from outrider.base.pretrained import Model
@@ -15,13 +13,10 @@ from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.target import check_finite
 from outrider.targets.batches.sessions import open_sessions, score_sessions
 from outrider.targets.passes.cached_model import CachedModel, CachedSession
-from outrider.targets.passes.encoded import EncodedCache
-from outrider.targets.passes.engine import engine_of, is_cut_off, run_pass
+from outrider.targets.passes.engine import engine_of, is_cut_off
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.masks import context_window
-from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.placement import home, missing_weight
-from outrider.targets.passes.recurrent import new_cache
+from outrider.targets.passes.placement import missing_weight
 from outrider.targets.readings import Plain, Reading, Round, Text, chain_rounds, read, rows_of
 from outrider.targets.self_test_text import beyond_a_test, differ, ordinary_tokens, short_windows
 
@@ -39,15 +34,12 @@ class SelfTest:
 
     trees: a tree is scored like its paths.
     batches: texts of different lengths are scored together as they are one by one.
-    sources: an encoder-decoder writes texts about sources of different lengths together as it does
-        one by one.
     layers: the model's first layers work as a model, for early exit.
     window: the length of the longest window that the test's text exceeds; 0 if there is none.
     """
 
     trees: str = ""
     batches: str = ""
-    sources: str = ""
     layers: str = ""
     window: int = 0
 
@@ -64,7 +56,6 @@ class SelfTest:
             "a rollback leaves nothing behind": "",
             "a tree equals its paths": self.trees,
             "a batch equals its texts": self.batches,
-            "texts about several sources equal single texts": self.sources,
             "the first layers work as a model": self.layers,
         }
 
@@ -113,7 +104,7 @@ class _Subject:
     text: ordinary tokens, after the start tokens if the model is an encoder-decoder.
     other: the same text with two other tokens at `head`.
     source: the encoder's input.
-    plain: finds the logits after the beginnings of both texts, which one pass has read.
+    plain: finds the logits after the beginnings of both texts, each of which one pass has read.
     """
 
     model: Model
@@ -128,7 +119,7 @@ def _tested(model: Model, start: list[int], window: int) -> SelfTest:
     length = max(len(start), HEAD, window + 1) + TAIL
     length = min(length, context_window(model) or length)
     if length < max(len(start), HEAD) + TAIL:  # the context window is too short for a test
-        return SelfTest()
+        return SelfTest(batches="it has an encoder" if start else "")
     subject = _read_in_parts(model, start, length)
     result = SelfTest(layers=_uncut(model), window=window if window < length else 0)
     if reason := beyond_a_test(model):
@@ -141,8 +132,7 @@ def _tested(model: Model, start: list[int], window: int) -> SelfTest:
     if engine_of(model).spreads:
         return replace(result, batches="its parts are in several processes")
     if subject.source is not None:
-        sources = _failure(lambda: _sources_differ(subject, len(start)), "several sources")
-        return replace(result, batches="it has an encoder", sources=sources)
+        return replace(result, batches="it has an encoder")
     branches = not result.trees
     batches = _failure(lambda: _batch_differs(subject, branches=branches), "a batch")
     return replace(result, batches=batches)
@@ -162,7 +152,8 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> _Subject:
     # Two tokens are drafted in vain after the head, and the tail is read one and three at a time.
     rounds = chain_rounds(text[1:], other[1:], [(head + 1, head - 1), (0, 0), (2, 1)])
     try:
-        logits = _read_at_once(model, [text, other], [source or []] * 2)
+        alone = (CachedModel(model, source=source).feed(ids, length) for ids in (text, other))
+        logits = torch.stack([*alone])
         subject = _Subject(model, text, other, source, rows_of([text, other], logits))
         cached = CachedModel(model, source=source)
         opened = Text(CachedSession(cached, text[:1]), text[:1])
@@ -201,18 +192,6 @@ def _read_in_parts(model: Model, start: list[int], length: int) -> _Subject:
     return subject
 
 
-def _read_at_once(
-    model: Model, texts: Sequence[Sequence[int]], sources: Sequence[list[int]]
-) -> Float[Tensor, "texts tokens vocab"]:
-    """Returns the logits of texts of one length, read in one pass.
-
-    sources: those of an encoder-decoder's texts, which are empty for a decoder.
-    """
-    ids = torch.tensor(texts, device=home(model))
-    cache = EncodedCache(model, sources) if any(sources) else new_cache(model)
-    return run_pass(model, cache, PassInput(ids, ids.shape[1])).logits
-
-
 def _tree_differs(subject: _Subject) -> bool:
     """Returns whether a tree's logits are wrong, in a pass that reads the text's last token too."""
     *start, last = subject.text[:-TAIL]
@@ -245,19 +224,6 @@ def _tree(subject: _Subject) -> Round:
     other, another, *_ = subject.other[-TAIL:]
     tokens = (other, one, another, two)
     return Draft(tokens, (ROOT, ROOT, 0, 1), (None,) * 4), Verdict((1, 3), three)
-
-
-def _sources_differ(subject: _Subject, start: int) -> bool:
-    """Returns whether the logits of texts about sources of different lengths are wrong.
-
-    start: the number of start tokens of the texts.
-    """
-    model, text, source = subject.model, subject.text[:start], subject.source or []
-    sources = [source, source[:-2]]
-    rows = _read_at_once(model, [text, text], sources)[:, -1]
-    return differ(
-        rows, torch.cat([CachedModel(model, source=each).feed(text, 1) for each in sources])
-    )
 
 
 def _differ(readings: Iterable[Reading]) -> bool:

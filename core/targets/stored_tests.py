@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -44,9 +45,8 @@ def stored_self_test(model: Model, start: Sequence[int] = ()) -> SelfTest:
     if engine.vouches(model) or engine.spreads or is_offloaded(model):
         return self_test(model, start)
     path = results_folder() / f"{_key(model, start)}.json"
-    stored = _read(path)
-    if stored is not None:
-        return stored
+    with suppress(OSError, ValueError, TypeError):  # none is kept, or it can't be read
+        return SelfTest(**json_in(path))
     result = self_test(model, start)
     write_if_possible(path, json.dumps(asdict(result)))
     return result
@@ -81,11 +81,3 @@ def _tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
         weight = None if "weight" in module._parameters else getattr(module, "weight", None)
         if isinstance(weight, Tensor):
             yield f"{name}.weight", weight
-
-
-def _read(path: Path) -> SelfTest | None:
-    """Returns a kept result; None if there is none, or it can't be read."""
-    try:
-        return SelfTest(**json_in(path))
-    except (OSError, ValueError, TypeError):
-        return None

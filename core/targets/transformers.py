@@ -26,7 +26,7 @@ from outrider.targets.batches.sessions import (
     open_sessions,
     score_sessions,
 )
-from outrider.targets.batches.writing import write, write_encoded, write_turns
+from outrider.targets.batches.writing import write, write_turns
 from outrider.targets.defaults import Defaults, OwnDefaults
 from outrider.targets.loading import Dtype, unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
@@ -229,14 +229,14 @@ class TransformersTarget(BatchTarget):
         chances: Sequence[Chance],
         max_new_tokens: int,
     ) -> list[list[int]]:
-        one_by_one = self.tested.sources if self._start else self.tested.batches
-        if one_by_one or self.defaults.in_force:
+        if self.tested.batches or self.defaults.in_force:
             return super().write(prompts, sampling, chances, max_new_tokens)
-        how = write_encoded if self._start else write
-        return how(self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens)
+        return write(
+            self.model, self.eos, prompts, sampling, chances, max_new_tokens=max_new_tokens
+        )
 
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
-        if self._start or self.tested.batches or self.defaults.in_force:
+        if self.tested.batches or self.defaults.in_force:
             return super().write_turns(texts)
         return write_turns(self.model, self.eos, texts)
 

@@ -20,11 +20,7 @@ from outrider.targets.batches.sessions import (
     open_sessions,
     score_sessions,
 )
-from outrider.targets.passes.encoded import EncodedCache, decoder_start
-from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.masks import context_window
-from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.placement import home
 
 WIDTH = 64
 """The most texts in progress at once; more would hardly be faster, and take more memory."""
@@ -146,43 +142,6 @@ def _fill(
         for (number, turns), session in zip(joining.items(), opened, strict=True):
             batch[number] = _Writing(turns, session)
     return bool(batch)
-
-
-@torch.no_grad()
-def write_encoded(
-    model: Model,
-    eos: frozenset[int],
-    sources: Sequence[Sequence[int]],
-    sampling: Sampling,
-    chances: Sequence[Chance],
-    *,
-    max_new_tokens: int,
-) -> list[list[int]]:
-    """Returns an encoder-decoder's text about each source, all of them written at once.
-
-    chances: one for each source.
-    """
-    start = decoder_start(model)
-    texts: list[list[int]] = [[] for _ in sources]
-    parts = [chance.named(TARGET) for chance in chances]
-    longest = context_window(model)
-    limit = max_new_tokens if longest is None else min(max_new_tokens, longest - len(start))
-    cache, running = EncodedCache(model, sources), list(range(len(sources)))
-    ids = torch.tensor([start] * len(sources), device=home(model))
-    while running:
-        rows = run_pass(model, cache, PassInput(ids, 1)).logits[:, -1]
-        for number, logits in zip(running, rows, strict=True):
-            texts[number].append(_draw(parts[number], sampling, logits))
-        active = [
-            row
-            for row, number in enumerate(running)
-            if len(texts[number]) < limit and texts[number][-1] not in eos
-        ]
-        if 0 < len(active) < len(running):
-            cache.batch_select_indices(torch.tensor(active, device=home(model)))
-        running = [running[row] for row in active]
-        ids = torch.tensor([[texts[number][-1]] for number in running], device=home(model))
-    return texts
 
 
 def _draw(chance: Chance, sampling: Sampling, logits: Float[Tensor, "vocab"]) -> int:

@@ -65,7 +65,7 @@ class CachedModel:
         self._state_of = {name: state_number(name) for name in features if name.startswith(HIDDEN)}
         self._shows_cache = CACHE in features
         self._states = {name: GrowingTensor() for name in self._state_of}
-        self._cache: Any = new_cache(model) if source is None else EncodedCache(model, [source])
+        self._cache: Any = new_cache(model) if source is None else EncodedCache(model, source)
 
     @property
     def features(self) -> dict[str, Float[Tensor, "tokens width"]]:
@@ -187,16 +187,11 @@ def state_number(name: str) -> int:
 
 def refuse_other_kind(model: Model, *, encoder: bool) -> None:
     """Raises `TargetError` unless a model has an encoder exactly if `encoder` is true."""
-    if has_encoder(model) and not encoder:
-        raise TargetError(
-            f"model {type(model).__name__} has an encoder, but the target has no source for it to"
-            " read: expected a decoder-only model"
-        )
-    if encoder and not has_encoder(model):
-        raise TargetError(
-            f"model {type(model).__name__} has no encoder for the target's source:"
-            " expected an encoder-decoder model"
-        )
+    fault, expected = "has an encoder, but the target has no source for it", "a decoder-only model"
+    if encoder:
+        fault, expected = "has no encoder for the target's source", "an encoder-decoder model"
+    if has_encoder(model) != encoder:
+        raise TargetError(f"model {type(model).__name__} {fault}: expected {expected}")
 
 
 def refuse_stateful(model: Model) -> None:

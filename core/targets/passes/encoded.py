@@ -1,7 +1,6 @@
 """EncodedCache: passes of an encoder-decoder, whose encoder reads its source once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, final
 
 import torch
@@ -43,22 +42,16 @@ def decoder_start(model: Model) -> list[int]:
 
 @final
 class EncodedCache(PassCache):
-    """What an encoder-decoder has read: the sources, and its decoder's texts so far.
+    """What an encoder-decoder has read: the source, and its decoder's text so far.
 
     The encoder runs in the first pass. A rollback changes the decoder's own keys and values only;
     those of the source stay.
-
-    sources: one for each text of a batch; they are padded at their ends, and masked there.
     """
 
-    def __init__(self, model: Model, sources: Sequence[Sequence[int]]) -> None:
+    def __init__(self, model: Model, source: Sequence[int]) -> None:
         self._model: Any = model
-        longest = max(map(len, sources))
-        padded = [[*source, *[0] * (longest - len(source))] for source in sources]
-        self._ids = torch.tensor(padded, device=home(model))
-        lengths = torch.tensor([len(source) for source in sources], device=home(model))
-        positions = torch.arange(longest, device=home(model))
-        self._source_mask = (positions[None] < lengths[:, None]).long()
+        self._ids = torch.tensor([[*source]], device=home(model))
+        self._source_mask = torch.ones_like(self._ids)
         self._own = GrowingCache()
         self._both = EncoderDecoderCache(self._own, GrowingCache())
         self._encoded: Any = None  # the encoder's output, in transformers' own class
@@ -72,18 +65,9 @@ class EncodedCache(PassCache):
     def retain_rows(self, count: int, rows: Sequence[int]) -> None:
         self._own.retain_rows(count, rows)
 
-    def batch_select_indices(self, indices: Int[Tensor, "selected"]) -> None:
-        """Keeps the texts at `indices`."""
-        for cache in (self._own, self._both.cross_attention_cache):
-            cache.batch_select_indices(indices)
-        self._source_mask = self._source_mask[indices]
-        if self._encoded is not None:
-            states = self._encoded.last_hidden_state[indices]
-            self._encoded = replace(self._encoded, last_hidden_state=states)
-
     @torch.no_grad()
     def feed(self, inputs: PassInput) -> Pass:
-        """Appends tokens to the texts. Such a model returns no states."""
+        """Appends tokens to the text. Such a model returns no states."""
         if self._encoded is None:
             encoder = self._model.get_encoder()
             self._encoded = encoder(input_ids=self._ids, attention_mask=self._source_mask)
