@@ -44,7 +44,10 @@ def write_result(
     began: float,
     facts: Mapping[str, Any],
 ) -> None:
-    """Writes the card and the fingerprints of a drafter into a job's folder, and prints its path.
+    """Writes the card of a drafter and its prompts' fingerprints into a job's folder.
+
+    The card is `README.md` with a picture of the curve, and its facts are also in `facts.json`. The
+    folder's path is printed.
 
     curve: what was measured at each evaluation, with its "step".
     began: when the job began, by `time.monotonic`.
@@ -60,38 +63,27 @@ def write_result(
         **facts,
     }
     write_fingerprints(job.out, job.target, split.learned)
-    write_card(job.out, all_facts, curve)
-    job.console.print(plain(job.out), soft_wrap=True)
-
-
-def write_card(
-    folder: Path, facts: Mapping[str, Any], curve: Sequence[Mapping[str, float]]
-) -> None:
-    """Writes `README.md`, the facts as `facts.json`, and the curve as a picture, into a folder.
-
-    facts: those for the reader; "family" and "command" have to be among them.
-    curve: what was measured at each evaluation, with its "step".
-    """
     names = [name for name in curve[-1] if name != "step"]
     rows = [
         f"| {point['step']:.0f} | " + " | ".join(f"{point[name]:.3f}" for name in names) + " |"
         for point in curve
     ]
     text = CARD.format(
-        family=facts["family"],
-        command=facts["command"],
+        family=family,
+        command=job.command,
         facts="\n".join(
             f"| {name} | {str(value).replace('|', chr(92) + '|')} |"
-            for name, value in facts.items()
+            for name, value in all_facts.items()
             if name != "command"
         ),
         names=" | ".join(names),
         lines="|".join("---" for _ in names),
         rows="\n".join(rows),
     )
-    write_whole(folder / "README.md", text)
-    write_whole(folder / "facts.json", json.dumps(dict(facts), indent=1) + "\n")
-    plot_curve(folder / "curve.png", curve)
+    write_whole(job.out / "README.md", text)
+    write_whole(job.out / "facts.json", json.dumps(all_facts, indent=1) + "\n")
+    plot_curve(job.out / "curve.png", curve)
+    job.console.print(plain(job.out), soft_wrap=True)
 
 
 def origin(target: Target, name: str) -> dict[str, str]:

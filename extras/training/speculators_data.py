@@ -184,7 +184,9 @@ def write_data(
     places = folder / FOLDER
     places.mkdir(parents=True, exist_ok=True)
     write_rows(folder, texts)
-    write_frequencies(folder / FREQUENCIES, texts, target.vocab_size)
+    counts = count_tokens([run for text in texts for run in text.written], target.vocab_size)
+    with replacing(folder / FREQUENCIES) as scratch:
+        torch.save({token: count for token, count in enumerate(counts.tolist()) if count}, scratch)
     for number, text in enumerate(track(texts, "The target reads", console=console)):
         write_state_file(target, text.ids, layers, state_path(places, number))
 
@@ -218,14 +220,6 @@ def write_rows(folder: Path, texts: Sequence[Text]) -> None:
         "_split": None,
     }
     write_whole(folder / SAVED, json.dumps(state, indent=1) + "\n")
-
-
-def write_frequencies(path: Path, texts: Sequence[Text], size: int) -> None:
-    """Writes how often each token was written, of those that were. size: of the vocabulary."""
-    counts = count_tokens([run for text in texts for run in text.written], size)
-    found = {token: int(counts[token]) for token in counts.nonzero()[:, 0].tolist()}
-    with replacing(path) as scratch:
-        torch.save(found, scratch)
 
 
 def read_frequencies(path: Path, size: int) -> Tensor:
