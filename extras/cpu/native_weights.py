@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.pretrained import Model
-from outrider.extras.cpu.attention import rotation_of
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
 from outrider.targets.passes.byte_counter import stored_bytes
@@ -72,6 +71,14 @@ class NativePass(ctypes.Structure):
 
 CHANGING = ("dynamic", "longrope")
 """Rotations whose frequencies depend on how long the text is."""
+
+
+def rotation_of(rotary: Any, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns the cosine and the signed sine of each position, as the library takes them."""
+    cosine, sine = rotary(x, positions)
+    half = sine.shape[-1] // 2
+    sine = torch.cat([-sine[..., :half], sine[..., half:]], dim=-1)
+    return cosine[:, :, None], sine[:, :, None]
 
 
 @final

@@ -94,7 +94,7 @@ def test_no_mask_is_taken(model: Any) -> None:
     cached.feed([3, 4], 1)
     line = "model Mamba2ForCausalLM: its states take each token in turn: expected chains, one text"
     with pytest.raises(TargetError, match=line):
-        cached.feed_tree([5, 6], 2, tree_mask((-1, -1), cached=2))
+        cached.feed([5, 6], 2, tree_mask((-1, -1), cached=2))
 
 
 def test_the_first_tokens_of_the_last_are_kept(model: Any) -> None:
