@@ -7,7 +7,7 @@ from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
-from outrider.decoding.batches.turns import Turn, write_turn_by_turn
+from outrider.decoding.batches.turns import Turn, without_end
 
 
 class BatchTarget(Target):
@@ -86,10 +86,16 @@ class BatchTarget(Target):
     def write_turns(self, texts: Iterable[Sequence[Turn]]) -> Iterator[list[list[int]]]:
         """Yields what the target writes in each turn of a text, as `write` does, text by text.
 
-        This one calls `write` with the whole text of each turn. Override it if the target can go on
-        where a turn ended, without reading the text again.
+        This one calls `write` with the whole text of each turn. Override it if the target can write
+        several texts at once, or go on where a turn ended without reading the text again.
         """
-        return write_turn_by_turn(self.write, texts, self.eos)
+        for turns in texts:
+            head, written = list[int](), list[list[int]]()
+            for turn in turns:
+                head = [*without_end(head, turn, self.eos), *turn.ids]
+                written += self.write([head], turn.sampling, [turn.chance], turn.max_new_tokens)
+                head += written[-1]
+            yield written
 
 
 def score_one_by_one(sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
