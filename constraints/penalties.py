@@ -109,17 +109,14 @@ def _ids(ids: Any, like: Tensor) -> Tensor:
     return torch.tensor(list(ids), dtype=torch.long, device=like.device)
 
 
-def _is_finite(value: object) -> bool:
-    return is_number(value) and math.isfinite(value)  # type: ignore[arg-type]
-
-
 def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
     """Returns a bias by id. In JSON, ids are strings of digits."""
     checked = {}
     for key, value in bias.items():
         is_id = is_int(key) or (isinstance(key, str) and key.isdecimal())
         require(is_id, "penalties.logit_bias", key, "the id of a token")
-        require(_is_finite(value), f"penalties.logit_bias[{key}]", value, "a number")
+        is_finite = is_number(value) and math.isfinite(value)
+        require(is_finite, f"penalties.logit_bias[{key}]", value, "a number")
         checked[int(key)] = float(value)
     return checked
 

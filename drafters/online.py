@@ -43,9 +43,17 @@ class SoftCounts:
     def __len__(self) -> int:
         return len(self._added)
 
-    def add(self, context: NGram, tokens: Sequence[int], probs: Sequence[float]) -> None:
-        """Adds a distribution after `context`, by the tokens of it that are kept."""
-        self._add(context, 1, zip(tokens, probs, strict=True))
+    def add(
+        self, context: NGram, tokens: Sequence[int], sums: Sequence[float], added: int = 1
+    ) -> None:
+        """Adds distributions after `context`, by the tokens of them that are kept.
+
+        added: how many distributions the sums are of.
+        """
+        self._added[context] = self._added.pop(context, 0) + added  # the newest come last
+        own = self._sums.setdefault(context, {})
+        for token, p in zip(tokens, sums, strict=True):
+            own[token] = own.get(token, 0.0) + p
 
     def rows(self) -> list[Row]:
         """Returns what was added after each n-gram, the newest last; it fits JSON."""
@@ -53,11 +61,6 @@ class SoftCounts:
             (context, added, [*self._sums[context]], [*self._sums[context].values()])
             for context, added in self._added.items()
         ]
-
-    def add_rows(self, rows: Iterable[Row]) -> None:
-        """Adds what `rows` of another returned."""
-        for context, added, tokens, sums in rows:
-            self._add(tuple(context), added, zip(tokens, sums, strict=True))
 
     def drop_oldest(self, capacity: int) -> None:
         """Drops the n-grams that nothing was added to for the longest time.
@@ -67,12 +70,6 @@ class SoftCounts:
         while len(self._added) > capacity:
             context = next(iter(self._added))
             del self._added[context], self._sums[context]
-
-    def _add(self, context: NGram, added: int, sums: Iterable[tuple[int, float]]) -> None:
-        self._added[context] = self._added.pop(context, 0) + added  # the newest come last
-        own = self._sums.setdefault(context, {})
-        for token, p in sums:
-            own[token] = own.get(token, 0.0) + p
 
     def blended(
         self, lower: Float[Tensor, "vocab"], context: NGram, prior: float, earlier: "SoftCounts"
@@ -257,7 +254,8 @@ class Past(TextMemory):
         return Annotated[list[Any], rows_of(vocab_size)]
 
     def learn(self, entry: Iterable[Row]) -> None:
-        self.counts.add_rows(entry)
+        for context, added, tokens, sums in entry:
+            self.counts.add(tuple(context), tokens, sums, added)
         if self._capacity is not None:
             self.counts.drop_oldest(self._capacity)
 

@@ -120,8 +120,10 @@ def read_ahead(files: Sequence[Path]) -> None:
 
     Does nothing for more than half of the machine's memory, or where there is no such request.
     """
-    size = sum(path.stat().st_size for path in files)
-    if hasattr(os, "posix_fadvise") and 2 * size < memory_bytes():
+    if not hasattr(os, "posix_fadvise"):
+        return
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if 2 * sum(path.stat().st_size for path in files) < memory:
         Thread(target=ask_for, args=(files,), daemon=True).start()
 
 
@@ -131,11 +133,6 @@ def ask_for(files: Sequence[Path]) -> None:
         with suppress(OSError), path.open("rb") as file:
             for start in range(0, path.stat().st_size, STEP):
                 os.posix_fadvise(file.fileno(), start, STEP, os.POSIX_FADV_WILLNEED)
-
-
-def memory_bytes() -> int:
-    """Returns how much memory the machine has."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def is_adapter(folder: Path) -> bool:

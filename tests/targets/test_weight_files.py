@@ -136,6 +136,7 @@ def test_files_are_asked_for_ahead(folder: Path, monkeypatch: pytest.MonkeyPatch
     weight_files_module.ask_for([*weights, folder / "gone"])
     assert asked == [(start, 4096) for start in range(0, weights[0].stat().st_size, 4096)]
     asked.clear()
-    monkeypatch.setattr(weight_files_module, "memory_bytes", lambda: 2 * weights[0].stat().st_size)
+    size = weights[0].stat().st_size
+    monkeypatch.setattr(os, "sysconf", lambda name: 2 if name == "SC_PHYS_PAGES" else size)
     read_ahead(weights)
     assert not asked

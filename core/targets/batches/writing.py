@@ -30,7 +30,7 @@ WIDTH = 64
 class _Writing:
     """A text in progress.
 
-    written: the tokens of each turn so far.
+    written: the tokens of each turn so far. coming: the turns that did not begin yet.
     length: how many tokens the text has.
     """
 
@@ -38,12 +38,12 @@ class _Writing:
         self.session = session
         self.written: list[list[int]] = []
         self.length = 0
-        self._coming = list(turns)
+        self.coming: list[Turn] = list(turns)
         self._begin([])
 
     def _begin(self, before: list[int]) -> None:
         """Begins the next turn, after tokens that are not read yet."""
-        self._turn = self._coming.pop(0)
+        self._turn = self.coming.pop(0)
         self._chance = self._turn.chance.named(TARGET)
         self.session.pending = [*before, *self._turn.ids]
         self.length += len(self._turn.ids)
@@ -64,16 +64,12 @@ class _Writing:
         is_full = self.length == longest
         if len(text) < self._turn.max_new_tokens and token not in eos and not is_full:
             return True
-        if not self._coming or is_full:
+        if not self.coming or is_full:
             return False
-        kept = without_end([token], self._coming[0], eos)
+        kept = without_end([token], self.coming[0], eos)
         self.length -= 1 - len(kept)
         self._begin(kept)
         return longest is None or self.length < longest
-
-    def written_in_all_turns(self) -> list[list[int]]:
-        """Returns the tokens of each turn; turns that did not begin have none."""
-        return self.written + [[] for _ in self._coming]
 
 
 def write(
@@ -116,7 +112,7 @@ def write_turns(
         scores = score_sessions(sessions, [Draft()] * len(sessions))
         for (number, writing), logits in zip(list(batch.items()), scores, strict=True):
             if not writing.go_on(logits, eos, longest):
-                ended[number] = writing.written_in_all_turns()
+                ended[number] = writing.written + [[] for _ in writing.coming]
                 del batch[number]
         while next_number in ended:
             yield ended.pop(next_number)

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, require
@@ -75,10 +75,7 @@ class Engine(ABC):
         layer: nn.Module,
         inputs: Float[Tensor, "batch tokens input"],
         residual: Float[Tensor, "batch tokens hidden"],
-        *,
-        positions: Int[Tensor, "batch tokens"],
-        sees: Bool[Tensor, "batch 1 tokens all"] | None,
-        cache: Any,
+        **options: Any,
     ) -> Float[Tensor, "batch tokens hidden"] | None:
         """Returns the output of a layer of a drafter's network; None leaves it to its modules.
 

@@ -78,11 +78,6 @@ class GrowingLayer(BufferLayer):  # type: ignore[no-untyped-call]
         for grown in self._grown:
             grown.retain_rows(start, rows)
 
-    def batch_select_indices(self, indices: Tensor) -> None:
-        """Keeps the texts at `indices`."""
-        for grown in self._grown:
-            grown.select(indices)
-
 
 @final
 class GrowingCache(Cache):

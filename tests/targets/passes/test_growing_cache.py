@@ -44,15 +44,3 @@ def test_a_branch_is_kept_in_order() -> None:
     cache.retain_rows(2, [])
     other.crop(-2)
     same(cache, other)
-
-
-def test_texts_leave_a_batch() -> None:
-    cache, other = GrowingCache(), DynamicCache()
-    keys, values = states(2, 2)
-    for either in (cache, other):
-        either.update(*states(5, 1), 0)
-        either.batch_select_indices(torch.tensor([1]))
-    same(cache, other)
-    for either in (cache, other):
-        either.update(keys[1:], values[1:], 0)
-    same(cache, other)
