@@ -1,6 +1,6 @@
 """FeatureRows: a feature network drafts chains for several texts, a row for each in its passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -11,7 +11,6 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen, draw_chains
 from outrider.drafters.parts.networks.layer import Ids, States
-from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.targets.passes.growing_tensor import GrowingTensor
 
 LONG = 8
@@ -56,16 +55,16 @@ class RowCache:
 
 @final
 class FeatureRows:
-    """Drafts chains as `FeatureDrafting` does, for any texts at once.
+    """Drafts chains as a `FeatureDrafter` does for one text, for any texts at once.
 
     Each text has a row, which is found by what it holds. What is drafted is overwritten by the next
     pass.
 
-    network: a `FeatureNetwork`. rule: as for `FeatureDrafting`.
+    network: a `FeatureNetwork`. spread: turns the products of its head into logits.
     """
 
-    def __init__(self, network: Any, rule: LogitRule) -> None:
-        self._network, self._rule = network, rule
+    def __init__(self, network: Any, spread: Callable[[Tensor], Tensor]) -> None:
+        self._network, self._spread = network, spread
         self._cache = RowCache()
         self._texts: list[Tokens] = []  # all but the last token of each is in the cache
 
@@ -167,9 +166,7 @@ class FeatureRows:
         return after
 
     def _logits(self, states: Float[Tensor, "texts 1 w"]) -> Float[Tensor, "texts vocab"]:
-        products = self._network.logits(states[:, 0])
-        logits: Tensor = self._network.vocabulary.spread(self._rule(products))
-        return logits
+        return self._spread(self._network.logits(states[:, 0]))
 
 
 def continued(texts: Sequence[Tokens], held: Mapping[int, Tokens]) -> list[int | None]:

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -14,9 +14,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.feature_rows import FeatureRows
 from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Known, Sees, State, States
-from outrider.drafters.parts.networks.logits import PLAIN, LogitRule
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
-from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.masks import CachedTree
 
@@ -72,24 +70,34 @@ class FeatureNetwork(TrainedNetwork):
         return self.borrowed_head(states)
 
 
-@final
-class FeatureDrafting:
-    """Drafts with a feature network, and keeps a cache for the prefix that texts share.
+Network = TypeVar("Network", bound=FeatureNetwork)
 
-    Keys and values that come from the network's own predicted states are dropped after each draft,
-    since the target's own states replace them in the next one (2401.15077, section 3.1).
 
-    rule: turns the products of the network's head into logits. Defaults to leaving them unchanged.
+class FeatureDrafter(TrainedDrafter[Network]):
+    """Drafts token by token, or level by level of a tree, on the target's states.
+
+    It keeps a cache for the prefix that texts share. Keys and values that come from the network's
+    own predicted states are dropped after each draft, since the target's own states replace them in
+    the next one (2401.15077, section 3.1). Chains for several texts come from one pass for each
+    token.
     """
 
-    def __init__(self, network: FeatureNetwork, rule: LogitRule = PLAIN) -> None:
-        self._network, self._rule = network, rule
+    def _start(self) -> None:
+        self._rows = FeatureRows(self._network, self._spread)
         self._cache = KeysAndValues()
         self._text = Tokens([])  # the text in the cache
 
+    def open_together(self) -> Self | None:
+        return None if self.trees else self.open()
+
+    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
+        if not self.trees and (len(pairs) > 1 or len(self._rows)):
+            self._rows.draft(pairs)
+        else:
+            super().propose_batch(pairs)
+
     @torch.no_grad()
-    def draft(self, context: Context, pen: Pen, shape: Shape) -> None:
-        """Writes a draft of a shape, or nothing if the target has not read the prompt yet."""
+    def propose(self, context: Context, pen: Pen) -> None:
         features = [context.features.get(name) for name in self._network.reads]
         if not pen.open or any(rows is None for rows in features):
             return
@@ -103,7 +111,7 @@ class FeatureDrafting:
                 return base
             before = torch.stack([states[tuple(path[:-1])] for path in paths])
             sees, positions = None, [len(self._cache)]
-            if shape.kind != "chain":
+            if self.trees:
                 tree = cached.add(paths)
                 sees, positions = (
                     placed(tree.sees, last.device)[None, None],
@@ -114,7 +122,7 @@ class FeatureDrafting:
                 states[tuple(path)] = state
             return self._logits(after)
 
-        shape.grow(pen, next_logits)
+        self._shape.grow(pen, next_logits)
         self._cache.crop(known)
 
     def _catch_up(self, text: Tokens, features: Sequence[Tensor]) -> Float[Tensor, "1 1 w"]:
@@ -144,30 +152,4 @@ class FeatureDrafting:
         return after
 
     def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:
-        return self._network.vocabulary.spread(self._rule(self._network.logits(states[0])))
-
-
-Network = TypeVar("Network", bound=FeatureNetwork)
-
-
-class FeatureDrafter(TrainedDrafter[Network]):
-    """Drafts token by token, or level by level of a tree, on the target's states.
-
-    Chains for several texts come from one pass for each token.
-    """
-
-    def _start(self) -> None:
-        self._drafting = FeatureDrafting(self._network, self._rule)
-        self._rows = FeatureRows(self._network, self._rule)
-
-    def open_together(self) -> Self | None:
-        return None if self.trees else self.open()
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        self._drafting.draft(context, pen, self._shape)
-
-    def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if not self.trees and (len(pairs) > 1 or len(self._rows)):
-            self._rows.draft(pairs)
-        else:
-            super().propose_batch(pairs)
+        return self._spread(self._network.logits(states[0]))

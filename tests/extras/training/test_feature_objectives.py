@@ -9,14 +9,12 @@ from tiny.pens import new_pen
 from torch.nn.functional import embedding
 
 from outrider import Context, SampledChance, Sampling, Tokens
-from outrider.drafters.eagle import EagleNetwork
+from outrider.drafters.eagle import Eagle, EagleNetwork
 from outrider.drafters.eagle3.config import Eagle3Config
-from outrider.drafters.eagle3.drafter import Eagle3Network
+from outrider.drafters.eagle3.drafter import Eagle3, Eagle3Network
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.features import FeatureDrafting
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.drafters.parts.trees.shapes import Chain
 from outrider.extras.training.feature_objectives import Unrolling, start_eagle, unrolled_loss
 from outrider.extras.training.states import Batch
 from outrider.lab.measuring.reference import ForcedChance
@@ -56,14 +54,17 @@ def test_each_step_is_a_depth_of_a_draft(
     )
     unrolled_loss(network, batch, weights.head(target), UNROLLING)
     monkeypatch.undo()
-    drafting = FeatureDrafting(network)
+    drafter: Any = (Eagle if family == "eagle" else Eagle3)("untrained")
+    drafter.bind(target)
+    drafter._network = network
+    drafter._start()
     for length in range(2, len(ids)):
         ahead = ids[length : length + STEPS]
         chance = ForcedChance(ahead, SampledChance.seeded(0))
         sampling = Sampling(temperature=1.0)
         pen = new_pen(chance, sampling=sampling, vocab_size=31, gamma=len(ahead), more=chance.more)
         features = {name: rows[0, : length - 1] for name, rows in batch.states.items()}
-        drafting.draft(Context(Tokens(ids, length), None, features), pen, Chain())
+        drafter.propose(Context(Tokens(ids, length), None, features), pen)
         draft = pen.sheet.finish()
         assert len(draft) == len(ahead)
         for depth, logits in enumerate(draft.logits):
