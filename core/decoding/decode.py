@@ -15,7 +15,7 @@ from outrider.contract.round import Round
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.batches.continuous_batch import Batch, rounds_together
+from outrider.decoding.batches.continuous_batch import Batch
 from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
 from outrider.decoding.kinds import check_takes, require_kind
@@ -195,7 +195,7 @@ def decode_together(  # noqa: PLR0913  the options of a run, by name
         )
 
     needs = writer.needs | run.verifier.needs
-    return rounds_together(run, Batch(run.target, ids, needs, batch_size, begin))
+    return Batch(run, ids, needs, batch_size, begin).rounds()
 
 
 def prepare(target: Target, drafter: Drafter, verifier: Verifier) -> None:

@@ -9,7 +9,7 @@ from outrider.contract.draft import Logits
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.round import Round
-from outrider.contract.target import Session, Target
+from outrider.contract.target import Session
 from outrider.decoding.batches.batched import batched
 from outrider.decoding.calls import call_drafter, computing
 from outrider.decoding.clock import Lap, now
@@ -28,19 +28,18 @@ class Batch:
     needs: the features that all sessions keep.
     size: the most texts in progress at once.
     begin: makes the text of a prompt, by its index, in a session.
-    writing: the texts that are ready to be written, by index.
     """
 
     def __init__(
         self,
-        target: Target,
+        run: Run,
         prompts: Sequence[Sequence[int]],
         needs: frozenset[str],
         size: int,
         begin: Callable[[int, Session], ActiveText],
     ) -> None:
-        self._target, self._prompts, self._needs = target, prompts, needs
-        self._serving = batched(target)
+        self._run, self._prompts, self._needs = run, prompts, needs
+        self._target, self._serving = run.target, batched(run.target)
         self._size, self._begin = size, begin
         self._next = 0  # the index of the first prompt that no text has been opened for
         self._reading: dict[int, ActiveText] = {}
@@ -48,17 +47,36 @@ class Batch:
         self._read_seconds = 0.0  # likewise
         self._seconds: dict[int, float] = {}  # spent on each text before its first round
         self._ended: dict[int, ActiveText] = {}  # those that a drafter will remember
-        self.writing: dict[int, ActiveText] = {}
+        self._drafter: Drafter | None = None  # of all texts, once there were several
+        self._writing: dict[int, ActiveText] = {}  # those that are ready to be written
         self._open()
 
-    def fill(self) -> None:
+    def rounds(self) -> Iterator[tuple[int, Round]]:
+        """Yields the rounds of all texts, each with the text's index."""
+        while True:
+            with computing(self._target):
+                self._fill()
+                if not self._writing:
+                    return
+                proposals = self._propose()
+                finished = [
+                    (index, finish(self._run, text, proposals[index], logits, Lap(seconds)))
+                    for index, logits, seconds in self._score(proposals)
+                    for text in [self._writing[index]]
+                ]
+            for index, round in finished:
+                if round.stop is not None:
+                    self._end(index)
+            yield from finished
+
+    def _fill(self) -> None:
         """Opens texts for the next prompts where others have ended, and reads on in prompts.
 
         While texts are written, at most `READ` tokens are read. Otherwise nobody waits, and the
         next round reads all that is left.
         """
         self._open()
-        is_held_back, room = bool(self.writing), READ
+        is_held_back, room = bool(self._writing), READ
         for index, text in list(self._reading.items()):
             if is_held_back:
                 room = self._read(index, room)
@@ -66,7 +84,7 @@ class Batch:
                     return
             with calling("policy", text.policy):
                 text.policy.reset()
-            self.writing[index] = self._reading.pop(index)
+            self._writing[index] = self._reading.pop(index)
 
     def _read(self, index: int, room: int) -> int:
         """Reads on in a prompt, up to `room` tokens, and returns how many of these are left."""
@@ -78,18 +96,40 @@ class Batch:
         self._read_seconds += now() - began
         return left
 
-    def end(self, index: int) -> None:
+    def _end(self, index: int) -> None:
         """Takes a text out of those that are written.
 
         When the last one ends, the drafters that remember texts get theirs.
         """
-        text = self.writing.pop(index)
+        text = self._writing.pop(index)
         if text.drafter.remembers:
             self._ended[index] = text
-        if not self.writing and not self._reading and self._next == len(self._prompts):
+        if not self._writing and not self._reading and self._next == len(self._prompts):
             remember(text for _, text in sorted(self._ended.items()))
 
-    def score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Logits, float]]:
+    def _propose(self) -> dict[int, Proposal]:
+        """Returns each text's proposal, as `propose` does; time that they share is divided."""
+        run, texts, count = self._run, self._writing, len(self._writing)
+        own = next(iter(texts.values())).drafter
+        if self._drafter is None and count > 1:
+            with calling("drafter", own):
+                self._drafter = own.open_together()
+        if self._drafter is None:
+            return {index: propose(run, text, count) for index, text in texts.items()}
+        began = now()
+        contexts = {index: text.context for index, text in texts.items()}
+        sheets = {index: blank_sheet(run, text, count) for index, text in texts.items()}
+        limit = None if run.draft_timeout is None else count * run.draft_timeout
+        call_drafter(
+            self._drafter, [(contexts[index], Pen(sheets[index])) for index in texts], limit
+        )
+        seconds = (now() - began) / count
+        return {
+            index: proposal(text, contexts[index], sheets[index], seconds)
+            for index, text in texts.items()
+        }
+
+    def _score(self, proposals: Mapping[int, Proposal]) -> Iterator[tuple[int, Logits, float]]:
         """Yields each text's index, its logits and its seconds, after one pass over all drafts.
 
         A target may read parts of prompts in the same pass. So the time of both is divided in
@@ -98,7 +138,7 @@ class Batch:
         began = now()
         with calling("target", self._target):
             scores = self._serving.score_together(
-                [self.writing[index].session for index in proposals],
+                [self._writing[index].session for index in proposals],
                 [proposal.to_score for proposal in proposals.values()],
             )
         seconds = self._read_seconds + now() - began
@@ -112,7 +152,7 @@ class Batch:
             yield index, logits, self._seconds.pop(index)
 
     def _open(self) -> None:
-        in_progress = self.writing | self._reading
+        in_progress = self._writing | self._reading
         free = self._size - len(in_progress)
         waiting = range(self._next, min(self._next + free, len(self._prompts)))
         if not in_progress and waiting:
@@ -122,7 +162,7 @@ class Batch:
             self._add(dict(zip(waiting, sessions, strict=True)))
             return
         for index in waiting:
-            beside = [text.session for text in (self.writing | self._reading).values()]
+            beside = [text.session for text in (self._writing | self._reading).values()]
             with calling("target", self._target):
                 session = self._serving.join(beside, self._prompts[index], self._needs)
             if session is None:
@@ -135,56 +175,3 @@ class Batch:
                 returned(session, Session)
             self._reading[index] = self._begin(index, session)
             self._next = index + 1
-
-
-@final
-class Proposing:
-    """Has drafts written for texts that are scored together."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._drafter: Drafter | None = None  # of all texts, once there were several
-
-    def proposals(self, texts: Mapping[int, ActiveText]) -> dict[int, Proposal]:
-        """Returns each text's proposal, as `propose` does; time that they share is divided."""
-        run, count = self._run, len(texts)
-        drafter = self._shared(texts)
-        if drafter is None:
-            return {index: propose(run, text, count) for index, text in texts.items()}
-        began = now()
-        contexts = {index: text.context for index, text in texts.items()}
-        sheets = {index: blank_sheet(run, text, count) for index, text in texts.items()}
-        limit = None if run.draft_timeout is None else count * run.draft_timeout
-        call_drafter(drafter, [(contexts[index], Pen(sheets[index])) for index in texts], limit)
-        seconds = (now() - began) / count
-        return {
-            index: proposal(text, contexts[index], sheets[index], seconds)
-            for index, text in texts.items()
-        }
-
-    def _shared(self, texts: Mapping[int, ActiveText]) -> Drafter | None:
-        """Returns the drafter of all texts; None until there are several, and if there is none."""
-        own = next(iter(texts.values())).drafter
-        if self._drafter is None and len(texts) > 1:
-            with calling("drafter", own):
-                self._drafter = own.open_together()
-        return self._drafter
-
-
-def rounds_together(run: Run, batch: Batch) -> Iterator[tuple[int, Round]]:
-    """Yields the rounds of a batch's texts, each with the text's index."""
-    proposing = Proposing(run)
-    while True:
-        with computing(run.target):
-            batch.fill()
-            if not batch.writing:
-                return
-            proposals = proposing.proposals(batch.writing)
-            finished = [
-                (index, finish(run, batch.writing[index], proposals[index], logits, Lap(seconds)))
-                for index, logits, seconds in batch.score(proposals)
-            ]
-        for index, round in finished:
-            if round.stop is not None:
-                batch.end(index)
-        yield from finished
