@@ -1,6 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import final
@@ -132,21 +132,22 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
             text.drafter.observe_states(proposal.context, draft, states)
     with calling("target", text.session):
         text.session.commit(verdict)
-    emission = _emit(run, text, draft, verdict)
-    logprobs = _logprobs(run, own_logits, verdict, emission)
-    text.ids.extend(emission.tokens)
+    tokens, pieces, stop = _emit(run, text, draft, verdict)
+    origins = origins_of(draft, verdict.accepted)[: len(tokens)]
+    logprobs = _logprobs(run, own_logits, verdict, tokens)
+    text.ids.extend(tokens)
     with calling("drafter", text.drafter):  # it may change what it is shown: nothing reads it again
         if probes:
             text.drafter.answer(probes, answers)
         if text.drafter.observes:
             text.drafter.observe(proposal.context, draft, own_logits, verdict)
-    drafted, tested, accepted = _counts(draft, verdict, emission)
+    drafted, tested, accepted = _counts(draft, verdict, origins)
     both = now() - lap.began
     seconds = {"draft": proposal.seconds, "score": lap.seconds, "verify": both - lap.seconds}
     round = Round(
-        tokens=emission.tokens,
-        origins=emission.origins,
-        pieces=emission.pieces,
+        tokens=tokens,
+        origins=origins,
+        pieces=pieces,
         draft=draft.tokens,
         parents=draft.parents,
         path=verdict.accepted[:accepted],
@@ -154,7 +155,7 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
         tested=tested,
         accepted=accepted,
         seconds=seconds,
-        stop=emission.stop,
+        stop=stop,
         logprobs=logprobs,
     )
     with calling("policy", text.policy):
@@ -200,21 +201,11 @@ def remember(texts: Iterable[ActiveText]) -> None:
                 text.drafter.remember(text.context)
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Emission:
-    """What a round adds to the text; the fields are those of `Round`."""
-
-    tokens: tuple[int, ...]
-    origins: tuple[str, ...]
-    pieces: tuple[str, ...]
-    stop: str | None
-
-
-def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emission:
-    """Returns the tokens that a verdict adds to the text, up to the first that ends it."""
+def _emit(
+    run: Run, text: ActiveText, draft: Draft, verdict: Verdict
+) -> tuple[tuple[int, ...], tuple[str, ...], str | None]:
+    """Returns the tokens that a verdict adds to the text, their characters, and why it ends."""
     tokens = (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
-    origins = origins_of(draft, verdict.accepted)
     pieces: list[str] = []
     stop: str | None = None
     while stop is None and len(pieces) < len(tokens):
@@ -236,12 +227,11 @@ def _emit(run: Run, text: ActiveText, draft: Draft, verdict: Verdict) -> _Emissi
             stop = "constraint"
     if stop is not None:
         pieces[-1] += text.stream.finish()
-    count = len(pieces)
-    return _Emission(tokens[:count], origins[:count], tuple(pieces), stop)
+    return tokens[: len(pieces)], tuple(pieces), stop
 
 
 def _logprobs(
-    run: Run, logits: Logits, verdict: Verdict, emission: _Emission
+    run: Run, logits: Logits, verdict: Verdict, tokens: Sequence[int]
 ) -> tuple[TokenLogprob, ...]:
     """Returns the log-probabilities of the tokens of a round, if the run wants them.
 
@@ -249,16 +239,16 @@ def _logprobs(
     """
     if run.logprobs is None:
         return ()
-    rows = [0, *(node + 1 for node in verdict.accepted)][: len(emission.tokens)]
-    return token_logprobs(logits[rows], emission.tokens, run.logprobs)
+    rows = [0, *(node + 1 for node in verdict.accepted)][: len(tokens)]
+    return token_logprobs(logits[rows], tokens, run.logprobs)
 
 
-def _counts(draft: Draft, verdict: Verdict, emission: _Emission) -> tuple[int, int, int]:
+def _counts(draft: Draft, verdict: Verdict, origins: Sequence[str]) -> tuple[int, int, int]:
     """Returns how many draft tokens count as drafted, tested and accepted.
 
     If the text ends within the accepted tokens, the rest of the draft counts for nothing.
     """
-    accepted = min(len(verdict.accepted), len(emission.tokens))
-    if len(emission.tokens) <= len(verdict.accepted):
+    accepted = min(len(verdict.accepted), len(origins))
+    if len(origins) <= len(verdict.accepted):
         return accepted, accepted, accepted
-    return len(draft), accepted + (emission.origins[-1] == "recovered"), accepted
+    return len(draft), accepted + (origins[-1] == "recovered"), accepted
