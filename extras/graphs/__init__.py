@@ -1,5 +1,5 @@
 """Engines for GPUs: a pass of a few tokens is one launch, where its kernels would be a thousand.
 
-Start with `static_passes`, which says what the two `engines` share: one compiles by torch.compile,
-the other records the modules' own kernels. Both read a `static_cache`, whose buffers stay in place.
+Start with `engines`: one compiles by torch.compile, the other records the modules' own kernels.
+Both read a `static_cache`, whose buffers stay in place.
 """
