@@ -69,7 +69,7 @@ def native_pass(
 ) -> Pass:
     """Appends tokens to a cache, and returns their logits and states.
 
-    A row's logits don't depend on the rows beside it, to the last bit, as long as they are few: a
+    A row's logits don't depend on the rows beside it, to the last bit, up to 64 rows in a pass: a
     text read as a draft gets the same logits as one read token by token.
 
     Whatever the precision of the weights, the states between layers and the logits are float32. The
