@@ -101,12 +101,12 @@ def test_a_damaged_file_is_written_again(
 
 
 def test_targets_keep_the_results_of_their_own_loading_only(
-    results: Path, runs: list[Any], folder: Path, llama: Any, words: Any, tmp_path: Path
+    results: Path, runs: list[Any], folder: Path, llama: Any, words: Any
 ) -> None:
     for part in (llama(hidden_size=32), words):
-        part.save_pretrained(tmp_path)
+        part.save_pretrained(results.parent)
     TransformersTarget(llama())
-    TransformersTarget(str(tmp_path))  # the library runs it, and vouches for its passes
+    TransformersTarget(str(results.parent))  # the library runs it, and vouches for its passes
     assert not results.exists()
     runs.clear()
     plain = [TransformersTarget(str(folder), optimize="none") for _ in range(2)]
