@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from inspect import CO_GENERATOR
 from types import FrameType
 from typing import Any
 
@@ -46,7 +47,7 @@ class Interruption:
         inside = name.startswith(
             ("outrider.drafter", "outrider.targets.passes", "outrider.contract.pen")
         )
-        if not inside or frame.f_code.co_name in ("<genexpr>", "_layer_lists"):  # at their end, too
+        if not inside or frame.f_code.co_flags & CO_GENERATOR:  # which is told of their end, too
             return
         place = (frame.f_code, *lines_above(frame, 2))
         self.seen[place] += 1
