@@ -65,7 +65,7 @@ def test_a_plain_installation_compares_and_names_the_group_of_a_missing_library(
     ends = walked(plain_site, [*commands, *LACKING.values()])
     assert [status for status, _ in ends[:3]] == ["0"] * 3, ends
     assert ends[0][1].startswith(
-        "report=page needs matplotlib, pandas, pyarrow, starlette, uvicorn"
+        "reports=[page] needs matplotlib, pandas, pyarrow, starlette, uvicorn"
     )
     for (status, text), group in zip(ends[3:], LACKING, strict=True):
         line = rf"outrider: .* needs [\w, -]+: pip install 'outrider\[{group}\]'\n"

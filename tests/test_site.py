@@ -63,6 +63,7 @@ SIGNED = ("target", "drafter", "verifier", "policy", "constraint", "data")
 def test_every_setting_has_a_line_with_its_meaning(site: ModuleType) -> None:
     page = site.settings_page()
     assert not re.findall(r"^\| .*\|  \|$", page, re.MULTILINE)
+    assert page.count("\n</details>") == page.count("<details markdown>") == page.count("\n|---|")
     sections = dict(re.findall(r"^### (\S+)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL))
     for command in (name for name, each in installed().commands.items() if not each.plain):
         for name in compose(command):

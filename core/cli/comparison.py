@@ -1,5 +1,6 @@
 """What `outrider compare` prints of a run, and the figure that a sweeper makes larger."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of, finding_of, unreliable
 from outrider.lab.runs.frames import comparison
-from outrider.lab.runs.labels import brief
+from outrider.lab.runs.labels import brief, command
 from outrider.lab.runs.row import ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
@@ -105,12 +106,11 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
 
 def _more_prompts(summary: Summary) -> str:
     """Returns how to measure twice as many prompts, as far as the settings tell."""
-    start = (summary.run.facts.get("starts") or [{}])[-1]
-    data = summary.run.facts["settings"].get("data")
-    limit = data.get("limit") if isinstance(data, Mapping) else None
-    more = 2 * len(summary.prompts)
-    command = " ".join(str(start.get("command", "")).split()[:2])
-    how = f": {command} data.limit={more}" if limit and command else ""
+    data, more = summary.run.facts["settings"].get("data"), 2 * len(summary.prompts)
+    own = ("data.limit=", "hydra.run.dir=", "resume=")
+    words = [word for word in shlex.split(command(summary.run)) if not word.startswith(own)]
+    has_limit = isinstance(data, Mapping) and data.get("limit") and words
+    how = f": {shlex.join([*words, f'data.limit={more}'])}" if has_limit else ""
     return f"{more} prompts would say more{how}"
 
 

@@ -22,9 +22,9 @@ FIRST_STEPS = """\
 usage: outrider COMMAND [SETTING=VALUE ...]
 
 First steps:
-  outrider demo                                   eight drafters on a dozen prompts
+  outrider demo                                   eight drafters on 12 prompts
   outrider generate prompt="Repeat: Guess a few tokens, check them all at once."
-                                                  a text, coloured by who wrote it
+                                                  a text, and who wrote it
   outrider compare drafters=[none,prompt_lookup]  drafters side by side
   outrider new-plugin my-idea                     a package for your own drafter
   outrider check drafter=prompt_lookup            the proof that it is lossless

@@ -23,13 +23,12 @@ from outrider.plugins.roles import Named
 INTERNAL = ("chance", "chances", "number", "options", "tokens")
 """Parameters that no list of options names: those of the loops alone."""
 
-
-LINES = {
-    "accepted": "color: #1a7f37; text-decoration: underline",
-    "recovered": "color: #cf222e; text-decoration: underline dashed",
-    "bonus": "color: #0969da; text-decoration: underline dotted",
+MARKS = {
+    "accepted": ("ins", "color: #1a7f37; text-decoration: underline"),
+    "recovered": ("b", "color: #cf222e; text-decoration: underline dashed"),
+    "bonus": ("i", "color: #0969da; text-decoration: underline dotted"),
 }
-"""By who wrote a token (see `outrider.Round`), how a notebook shows it."""
+"""By who wrote a token (see `outrider.Round`), its tag, and its style, which GitHub leaves out."""
 
 
 @final
@@ -98,13 +97,19 @@ class Generation:
 
     def _repr_html_(self) -> str:
         pieces = (
-            f'<span style="{LINES.get(origin, "")}">{escape(piece)}</span>'
+            _marked(piece, origin)
             for round in self.rounds
             for piece, origin in zip(round.pieces, round.origins, strict=True)
         )
-        key = ", ".join(f'<span style="{style}">{name}</span>' for name, style in LINES.items())
+        key = ", ".join(_marked(origin, origin) for origin in MARKS)
         text = f'<div style="white-space: pre-wrap">{"".join(pieces)}</div>'
         return f"{text}<p>{escape(self.summary)} ({key})</p>"
+
+
+def _marked(text: str, origin: str) -> str:
+    tag, style = MARKS.get(origin, ("span", ""))
+    shown = escape(text).replace("\n", "<br>")  # outside of <pre> a page keeps no line's end
+    return f'<{tag} style="{style}">{shown}</{tag}>'
 
 
 def generate(

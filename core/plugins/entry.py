@@ -85,7 +85,8 @@ class Entry:
         return self._needs(missing)
 
     def _needs(self, missing: str) -> ConfigError:
-        what = f"outrider {self.name}" if self.role == "command" else f"{self.role}={self.name}"
+        special = {"command": f"outrider {self.name}", "report": f"reports=[{self.name}]"}
+        what = special.get(self.role, f"{self.role}={self.name}")
         package = f"{self.distribution}[{self.extra}]"
         return ConfigError(f"{what} needs {missing}: pip install '{package}'")
 

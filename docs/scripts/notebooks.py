@@ -71,12 +71,10 @@ def outputs(source: str, names: dict[str, Any], number: int) -> list[Output]:
             {"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())}
         )
     if value is not None:
-        if isinstance(value, pandas.DataFrame):
-            data = {"text/plain": lines(value.to_string())}
-        elif hasattr(value, "_repr_html_"):
-            data = {"text/html": lines(value._repr_html_())}
-        else:
-            data = {"text/plain": lines(repr(value))}
+        is_frame = isinstance(value, pandas.DataFrame)
+        data = {"text/plain": lines(value.to_string() if is_frame else repr(value))}
+        if hasattr(value, "_repr_html_") and not is_frame:
+            data["text/html"] = lines(value._repr_html_())
         results.append(
             {
                 "output_type": "execute_result",

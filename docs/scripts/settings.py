@@ -161,7 +161,7 @@ def quoted(group: str, name: str) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Returns the settings as a table, without what only Hydra reads."""
+    """Returns the settings as a table that is folded, without what only Hydra reads."""
     shown = [row for row in rows if not row[0].startswith("_")]
     if not shown:
         return "It has no settings."
@@ -169,7 +169,10 @@ def table(rows: Iterable[Row]) -> str:
         f"| `{name}` | {default(value)} | {meaning.replace('|', chr(92) + '|')} |"
         for name, value, meaning in shown
     ]
-    return "\n".join(["| setting | default | meaning |", "|---|---|---|", *lines])
+    fold = f"<details markdown><summary>{len(lines)} setting{'s' * (len(lines) > 1)}</summary>\n"
+    return "\n".join(
+        [fold, "| setting | default | meaning |", "|---|---|---|", *lines, "\n</details>"]
+    )
 
 
 def default(value: Any) -> str:

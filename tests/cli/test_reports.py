@@ -16,8 +16,8 @@ def test_a_report_that_lacks_a_library_is_told_before_the_run(
 ) -> None:
     absent("matplotlib", "uvicorn")
     printed, _ = compared("protocol=overlap", "turns=1")
-    line = "report=page needs matplotlib, uvicorn: pip install 'outrider[view]'; afterwards"
+    line = "reports=[page] needs matplotlib, uvicorn: pip install 'outrider[view]'; afterwards"
     made = f"{line} `outrider report {tmp_path / 'out'}` makes it"
     assert made in printed
     printed, _ = compared("reports=[page]", status=1)
-    assert "outrider: report=page needs matplotlib, uvicorn: pip" in printed
+    assert "outrider: reports=[page] needs matplotlib, uvicorn: pip" in printed

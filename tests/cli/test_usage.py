@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from outrider.cli.usage import FIRST_STEPS
 from outrider.plugins.registry import installed
 
 HELPS = [(), *((name,) for name in installed().commands)]
@@ -25,3 +26,11 @@ def test_a_line_is_longer_than_the_terminal_only_where_one_word_is(
     for line in run.done(*words).splitlines():
         words_of = re.sub(r"'[^']*'|\"[^\"]*\"", "quoted", line.removesuffix(" \\")).split()
         assert len(line) <= 60 or len(words_of) == 1, line
+
+
+def test_each_first_step_has_a_line_of_its_own_in_80_columns(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    steps = FIRST_STEPS.partition("{commands}")[0]
+    assert steps.rstrip() in run.done("--help")

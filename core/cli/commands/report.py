@@ -78,12 +78,10 @@ def report(arguments: Sequence[str]) -> None:
     if options.format is not None:
         return
     for label, summary in summaries.items():
-        found = finding_of(summary)
-        if found is not None:
-            said = ": ".join(filter(None, (label, found.sentence)))
-            console.print(plain(said), soft_wrap=True)
+        if (found := finding_of(summary)) is not None:
+            console.print(plain(": ".join(filter(None, (label, found.sentence)))))
     for line in best_gamma_lines(best_gammas(list(summaries.values()))):
-        console.print(plain(line), soft_wrap=True)
+        console.print(plain(line))
     if options.pairs and not pairs:
         console.print("no pairs: it takes two runs with a drafter and finished prompts in common")
     for line in [*_unfinished(summaries), *(f"left out: {line}" for line in damaged)]:

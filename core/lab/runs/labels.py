@@ -65,11 +65,13 @@ def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns for each of several mappings the values that are not the same in all, in words.
 
-    Keys that some lack, such as the settings of another part, are left out if the rest tells.
+    The keys that a page starts with do if they tell all apart, and then those that none lacks, as
+    some lack the settings of another part.
     """
     different = differences(facts)
+    common = [key for key in different if all(key in flat for flat in facts)]
     names: list[str] = []
-    for some in ([key for key in different if all(key in flat for flat in facts)], [*different]):
+    for some in ([key for key in common if key in SETTINGS.values()], common, [*different]):
         names = [
             ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in some) for flat in facts
         ]

@@ -8,6 +8,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.round import ROOT
 from outrider.data.reading import spaced
 from outrider.lab.measuring.measurement import Decoding, Measurement, Overlap, Step
+from outrider.lab.runs.row import in_order
 from outrider.lab.runs.summary import Summary
 
 SOME = 6
@@ -58,13 +59,14 @@ class ShownQuestion:
 
 
 def questions(summary: Summary, chosen: slice | None = None) -> list[ShownQuestion]:
-    """Returns questions that all drafters have finished, with every text.
+    """Returns questions that all drafters have finished, with every text, in rank order.
 
     Drafters that drafted nothing are left out. chosen: which; None for some, evenly spaced.
     """
     answers: dict[tuple[str, int], list[tuple[Measurement, Decoding]]] = {}
     overlaps: dict[tuple[str, int, str], Overlap] = {}
-    for measurement in summary.run.measurements:
+    places = {row.drafter: place for place, row in enumerate(in_order(summary.rows))}
+    for measurement in sorted(summary.run.measurements, key=lambda it: places.get(it.drafter, 0)):
         key = (measurement.prompt, measurement.turn)
         if measurement.overlap is not None:
             overlaps[(*key, measurement.drafter)] = measurement.overlap

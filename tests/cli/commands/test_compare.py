@@ -1,6 +1,7 @@
 """`outrider compare` from the command line: the table, the files, and resuming a run."""
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,12 @@ def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path
 def test_scores_that_a_run_can_not_have_are_refused(compared: Any, quality: str, line: str) -> None:
     printed, _ = compared("protocol=decode", f"quality={quality}", status=1)
     assert line in printed
+
+
+def test_more_prompts_are_asked_for_by_the_command_of_the_run(
+    compared: Any, quick: list[str]
+) -> None:
+    printed, _ = compared("data.limit=1", "turns=1", "protocol=overlap")
+    own = [*quick, "data.limit=1", "turns=1", "protocol=overlap"]
+    same = shlex.join(word for word in own if word != "data.limit=1")
+    assert f"2 prompts would say more: outrider compare {same} data.limit=2\n" in printed

@@ -16,7 +16,7 @@ from outrider.extras.view.page.contents import drawings, runs_page
 from outrider.extras.view.report import write_report
 from outrider.lab.runs.conclusion import finding_of
 from outrider.lab.runs.labels import labels
-from outrider.lab.runs.row import in_order
+from outrider.lab.runs.row import drafted, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
@@ -285,6 +285,16 @@ def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whol
     assert set(marks.all_inner_texts()) <= {"A", "R", "B"}
     page.locator("#marks-1-1").uncheck()
     assert not marks.first.is_visible()
+
+
+def test_texts_are_in_rank_order_and_the_best_is_open(sure: Summary) -> None:
+    best = in_order(sure.rows)[0]
+    for rows in (sure.rows, [replace(row, target_itself=row is best) for row in sure.rows]):
+        sure.rows = rows
+        page = runs_page({"": sure}, {})
+        shown = re.findall(r'id="text-1-\d+"( open)?><summary>([^,<]+),', page)
+        ranked = [row.drafter for row in in_order(rows) if drafted(row)]
+        assert shown == [(" open" * (name == ranked[0]), name) for name in ranked]
 
 
 def test_lossy_and_unfinished_runs_say_so(
