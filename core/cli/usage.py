@@ -82,11 +82,10 @@ class Settings:
 
 def usage() -> str:
     """Returns what the console script can do: first steps, and all commands, theirs first."""
-
-    def place(command: Command) -> int:
-        return FIRST_STEPS.find(f"outrider {command.name} ") % len(FIRST_STEPS)
-
-    commands = sorted(installed().commands.values(), key=place)
+    commands = sorted(
+        installed().commands.values(),
+        key=lambda it: FIRST_STEPS.find(f"outrider {it.name} ") % len(FIRST_STEPS),
+    )
     width = max(len(command.name) for command in commands)
     lines = (f"  {command.name:{width}}  {command.help}" for command in commands)
     return _fitted(FIRST_STEPS.format(commands="\n".join(lines)))
@@ -157,9 +156,7 @@ def read_settings(command: str) -> Settings:
     content.pop("hydra", None)
     own = _flat(content)
     values = own | {name: value for name, value in values.items() if name not in own}
-    head = re.match(r"(?:#.*\n)*", text)
-    lines = head[0].splitlines() if head else []
-    examples = tuple(line[2:] for line in lines if line.startswith("# outrider "))
+    examples = tuple(re.findall(r"^# (outrider .*)", text, re.MULTILINE))
     return Settings(examples, groups, values, comments | _comments(text))
 
 
@@ -224,9 +221,8 @@ def _plain(value: Any) -> str:
 
 
 def _line(name: str, value: str, comment: str) -> str:
-    setting = f"  {name}={value}"
-    gap = " " * max(2, COLUMN - len(setting))
-    return _fill(f"{setting}{gap}{comment}".rstrip(), COLUMN)
+    setting = f"  {name}={value}".ljust(COLUMN - 2)
+    return _fill(f"{setting}  {comment}".rstrip(), COLUMN)
 
 
 def _fitted(text: str) -> str:

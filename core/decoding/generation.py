@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from inspect import signature
+from itertools import chain, starmap
 from time import perf_counter
 from typing import Any, final
 
@@ -96,13 +97,10 @@ class Generation:
         return f"Generation({self.text!r}, {self.summary})"
 
     def _repr_html_(self) -> str:
-        pieces = (
-            _marked(piece, origin)
-            for round in self.rounds
-            for piece, origin in zip(round.pieces, round.origins, strict=True)
-        )
+        pairs = (zip(it.pieces, it.origins, strict=True) for it in self.rounds)
+        pieces = "".join(starmap(_marked, chain(*pairs)))
         key = ", ".join(_marked(origin, origin) for origin in MARKS)
-        text = f'<div style="white-space: pre-wrap">{"".join(pieces)}</div>'
+        text = f'<div style="white-space: pre-wrap">{pieces}</div>'
         return f"{text}<p>{escape(self.summary)} ({key})</p>"
 
 

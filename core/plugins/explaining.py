@@ -155,8 +155,7 @@ def _hint(key: str, known: Sequence[str], others: Sequence[Override]) -> str:
     if key in ADDED:
         return f"add it with a plus sign: +{key}=..."
     beside = [it for it in known if it.startswith(f"{group}.")]
-    within = beside if name else known
-    if inner := [it for it in within if it.endswith(f".{name or group}")]:
+    if inner := [it for it in (beside if name else known) if it.endswith(f".{name or group}")]:
         return f"did you mean {' or '.join(map(repr, inner))}?"
     having: list[str] = []
     if name and group in ROLES:

@@ -65,8 +65,7 @@ def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns for each of several mappings the values that are not the same in all, in words.
 
-    The keys that a page starts with do if they tell all apart, and then those that none lacks, as
-    some lack the settings of another part.
+    Those that a page starts with do if they tell all apart, and then the keys that none lacks.
     """
     different = differences(facts)
     common = [key for key in different if all(key in flat for flat in facts)]

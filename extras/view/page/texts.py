@@ -86,8 +86,7 @@ def questions(summary: Summary, chosen: slice | None = None) -> list[ShownQuesti
             for m, decoding in drafted
         ]
         prompt, turn = key
-        title = f"{answers[key][0][0].category}, prompt {prompt}"
-        title += f", turn {turn}" if turn > 1 else ""
+        title = f"{answers[key][0][0].category}, prompt {prompt}" + f", turn {turn}" * (turn > 1)
         aligned = _align([decoding for _, decoding in drafted])
         shown.append(ShownQuestion(title, asked[key], texts, *aligned))
     return shown
