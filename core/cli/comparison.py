@@ -11,7 +11,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of, finding_of, unreliable
 from outrider.lab.runs.frames import comparison
-from outrider.lab.runs.labels import brief, command
+from outrider.lab.runs.labels import brief
 from outrider.lab.runs.row import ranking
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, prompts_needed
@@ -108,7 +108,8 @@ def _more_prompts(summary: Summary) -> str:
     """Returns how to measure twice as many prompts, as far as the settings tell."""
     data, more = summary.run.facts["settings"].get("data"), 2 * len(summary.prompts)
     own = ("data.limit=", "hydra.run.dir=", "resume=")
-    words = [word for word in shlex.split(command(summary.run)) if not word.startswith(own)]
+    start = (summary.run.facts.get("starts") or [{}])[-1]
+    words = [it for it in shlex.split(start.get("command", "")) if not it.startswith(own)]
     has_limit = isinstance(data, Mapping) and data.get("limit") and words
     how = f": {shlex.join([*words, f'data.limit={more}'])}" if has_limit else ""
     return f"{more} prompts would say more{how}"
