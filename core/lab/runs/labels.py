@@ -5,6 +5,9 @@ from typing import Any
 
 from outrider.lab.runs.run import Run
 
+FIRST = ("gamma", "sampling.temperature", "max_new_tokens", "verifier", "policy")
+"""The settings that tell runs apart, wherever they do."""
+
 
 def labels(runs: Sequence[Run]) -> list[str]:
     """Returns a different label for each run: what differs between runs, and its folder if needed.
@@ -65,12 +68,12 @@ def readable(settings: Mapping[str, Any]) -> dict[str, Any]:
 def differing(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns for each of several mappings the values that are not the same in all, in words.
 
-    Those that a page starts with do if they tell all apart, and then the keys that none lacks.
+    Those in `FIRST` do if they tell all apart, and then the keys that none lacks.
     """
     different = differences(facts)
     common = [key for key in different if all(key in flat for flat in facts)]
     names: list[str] = []
-    for some in ([key for key in common if key in SETTINGS.values()], common, [*different]):
+    for some in ([key for key in common if key in FIRST], common, [*different]):
         names = [
             ", ".join(f"{key.rpartition('.')[2]} {flat.get(key)}" for key in some) for flat in facts
         ]
