@@ -74,7 +74,6 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
         legend = together if ranking(summary.rows) == "speedup" else "each for itself"
         lines = [f"Lines are 95% intervals{', ' * bool(legend)}{legend}."]
     else:
-        columns = settings.columns if isinstance(settings.columns, list) else None
         marks = {
             (name, rate): f" ±{error:.1g}"
             for name, errors in sketch.items()
@@ -86,18 +85,17 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
             rows,
             title,
             over_plain=tests,
-            columns=columns,
+            columns=settings.columns if isinstance(settings.columns, list) else None,
             stars={"": marks} if sketch else None,
             notes=[off] * bool(marks),
             sort=settings.sort,
         )
         lines = []
     console.print(*shown(replace(table, notes=())))
-    found = finding_of(summary)
     for line in conclusion_of(summary):
         if line != doubt:
             console.print(plain(line))
-    if found is not None and not found.certain:
+    if (found := finding_of(summary)) is not None and not found.certain:
         console.print(plain(_more_prompts(summary)), soft_wrap=True)
     notes = [note for note in table.notes if note != doubt]
     for line in (*notes, *(lines if summary.prompts[FEWEST - 1 :] else [])):
