@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--source", choices=("target", "log-probabilities"), default="target")
+    parser.add_argument("--skip", nargs="+", default=[], help="as `skip=` of `outrider audit`")
     options = parser.parse_args()
     target = make("target", "smollm2")
     model = AutoModelForCausalLM.from_pretrained(
@@ -98,14 +99,14 @@ def main() -> None:
     by_target = options.source == "target"
     expected: Expected = FromTarget(target) if by_target else FromLogprobs(TOP)
     expected.eos = ()
-    auditor = Auditor(client, prompts, expected, skip=["penalties", "stop strings", "ends"])
+    skip = ["penalties", "stop strings", "ends", *options.skip]
+    auditor = Auditor(client, prompts, expected, skip=skip)
     result = auditor.run(options.requests, lambda done: print(done, end=" ", flush=True))
     print(
         f"\n{options.dtype}: {result.line}; {result.requests} requests; rounding {expected.sd:.3f}"
     )
     for finding in result.findings:
-        power = result.powers.get(finding.name)
-        print(f"    {finding.name}: e^{finding.growth:.1f} {finding.fault or ''} {power}")
+        print(f"    {finding.name}: {finding.cause}; {finding.texts} texts, {finding.least}")
 
 
 if __name__ == "__main__":

@@ -28,12 +28,13 @@ ENGINES: dict[str, tuple[dict[str, str], dict[str, object] | None]] = {
     "bigram, not mended": (UNMENDED | BIGRAM, CUSTOM),
     "bigram, mended": (BIGRAM, CUSTOM),
 }
-OPTIONS = ["--dtype", "float32", "--max-model-len", "2048", "--enforce-eager"]
+OPTIONS = ["--max-model-len", "2048", "--enforce-eager"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", type=Path, default=Path(".venv-vllm/bin/python"))
+    parser.add_argument("--dtype", default="float32", help="of the server; the target's is float32")
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--tokens", type=int, default=24)
     parser.add_argument("--gamma", type=int, default=3)
@@ -59,7 +60,7 @@ def main() -> None:
                 (options.logs or Path(folder)) / f"{name}.log",
                 speculative=speculative,
                 environment={"VLLM_CPU_KVCACHE_SPACE": "1"} | environment,
-                options=OPTIONS,
+                options=["--dtype", options.dtype, *OPTIONS],
             )
             with server:
                 client = OpenAIClient(server.url, model=server.name, key=server.key)
@@ -73,7 +74,7 @@ def main() -> None:
                 if "failed" not in result.line:
                     print(f"    {server.drafted()}")
         for finding in result.findings:
-            print(f"    {finding.name}: e^{finding.growth:.1f} {finding.fault or ''}", flush=True)
+            print(f"    {finding.name}: {finding.cause}; {finding.texts} texts, {finding.least}")
         print(f"    the control: e^{result.control:.1f}; ties: {result.ties}", flush=True)
 
 

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
+from functools import reduce
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
@@ -30,7 +31,6 @@ EVENT, END = "data:", "[DONE]"
 """What the lines of a stream begin with, and what its last one says."""
 
 Model = TypeVar("Model", bound=BaseModel)
-Row = TypeVar("Row", list[Any], dict[str, float])
 
 
 def _log_probability(value: Any) -> float:
@@ -44,11 +44,10 @@ def _log_probability(value: Any) -> float:
     return min(number, 0.0)
 
 
-def _natural(listed: Row) -> Row:
+def _natural(listed: Any) -> Any:
     """Returns log-probabilities of one position; raises `ValueError` for those of another base."""
-    numbers = listed.values() if isinstance(listed, dict) else (top.logprob for top in listed)
-    total = sum(map(math.exp, numbers))
-    if total > 1 + ROUNDED:
+    numbers = listed.values() if isinstance(listed, dict) else [top.logprob for top in listed]
+    if (total := sum(map(math.exp, numbers))) > 1 + ROUNDED:
         raise ValueError(f"their probabilities sum to {total:.2f}: expected natural logarithms")
     return listed
 
@@ -96,32 +95,26 @@ class _Listed(BaseModel):
         for name, column in (("token_logprobs", own), ("top_logprobs", tops)):
             if len(column) != len(self.tokens):
                 raise ValueError(f"{name}: {len(column)} for {len(self.tokens)} tokens")
-        self.content = [
-            _Entry(
-                token=token,
-                logprob=logprob,
-                top_logprobs=[_Top(token=name, logprob=it) for name, it in (top or {}).items()],
-            )
-            for token, logprob, top in zip(self.tokens, own, tops, strict=True)
-        ]
+        self.content = []
+        for token, logprob, top in zip(self.tokens, own, tops, strict=True):
+            listed = [_Top(token=name, logprob=it) for name, it in (top or {}).items()]
+            self.content.append(_Entry(token=token, logprob=logprob, top_logprobs=listed))
         return self
 
 
-class _Part(BaseModel):
-    text: StrictStr = ""
-
-
-class _Function(BaseModel):
-    name: StrictStr
-    arguments: StrictStr | dict[str, Any] = ""
-
-
 class _Call(BaseModel):
-    function: _Function
+    class Function(BaseModel):
+        name: StrictStr
+        arguments: StrictStr | dict[str, Any] = ""
+
+    function: Function
 
 
 class _Message(BaseModel):
-    content: StrictStr | list[_Part] | None = None
+    class Part(BaseModel):
+        text: StrictStr = ""
+
+    content: StrictStr | list[Part] | None = None
     text: StrictStr | None = None
     refusal: StrictStr | None = None
     tool_calls: list[_Call] | None = None
@@ -147,14 +140,13 @@ class _Choice(_Message):
         entries = [] if self.logprobs is None else self.logprobs.content or []
         names = [entry.name for entry in entries]
         tokens = names if self.token_ids is None else self.token_ids
-        likeliest, shared = [], set[Token]()
+        likeliest: list[dict[Token, float]] = []
+        shared: set[Token] = set()
         for entry, token in zip(entries, tokens, strict=False):
-            tops = entry.top_logprobs or ()
-            told = [top.name for top in tops]
-            shared |= {name for name in told if told.count(name) > 1}
-            likeliest.append(
-                {token if it.name == entry.name else it.name: it.logprob for it in tops}
-            )
+            told = [(top.name, top.logprob) for top in entry.top_logprobs or ()]
+            row = {token if name == entry.name else name: logprob for name, logprob in told}
+            shared |= {name for name in row if sum(name == other for other, _ in told) > 1}
+            likeliest.append(row)
         logprobs = [entry.logprob for entry in entries if entry.logprob is not None]
         return Choice(
             text=(self.message or self).words,
@@ -170,12 +162,11 @@ class _Reply(BaseModel):
     choices: Annotated[list[_Choice], Field(min_length=1)]
 
 
-class _Model(BaseModel):
-    id: StrictStr
-
-
 class _Models(BaseModel):
-    data: Annotated[list[_Model], Field(min_length=1)]
+    class Model(BaseModel):
+        id: StrictStr
+
+    data: Annotated[list[Model], Field(min_length=1)]
 
 
 def model_in(answer: str) -> str:
@@ -190,11 +181,9 @@ def choices_in(answer: str) -> list[Choice]:
 
 def _read(model: type[Model], answer: str) -> Model:
     lines = [line for line in answer.split("\n") if line.startswith(EVENT)] or [answer]
+    events = [line.removeprefix(EVENT).strip() for line in lines]
     try:
-        reply = None
-        for line in lines:
-            if (event := line.removeprefix(EVENT).strip()) != END:
-                reply = _joined(reply, json.loads(event))
+        reply = reduce(_joined, [json.loads(event) for event in events if event != END], None)
     except ValueError as error:
         raise ValueError(f"no JSON ({error}): {answer[:60]!r}") from None
     if isinstance(reply, dict) and reply.get("error"):
@@ -216,9 +205,8 @@ def _joined(one: Any, two: Any) -> Any:
         if not all(isinstance(it, Mapping) and "index" in it for it in one + two):
             return one + two
         parts = {it["index"]: it for it in one}
-        return [
-            *(parts | {it["index"]: _joined(parts.get(it["index"]), it) for it in two}).values()
-        ]
+        parts |= {it["index"]: _joined(parts.get(it["index"]), it) for it in two}
+        return [*parts.values()]
     if isinstance(one, str) and isinstance(two, str):
         return one + two
     return one if two is None else two

@@ -4,25 +4,22 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import final
 
 from outrider.base.errors import require
 from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
 from outrider.extras.audit.client import Choice, Client, Request, Token
+from outrider.extras.audit.evidence import CONTROL, Evidence
 from outrider.extras.audit.expected import PLAIN, Expected
 from outrider.extras.audit.greedy import Greedy
-from outrider.extras.audit.martingale import Bets, Observation, Suspicions, learned
+from outrider.extras.audit.martingale import PLAUSIBLE, Bets
 from outrider.extras.audit.pairs import TwoSamples
 from outrider.extras.audit.plan import GREEDY, Asked, batches
-from outrider.extras.audit.power import Power
 from outrider.extras.audit.result import Finding, Result
 
 REPEATED = 2
 """How many texts have to show what a single text can."""
-
-PLAUSIBLE = 0.005
-"""The least probability of a token that is planted to see what would have been found."""
 
 TOLERANCE = 0.2
 """How far listed log-probabilities may be from the expected ones."""
@@ -49,7 +46,8 @@ class Auditor:
     prompts: requests whose prompt and length are taken.
     expected: the target's distribution, or None.
     baseline: the same engine without drafts, or None.
-    level: the chance, at most, of suspecting an engine without a fault, and then of confirming it.
+    level: the chance, at most, of suspecting an engine without a fault; that of a verdict by its
+        tokens is the square.
     tie: the gap of log-probabilities, at most, that greedy texts may differ by.
     skip: kinds that are not asked for, and promises that are not judged.
     """
@@ -62,23 +60,19 @@ class Auditor:
     tie: float = 0.05
     skip: Collection[str] = ()
     _sent: int = 0
-    _tests: dict[str, Any] = field(default_factory=dict)
-    _powers: dict[str, Power] = field(default_factory=dict)
-    _texts: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _evidence: dict[str, Evidence] = field(default_factory=dict)
     _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _greedy: Greedy = field(init=False)
-    _names: list[str] = field(init=False)
-    _suspicions: Suspicions = field(init=False)
+    _needed: float = field(init=False)  # of evidence, for a suspicion
     _seeds: promises.Seeds = field(init=False)
 
     def __post_init__(self) -> None:
-        asked = [it for batch in batches(self.prompts[0], self.skip) for it in batch]
-        self._names = [*dict.fromkeys(it.name for it in asked if it.kind != GREEDY)]
-        require(bool(self._names), "skip", self.skip, "a kind of sampled texts to be left")
+        plan = batches(self.prompts[0], self.skip)
+        names = {asked.name for batch in plan for asked in batch if asked.kind != GREEDY}
+        require(bool(names), "skip", self.skip, "a kind of sampled texts to be left")
         sources = (self.expected is not None) + (self.baseline is not None)
-        count = len(self._names) * sources + 2  # two are those of seeds
-        self._suspicions = Suspicions(self.level, count)
-        self._seeds = promises.Seeds(self._suspicions.needed)
+        self._needed = math.log((len(names) * sources + 2) / self.level)  # two are of seeds
+        self._seeds = promises.Seeds(self._needed)
         self._greedy = Greedy(self.tie, self.expected)
 
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
@@ -100,10 +94,9 @@ class Auditor:
                     break
                 self._read(batch, answers)
                 if self.baseline is not None:
-                    asked = [ask.request for ask in batch]
-                    self._compare(batch, answers, self.baseline.ask(asked))
+                    others = self.baseline.ask([asked.request for asked in batch])
+                    self._compare(batch, answers, others)
                 report(self._sent)
-                self._suspicions.see(self._growths())
             is_due = cycle < CYCLES_OF_PROMISES or cycle % CYCLES_OF_PROMISES == 0
             if is_due and not self._is_broken() and self._sent + promises.MOST <= limit:
                 self._try_promises(cycle)
@@ -115,69 +108,55 @@ class Auditor:
         return self.client.ask(requests)
 
     def _answers(self, batch: Sequence[Asked]) -> list[list[Choice]]:
-        """Returns the engine's answers; none if it fails again and again, and only with drafts."""
-        requests = [ask.request for ask in batch]
-        for _ in range(REPEATED):
-            try:
-                return self._ask(requests)
-            except Unreadable:
-                raise
-            except ServerError as error:
-                failure = error
-        if self.baseline is None:
-            hint = "a baseline would tell whether it does without drafts"
-            raise ServerError(f"{batch[0].name}: the engine failed, and {hint}: {failure}")
-        self.baseline.ask(requests)
-        fault = f"the engine failed, and without drafts it did not: {failure}"
-        self._add_fault(batch[0].name, fault, REPEATED)
-        return []
+        """Returns the engine's answers; none if it fails, and only with drafts."""
+        requests = [asked.request for asked in batch]
+        try:
+            return self._ask(requests)
+        except Unreadable:
+            raise
+        except ServerError as error:  # the client has tried again
+            if self.baseline is None:
+                hint = "a baseline would tell whether it does without drafts"
+                raise ServerError(
+                    f"{batch[0].name}: the engine failed, and {hint}: {error}"
+                ) from error
+            self.baseline.ask(requests)
+            fault = f"the engine failed, and without drafts it did not: {error}"
+            self._add_fault(batch[0].name, fault, REPEATED)
+            return []
 
     def _read(self, batch: Sequence[Asked], answers: Sequence[Sequence[Choice]]) -> None:
-        beside: dict[str, Choice] = {}  # in this batch, by kind
+        beside: dict[str, Sequence[Token]] = {}  # in this batch, by kind
         for asked, choices in zip(batch, answers, strict=True):
             if len(choices) != asked.request.n:
                 self._add_fault("n", f"{len(choices)} texts came for n={asked.request.n}")
             for choice in choices:
-                eos: Collection[int] = ()
+                eos = () if self.expected is None else self.expected.eos
+                self._add_fault(ENDS, promises.end_fault(asked.request, choice, eos))
                 if self.expected is not None:
                     self.expected.see(asked.request, choice, asked.alone)
-                    eos = self.expected.eos
                     gap = self.expected.listed_gap(asked.request, choice)
                     if gap > max(TOLERANCE, self._greedy.tie):
                         self._add_fault(LISTED, f"one is {gap:.2f} away from the target's")
-                self._add_fault(ENDS, promises.end_fault(asked.request, choice, eos))
-                self._texts[asked.name] += 1
                 if asked.kind == GREEDY:
                     self._add_fault(asked.name, self._greedy.read(asked, choice))
-                else:
-                    self._read_sampled(asked, choice, beside.get(asked.kind))
-                    beside.setdefault(asked.kind, choice)
+                elif self.expected is not None:
+                    self._bet(asked, choice, beside.get(asked.kind, ()))
+                    beside.setdefault(asked.kind, choice.tokens)
 
-    def _read_sampled(self, asked: Asked, choice: Choice, beside: Choice | None) -> None:
-        rows = None if self.expected is None else self.expected.rows(asked.request, choice)
-        if rows is None or self.expected is None:
+    def _bet(self, asked: Asked, choice: Choice, beside: Sequence[Token]) -> None:
+        """Bets on the tokens of a sampled text, where the target's distribution is known."""
+        assert self.expected is not None
+        written = [*self.expected.written(asked.request, choice, beside)]
+        if not written:
             return
-        near = beside.tokens if beside is not None else ()
-        text: list[Observation] = []
-        noise = self.expected.sd / (asked.request.sampling.temperature or 1.0)
-        for position, row in enumerate(rows):
-            if row is None:
-                continue
-            token, before = choice.tokens[position], choice.tokens[:position]
-            other = near[position] if position < len(near) else None
-            text.append(Observation(*row, token, before, other, noise))
-
-        def may(place: int, token: Token) -> bool:
-            seen = text[place]
-            return float(seen.probs[seen.cells.get(token, -1)]) >= PLAUSIBLE
-
-        prompt = asked.request.prompt
-        self._tests.setdefault(asked.name, Bets()).see(prompt, text)
-        power = self._powers.setdefault(asked.name, Power(learned))
-        for played, planted in power.planted([observed.token for observed in text], may):
-            pairs = zip(text, planted, strict=True)
-            it = [old if old.token == token else replace(old, token=token) for old, token in pairs]
-            played.see(prompt, it)
+        places, tokens = zip(*written, strict=True)
+        evidence = self._evidence.setdefault(asked.name, Evidence(Bets))
+        evidence.see(
+            tokens,
+            [place.plausible for place in places],
+            lambda bets, it: bets.see(asked.request.prompt, [*zip(places, it, strict=True)]),
+        )
 
     def _compare(
         self,
@@ -192,25 +171,33 @@ class Auditor:
                 if missing and all(theirs.likeliest):
                     self._add_fault(LISTED, f"none are listed for token {missing[0]} of a text")
                 if asked.kind == GREEDY:
-                    self._add_fault(asked.name, self._greedy.compare(asked, mine, theirs))
-                    continue
-                name, prompt = asked.name + AGAINST, asked.request.prompt
-                two = theirs.parts
-                self._tests.setdefault(name, TwoSamples()).see(prompt, mine.parts, two)
-                power = self._powers.setdefault(name, Power(TwoSamples))
-                for played, planted in power.planted(mine.parts):
-                    played.see(prompt, planted, two)
+                    self._add_fault(asked.name, self._greedy.compare(asked.name, mine, theirs))
+                else:
+                    self._pair(asked, mine, theirs)
+
+    def _pair(self, asked: Asked, mine: Choice, theirs: Choice) -> None:
+        """Bets on which of two sampled texts is by which engine."""
+        if LISTED in self.skip:
+            mine, theirs = (replace(it, likeliest=()) for it in (mine, theirs))
+        least, rows = math.log(PLAUSIBLE), iter(mine.likeliest)
+        listed = [next(rows, {}) for _ in mine.parts]
+        alike = [[name for name, logprob in row.items() if logprob >= least] for row in listed]
+        evidence = self._evidence.setdefault(asked.name + AGAINST, Evidence(TwoSamples))
+        evidence.see(
+            mine.parts,
+            alike,
+            lambda pairs, it: pairs.see(asked.request.prompt, replace(mine, tokens=it), theirs),
+        )
 
     def _try_promises(self, cycle: int) -> None:
         """Tries seeds and stop strings, as far as they are to be judged."""
-        if {"seeds", "stop strings"} <= {*self.skip}:
-            return
+        tried = {"seeds", "stop strings"} - {*self.skip}
         prompt = self.prompts[cycle % len(self.prompts)]
         request = replace(prompt, sampling=PLAIN, seed=cycle)
-        text = self._ask([request])[0][0]
-        if "seeds" not in self.skip:
+        text = self._ask([request])[0][0] if tried else Choice("")
+        if "seeds" in tried:
             self._add_fault("seeds", self._seeds.fault(self._ask, request, text), REPEATED)
-        if "stop strings" not in self.skip:
+        if "stop strings" in tried:
             self._add_fault("stop strings", promises.stop_fault(self._ask, request, text))
 
     def _add_fault(self, name: str, fault: str | None, times: int = 1) -> None:
@@ -223,39 +210,38 @@ class Auditor:
         """Returns what enough texts have shown, by its name."""
         return {name: shown[0] for name, shown in self._shown.items() if len(shown) >= REPEATED}
 
-    def _growths(self) -> dict[str, float]:
-        return {name: test.growth for name, test in self._tests.items()}
+    @property
+    def _enough(self) -> float:
+        """Returns the evidence that is needed for a verdict."""
+        return self._needed - math.log(self.level)
+
+    @property
+    def _most(self) -> float:
+        return float(max((it.growths[0] for it in self._evidence.values()), default=0.0))
 
     def _is_broken(self) -> bool:
-        return bool(self._faults or self._suspicions.confirmed)
+        return bool(self._faults) or self._most >= self._enough
 
     def _result(self) -> Result:
-        growths, needed = self._growths(), self._suspicions.needed
-        confirmed = self._suspicions.confirmed
-        findings = [Finding(name, math.inf, 1, fault) for name, fault in self._faults.items()]
+        by_growth = sorted(self._evidence.items(), key=lambda item: -item[1].growths[0])
+        by_control = sorted(self._evidence.items(), key=lambda item: item[1].growths[CONTROL])
+        # Of each source, that of the kind which shows most.
+        controls = {name.endswith(AGAINST): it.growths[CONTROL] for name, it in by_control}
+        control = float(min(controls.values(), default=0.0))
+        findings = [Finding(name, 1, fault=fault) for name, fault in self._faults.items()]
         findings += [
-            Finding(name, value, self._texts[name.removesuffix(AGAINST)])
-            for name, value in sorted(
-                growths.items(), key=lambda item: (item[0] not in confirmed, -item[1])
-            )
+            Finding(name, evidence.texts, float(evidence.growths[0]), evidence.least(self._enough))
+            for name, evidence in by_growth
         ]
-        firsts = [name + end for name in self._names[:1] for end in ("", AGAINST)]
-        controls = [power.growth for name, power in self._powers.items() if name in firsts]
-        control = min(controls, default=0.0)
-        suspected = max(growths.values(), default=0.0) >= needed and not confirmed
-        verdict = "kept" if control >= needed and not suspected else "too few texts"
-        if self._is_broken():
-            verdict = "broken"
-        least = needed + self._suspicions.again
-        powers = {name: power.least(least) for name, power in self._powers.items()}
+        suspected = self._needed <= self._most < self._enough
+        verdict = "kept" if control >= self._needed and not suspected else "too few texts"
         return Result(
-            verdict,
+            "broken" if self._is_broken() else verdict,
             self.level,
             self._sent,
             control,
             tuple(findings),
             self._greedy.ties,
             suspected,
-            powers,
             self._greedy.unjudged,
         )

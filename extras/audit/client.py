@@ -67,7 +67,7 @@ class Client(ABC):
         """Returns the texts of each request; several requests are in the engine at one time.
 
         Raises:
-            ServerError: the engine failed, or is gone.
+            ServerError: the engine failed again and again, or is gone.
             Refusal: it refused a request.
         """
 

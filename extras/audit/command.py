@@ -24,6 +24,7 @@ from outrider.cli.reports import chosen_reports, following
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Client, Request
+from outrider.extras.audit.evidence import ENOUGH
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
 from outrider.extras.audit.kept import REPORT, Kept
 from outrider.extras.audit.result import NEVER, Result
@@ -36,6 +37,9 @@ from outrider.plugins.reading import plain_settings
 
 HEADINGS = ("kind of request", "texts", "odds against it", "would have shown", "result")
 """Those of the evidence, in the terminal and on the page."""
+
+FAULTY = ("broken", "changed")
+"""The verdicts of a fault."""
 
 PROMPTS = 2
 """How many prompts are used: the same ones again and again tell more than many."""
@@ -52,20 +56,18 @@ def audit(settings: Audit) -> None:
         _audit_texts(settings)
         return
     require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
-    reports, folder = chosen_reports(settings.reports), Path(HydraConfig.get().runtime.output_dir)
+    reports, folder = chosen_reports(settings.reports), _folder()
     kept = Kept(folder)
-    clients = [
-        OpenAIClient(
-            url,
-            model=settings.model,
-            logprobs=settings.logprobs,
-            kept=kept,
-            key=settings.key,
-            patience=settings.patience,
-        )
-        for url in (settings.url, settings.baseline)
-        if url is not None
-    ]
+    connect = partial(
+        OpenAIClient,
+        model=settings.model,
+        logprobs=settings.logprobs,
+        kept=kept,
+        key=settings.key,
+        patience=settings.patience,
+    )
+    addresses = {"url": settings.url, "baseline": settings.baseline}
+    clients = [connect(url) for url in addresses.values() if url is not None]
     run = (_auditor if settings.task is None else _task_audit)(settings, *clients)
     with (
         following(reports, folder, plain_settings(settings)),
@@ -74,29 +76,33 @@ def audit(settings: Audit) -> None:
     ):
         bar = progress.add_task("requests", total=settings.requests)
         result = run(settings.requests, lambda done: progress.update(bar, completed=done))
-        reports.log(result.figures, result.requests)
-    addresses = {"url": settings.url, "baseline": settings.baseline}
+        reports.log(_figures(result), result.requests)
     sources = {name: url and without_secrets(url) for name, url in addresses.items()}
     content = write(result, folder, sources | {"task": settings.task})
     if isinstance(result, Result):
         results().print(_table(result))
         remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
-    print_json(content)
     line = f"{settings.task or sources['url']}: {result.line}"
-    if result.verdict in ("broken", "changed"):
+    _tell(content, line, result.verdict in FAULTY)
+
+
+def _tell(content: str, line: str, is_fault: bool) -> None:
+    print_json(content)
+    if is_fault:
         raise OutriderError(line)
     results().print(plain(line), soft_wrap=True)
 
 
-def _task_audit(
-    settings: Audit, client: Client, baseline: Client | None = None
-) -> Callable[..., Result | TaskResult]:
-    require(baseline is not None, "baseline", None, "the engine without drafts, for a task")
-    assert baseline is not None
-    sampling = Sampling(temperature=settings.temperature)
-    items = items_of(str(settings.task), settings.max_new_tokens, sampling)
-    how: dict[str, Any] = {"level": settings.level, "tie": settings.tie}
-    return partial(audit_task, client, baseline, items, **how)
+def _figures(result: Result | TaskResult) -> dict[str, float]:
+    """Returns the numbers of a result, and whether it is a fault."""
+    facts = asdict(result)
+    facts |= {f"{each['name']}/evidence": each["growth"] for each in facts.pop("findings", ())}
+    numbers = {name: it for name, it in facts.items() if isinstance(it, int | float)}
+    return numbers | {"broken": float(result.verdict in FAULTY)}
+
+
+def _folder() -> Path:
+    return Path(HydraConfig.get().runtime.output_dir)
 
 
 def _audit_texts(settings: Audit) -> None:
@@ -113,26 +119,30 @@ def _audit_texts(settings: Audit) -> None:
         table.add_row(*map(plain, cells))
     results().print(table)
     content = json.dumps([asdict(each) for each in found], indent=1) + "\n"
-    path = Path(HydraConfig.get().runtime.output_dir) / REPORT
-    write_whole(path, content)
-    print_json(content)
-    remarks(stderr=False).print(plain(path), soft_wrap=True)
+    write_whole(_folder() / REPORT, content)
+    remarks(stderr=False).print(plain(_folder() / REPORT), soft_wrap=True)
     counts = Counter(each.verdict for each in found)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none"
-    if counts["fault"]:
-        raise OutriderError(f"{settings.texts[0]}: differences: {said}")
-    results().print(plain(f"differences: {said}"))
+    _tell(content, f"{settings.texts[0]}: differences: {said}", counts["fault"] > 0)
+
+
+def _task_audit(
+    settings: Audit, client: Client, baseline: Client | None = None
+) -> Callable[..., Result | TaskResult]:
+    require(baseline is not None, "baseline", None, "the engine without drafts, for a task")
+    assert baseline is not None
+    sampling = Sampling(temperature=settings.temperature)
+    items = items_of(str(settings.task), settings.max_new_tokens, sampling)
+    how: Any = {"level": settings.level, "tie": settings.tie}
+    return partial(audit_task, client, baseline, items, **how)
 
 
 def _auditor(
     settings: Audit, client: Client, baseline: Client | None = None
 ) -> Callable[..., Result | TaskResult]:
-    expected: Expected | None = None
-    target = None
-    if settings.target is not None:
-        target = build(settings.target)
-        expected = FromTarget(target)
-    elif baseline is None:
+    target = None if settings.target is None else build(settings.target)
+    expected: Expected | None = None if target is None else FromTarget(target)
+    if expected is None and baseline is None:
         others = "a baseline or a target"
         require(settings.logprobs > 0, "logprobs", 0, f"some, or {others}")
         is_judged = LISTED not in settings.skip
@@ -146,35 +156,31 @@ def _auditor(
         elif target is not None:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
-    how: dict[str, Any] = {"level": settings.level, "tie": settings.tie, "skip": settings.skip}
+    how: Any = {"level": settings.level, "tie": settings.tie, "skip": settings.skip}
     return Auditor(client, requests, expected, baseline, **how).run
 
 
 def _rows(result: Result) -> list[tuple[str, ...]]:
     """Returns by kind of request its texts, the odds against them, and what was found."""
-    least = -math.log(result.level)
-    rows: list[tuple[str, ...]] = [
-        (
-            finding.name,
-            str(finding.texts),
-            odds(finding.growth),
-            _power(result, finding.name),
-            finding.fault or (finding.cause if finding.growth > least else "nothing found"),
-        )
-        for finding in result.findings
-    ]
+    rows: list[tuple[str, ...]] = []
+    for each in result.findings:
+        least = "not the planted" if each.texts >= ENOUGH else ""
+        least = least if each.least is None else f"{each.least:.2g}"
+        is_odd = each.growth is None or each.growth > -math.log(result.level)
+        said = each.cause if is_odd else "nothing found"
+        rows.append((each.name, str(each.texts), odds(each.growth), least, said))
     rows.append(("the control, which has to be found", "", odds(result.control), "", ""))
     unjudged = result.unjudged.items()
     return rows + [(name, "", "", "", f"not judged: {cause}") for name, cause in unjudged]
 
 
-def odds(growth: float) -> str:
+def odds(growth: float | None) -> str:
     """Returns how likely such evidence is, at most, where the server keeps its distribution.
 
-    >>> odds(23.4), odds(0.5), odds(math.inf)
+    >>> odds(23.4), odds(0.5), odds(None)
     ('1 in 10^10', 'none', 'one text shows it')
     """
-    if math.isinf(growth):
+    if growth is None:
         return "one text shows it"
     return f"1 in 10^{growth / math.log(10):.0f}" if growth >= math.log(10) else "none"
 
@@ -189,23 +195,12 @@ def _table(result: Result) -> Table:
     return table
 
 
-def _power(result: Result, name: str) -> str:
-    """Returns the total variation that 1,000 texts of a kind would have shown."""
-    if name not in result.powers:
-        return ""
-    least = result.powers[name]
-    return "not the planted" if least is None else f"{least:.2g}"
-
-
 def write(result: Result | TaskResult, folder: Path, sources: Mapping[str, str | None]) -> str:
     """Writes a result's facts as JSON, which are returned, and the page of an audit of texts.
 
     sources: the addresses that were asked, and what else tells where the result is from.
     """
-    facts = {**sources, "line": result.line, **asdict(result)}
-    for finding in facts.get("findings", ()):
-        finding["growth"] = None if math.isinf(finding["growth"]) else finding["growth"]
-    content = json.dumps(facts, indent=1) + "\n"
+    content = json.dumps({**sources, "line": result.line, **asdict(result)}, indent=1) + "\n"
     write_whole(folder / REPORT, content)
     if isinstance(result, Result):
         loader = PackageLoader("outrider.extras.audit", ".")

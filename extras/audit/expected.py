@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from outrider.contract.draft import Draft
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.extras.audit.client import Choice, Request, Token
+from outrider.extras.audit.martingale import Place, Written
 from outrider.extras.audit.rounding import LEAST, Rounding, gaps, kept
 
 ROUNDING = 1e-3
@@ -38,11 +39,8 @@ SAME = 1e-3
 BROKEN = "\ufffd"
 """What stands for bytes that are no character by themselves."""
 
-Row = tuple[Float[np.ndarray, "cells"], Mapping[Token, int]]
-"""A distribution: the probabilities of some cells, and the cell of each token."""
-
-Rows = list[Row | None]
-"""That of each token of a text; None where rounding decides on it, which is left out."""
+Row = tuple[Float[np.ndarray, "cells"], Sequence[Token | None]]
+"""A distribution: the `probs` and `names` of a `Place`."""
 
 
 class Expected(ABC):
@@ -65,8 +63,25 @@ class Expected(ABC):
         """
 
     @abstractmethod
-    def rows(self, request: Request, choice: Choice) -> Rows | None:
-        """Returns the distribution of each token; None if it is not known for such requests."""
+    def rows(self, request: Request, choice: Choice) -> Iterator[Row | None]:
+        """Yields the distribution of each token; None if rounding decides on it.
+
+        There are none for requests of which they are not known.
+        """
+
+    def written(
+        self, request: Request, choice: Choice, beside: Sequence[Token]
+    ) -> Iterator[Written]:
+        """Yields the tokens of a text, each with its distribution; none on which rounding decides.
+
+        beside: another text of the same batch, whose requests are of the same kind.
+        """
+        noise = self.sd / (request.sampling.temperature or 1.0)
+        rows = zip(self.rows(request, choice), choice.tokens, strict=False)
+        for at, (row, token) in enumerate(rows):
+            if row is not None:
+                other = beside[at] if at < len(beside) else None
+                yield Place(*row, choice.tokens[:at], other, noise), token
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
         """Returns where a greedy text first differs from the likeliest tokens, and by how much.
@@ -91,7 +106,6 @@ class FromTarget(Expected):
         self._target = target
         self.eos: frozenset[int] = target.eos
         self._rounding = {alone: Rounding() for alone in (True, False)}
-        self._cells: dict[Token, int] = {token: token for token in range(target.vocab_size)}
         self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
 
     def see(self, request: Request, choice: Choice, alone: bool) -> None:
@@ -110,10 +124,9 @@ class FromTarget(Expected):
         _check_end(request, choice, ids[-1] in self._target.eos)
         logits = self._logits(request, choice, penalised=False)
         if request.sampling == PLAIN and not request.penalties:
-            named = [{name for name in row if isinstance(name, int)} for row in choice.likeliest]
-            pairs = zip(named, logits, strict=False)
             own: list[dict[Token, float]] = [
-                {name: float(row[name]) for name in names} for names, row in pairs
+                {name: float(row[name]) for name in listed if isinstance(name, int)}
+                for listed, row in zip(choice.likeliest, logits, strict=False)
             ]
             self._rounding[alone].see(gaps(choice.likeliest, own))
         sd = self._rounding[alone].sd or self._rounding[not alone].sd
@@ -123,22 +136,19 @@ class FromTarget(Expected):
             hint = "expected the same weights, and target.dtype as the server has it"
             raise OutriderError(f"the server can't be judged: {cause}; {hint}")
 
-    def rows(self, request: Request, choice: Choice) -> Rows:
-        logits = self._logits(request, choice, penalised=True)
-        whole = Sampling(temperature=request.sampling.temperature or 1.0).probs(logits).numpy()
-        sampling, rows = request.sampling, Rows()
-        is_whole = sampling.top_k == sampling.min_p == 0 and sampling.top_p == 1
-        for row, probs, token in zip(logits.numpy(), whole, choice.tokens, strict=True):
-            if is_whole:
-                rows.append((probs, self._cells))
-                continue
-            sure, maybe = kept(row, sampling, self.sd)
-            if maybe[token] and not sure[token]:
-                rows.append(None)  # what is kept in any case has the same proportions
-            else:
-                base = np.where(sure, probs / probs[sure].sum(), ROUNDING * probs)
-                rows.append((base, self._cells))
-        return rows
+    def rows(self, request: Request, choice: Choice) -> Iterator[Row | None]:
+        logits, sampling = self._logits(request, choice, penalised=True), request.sampling
+        whole = Sampling(temperature=sampling.temperature or 1.0).probs(logits).numpy()
+        names = range(self._target.vocab_size)
+        if sampling.top_k == sampling.min_p == 0 and sampling.top_p == 1:
+            yield from ((probs, names) for probs in whole)
+            return
+        rows = zip(choice.tokens, whole, *kept(logits, sampling, self.sd), strict=True)
+        for token, probs, sure, maybe in rows:
+            # What is kept in any case has the same proportions.
+            is_open = maybe[token] and not sure[token]
+            base = np.where(sure, probs / probs[sure].sum(), ROUNDING * probs)
+            yield None if is_open else (base, names)
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
         logits = self._logits(request, choice, penalised=True)
@@ -152,16 +162,12 @@ class FromTarget(Expected):
         """By the nearer of the two conventions of vLLM: before and after what changes logits."""
         raw = self._logits(request, choice, penalised=False).log_softmax(-1)
         processed = request.sampling.probs(self._logits(request, choice, penalised=True)).log()
-        pairs = [*zip(choice.logprobs or (), map(int, choice.tokens), strict=False)]
-
-        def gap(table: torch.Tensor) -> float:
-            rows = zip(pairs, table, strict=False)
-            known = [
-                abs(own - float(row[token])) for (own, token), row in rows if row[token] > LEAST
-            ]
-            return max(known, default=0.0)
-
-        return min(gap(raw), gap(processed))
+        ids, own = torch.tensor([*map(int, choice.tokens)])[:, None], choice.logprobs or ()
+        due = (table.gather(-1, ids)[:, 0].tolist() for table in (raw, processed))
+        rows = (zip(own, logprobs, strict=False) for logprobs in due)
+        return min(
+            max((abs(one - two) for one, two in row if two > LEAST), default=0.0) for row in rows
+        )
 
     def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
         messages = [it[1] for it in request.prompt if isinstance(it, tuple)]
@@ -212,19 +218,17 @@ class FromLogprobs(Expected):
                 " so that its texts can't be judged by them: expected a baseline or a target"
             )
         last = choice.tokens[-1]
-        _check_end(
-            request, choice, isinstance(last, int) or not (last and choice.text.endswith(last))
-        )
+        is_in_text = isinstance(last, str) and bool(last) and choice.text.endswith(last)
+        _check_end(request, choice, not is_in_text)
 
-    def rows(self, request: Request, choice: Choice) -> Rows | None:
-        """Returns distributions over the likeliest tokens, and all others as one cell.
+    def rows(self, request: Request, choice: Choice) -> Iterator[Row | None]:
+        """Yields distributions over the likeliest tokens, and all others as one cell.
 
         A name that stands for several tokens, or for one that is not listed, is one of the others.
         The least likely name never has a cell, since a dictionary may hold one for two tokens.
         """
         if request.sampling != PLAIN or request.penalties:
-            return None
-        rows: Rows = []
+            return
         self._shared |= choice.shared
         logprobs = choice.logprobs or ()
         for token, own, likeliest in zip(choice.tokens, logprobs, choice.likeliest, strict=False):
@@ -239,13 +243,10 @@ class FromLogprobs(Expected):
             # Several tokens may be shown by the sign of broken characters.
             names = [name for name in names if isinstance(name, int) or BROKEN not in name]
             listed = [math.exp(likeliest[name]) for name in names]
-            others = max(1 - sum(listed), OTHERS)
-            cells = {name: i for i, name in enumerate(names)}
             if not is_told:
                 self._shared.add(token)
-                cells.pop(token, None)
-            rows.append((np.array([*listed, others]), cells))
-        return rows
+            told = [name if is_told or name != token else None for name in names]
+            yield np.array([*listed, max(1 - sum(listed), OTHERS)]), told
 
 
 def _check_end(request: Request, choice: Choice, is_listed: bool) -> None:

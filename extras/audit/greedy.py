@@ -39,16 +39,15 @@ class Greedy:
             return None
         return f"token {found[0]} of a greedy text is {found[1]:.2f} below the likeliest"
 
-    def compare(self, asked: Asked, mine: Choice, theirs: Choice) -> str | None:
+    def compare(self, name: str, mine: Choice, theirs: Choice) -> str | None:
         """Returns what is wrong with a text beside that of the engine without drafts."""
         self._measure(mine, theirs)
         if mine.text == theirs.text:
             return None
         place, gap, step = first_gap(mine, theirs)
         if gap is None:
-            self.unjudged[asked.name] = "greedy texts differ, and by how much is not listed"
-            return None
-        if self._is_tie(gap - step):
+            self.unjudged[name] = "greedy texts differ, and by how much is not listed"
+        if gap is None or self._is_tie(gap - step):
             return None
         one, two = (it.tokens[place : place + 1] or ("the end",) for it in (mine, theirs))
         return f"token {place} is {one[0]!r}, not {two[0]!r}: {gap:.2f} likelier"
@@ -69,8 +68,7 @@ def first_gap(one: Choice, two: Choice) -> tuple[int, float | None, float]:
     likeliest than the next; None if too little is listed. The last number is the step in which the
     logits stand there, which a rounding of each may add: an eighth near 20 in bfloat16.
     """
-    shorter = min(len(one.tokens), len(two.tokens))
-    place = parting(one.tokens, two.tokens)
+    place, shorter = parting(one.tokens, two.tokens), min(len(one.tokens), len(two.tokens))
     place = shorter if place is None else place
     has_both = place < shorter
     by = two if has_both or len(two.tokens) > shorter else one

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from outrider.extras.audit.client import Token
-from outrider.extras.audit.martingale import DEPTH, log_mean
+from outrider.extras.audit.client import Choice, Token
+from outrider.extras.audit.martingale import DEPTH, class_of, log_mean
 
 PULL = 16.0
 """How many tokens what both engines wrote counts for, in bets on what tells them apart."""
@@ -25,9 +25,9 @@ BLOCK = 16
 RECENT = 4
 """How many earlier texts of a prompt a text is held against, since they may share a seed."""
 
-VIEWS = ("prefix", "token", "pair", "triple", "place", "recent")
+VIEWS = ("prefix", "token", "pair", "triple", "place", "recent", "listed")
 """What of a text is counted: its first tokens, tokens after none, one or two others, where they
-stand, and how many it has in common with the newest texts."""
+stand, how many it has in common with the newest texts, and how likely they are, as it is listed."""
 
 
 @final
@@ -54,7 +54,7 @@ class TwoSamples:
         """Returns the logarithm of the mean fortune."""
         return log_mean(self.growths.ravel())
 
-    def see(self, prompt: Hashable, mine: Sequence[Token], theirs: Sequence[Token]) -> None:
+    def see(self, prompt: Hashable, mine: Choice, theirs: Choice) -> None:
         """Plays a text of each engine, which have answered the same request."""
         noted = [[*self._seen(prompt, text)] for text in (mine, theirs)]
         scores = [np.zeros(len(VIEWS)) for _ in noted]
@@ -68,12 +68,11 @@ class TwoSamples:
             for view, context, token in places:
                 counts[view, context] += 1
                 counts[(view, context), token] += 1
-        self._recent[prompt].append(mine)
+        self._recent[prompt].append(mine.parts)
 
-    def _seen(
-        self, prompt: Hashable, text: Sequence[Token]
-    ) -> Iterator[tuple[int, Hashable, Hashable]]:
+    def _seen(self, prompt: Hashable, choice: Choice) -> Iterator[tuple[int, Hashable, Hashable]]:
         """Yields what is counted of a text: a view, the context, and what was written in it."""
+        text = choice.parts
         for at, token in enumerate(text):
             if at < DEPTH:
                 yield 0, (prompt, *text[:at]), token
@@ -85,6 +84,10 @@ class TwoSamples:
             same = [one == two for one, two in zip(text, other, strict=False)]
             yield 5, back, [*same, False].index(False)
             yield 5, ("in all", back), sum(same) * 8 // max(len(same), 1)
+
+        for row, token in zip(choice.likeliest, text, strict=False):
+            best = max(row.values(), default=-math.inf)
+            yield 6, class_of(best), class_of(row.get(token, -math.inf))
 
     def _bet(self, context: Hashable, token: Hashable, side: int) -> float:
         """Returns how likely a token is by what an engine wrote, drawn towards what both wrote."""

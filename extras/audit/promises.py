@@ -45,11 +45,11 @@ class Seeds:
         for index, words in enumerate(("then", "and beside a greedy request")):
             again = ask([other, request] if index else [request])[-1][0]
             place = parting(text.parts, again.parts)
-            self._changed[index] += place is not None and _have_one_distribution(text, again, place)
             self._growths[index] += math.log(OFTEN if place != 0 else 2 - OFTEN)
-            if place is not None and (
-                self._changed[index] > 1 or self._growths[index] > self._needed
-            ):
+            if place is None:
+                continue
+            self._changed[index] += _have_one_distribution(text, again, place)
+            if self._changed[index] > 1 or self._growths[index] > self._needed:
                 return f"seed {request.seed} gave {text.text!r}, {words} {again.text!r}"
         return None
 

@@ -1,8 +1,7 @@
 """What an audit found, and its verdict in a line."""
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import final
 
 NEVER = (
@@ -18,14 +17,17 @@ class Finding:
     """What was found of one kind of request, or of one promise.
 
     name: the kind.
-    growth: the logarithm of the evidence against it; infinite where a single text shows it.
     texts: how many were read.
+    growth: the logarithm of the evidence against it; None where a single text shows it.
+    least: the least total variation of each token's distribution that 1,000 texts would have shown
+        in nine audits of ten; None if the largest planted one is not enough.
     fault: what is wrong, if one text shows it.
     """
 
     name: str
-    growth: float
     texts: int
+    growth: float | None = None
+    least: float | None = None
     fault: str | None = None
 
     @property
@@ -39,17 +41,14 @@ class Finding:
 class Result:
     """An audit's result.
 
-    verdict: "broken"; "too few texts" if the control was not found, or if the texts that came
-        after a suspicion have not confirmed it; else "kept".
-    level: the chance, at most, that an engine without a fault is suspected, and then again that
-        later texts confirm it.
+    verdict: "broken"; "too few texts" if the control was not found, or if there is a suspicion that
+        is not enough for a verdict; else "kept".
+    level: as that of an `Auditor`.
     control: the logarithm of the evidence against the control, a distribution that the texts are
         known not to have.
     findings: the broken first, then by evidence.
     ties: greedy texts that differ where two tokens are as good as equally likely.
-    suspected: whether there is a suspicion that is not confirmed.
-    powers: by kind and source, the least total variation of each token's distribution that 1,000
-        texts would have shown in nine audits of ten; None if the largest planted one is not enough.
+    suspected: whether there is such a suspicion.
     unjudged: what could not be judged, and why.
     """
 
@@ -60,22 +59,14 @@ class Result:
     findings: tuple[Finding, ...]
     ties: int
     suspected: bool
-    powers: Mapping[str, float | None] = field(default_factory=dict)
-    unjudged: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Returns the evidence, where no single text shows a fault, and whether one was found."""
-        evidence = {f"{each.name}/evidence": each.growth for each in self.findings}
-        found = {name: growth for name, growth in evidence.items() if math.isfinite(growth)}
-        return found | {"control": self.control, "broken": float(self.verdict == "broken")}
+    unjudged: Mapping[str, str]
 
     @property
     def line(self) -> str:
         """Returns the verdict in one line."""
         texts = f"{sum(finding.texts for finding in self.findings)} texts"
         if self.verdict == "kept":
-            found = [power for power in self.powers.values() if power is not None]
+            found = [each.least for each in self.findings if each.least is not None]
             seen = f"from {min(found):.2g} to {max(found):.2g}" if found else "above the planted"
             return (
                 f"kept: nothing found in {texts}, level {self.level:g} for their tokens; 1,000 of a"
@@ -85,5 +76,5 @@ class Result:
         if self.verdict == "broken":
             covered = f"level {self.level:g}" if self.findings[0].fault is None else "seen twice"
             return f"broken: {worst} ({texts}, {covered})"
-        cause = f"not confirmed: {worst}" if self.suspected else "the control was not found"
+        cause = f"a suspicion: {worst}" if self.suspected else "the control was not found"
         return f"too few texts to say: {texts}, and {cause}"

@@ -7,6 +7,7 @@ from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float
+from torch import Tensor
 
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.client import Token
@@ -101,40 +102,32 @@ def closed_by_rounding(sd: float) -> float:
 
 
 def kept(
-    logits: Float[np.ndarray, "vocab"], sampling: Sampling, sd: float
-) -> tuple[Bool[np.ndarray, "vocab"], Bool[np.ndarray, "vocab"]]:
+    logits: Float[Tensor, "tokens vocab"], sampling: Sampling, sd: float
+) -> tuple[Bool[np.ndarray, "tokens vocab"], Bool[np.ndarray, "tokens vocab"]]:
     """Returns the tokens that are kept however numbers are rounded, and those that may be kept.
 
     sd: the standard deviation of what rounding adds to a logit.
     """
-    scaled = logits / (sampling.temperature or 1.0)
-    moved = SURE * sd / (sampling.temperature or 1.0) + DOUBLE
-    order = np.argsort(-scaled, kind="stable")
-    down = scaled[order]
-    gap = math.sqrt(2) * moved
-    least = math.log(sampling.min_p) if sampling.min_p else -math.inf
-    sure, maybe = down - down[0] >= least + gap, down - down[0] >= least - gap
-    above = np.searchsorted(-down, -(down + gap))  # how many are above a token in any case
-    most_above = np.searchsorted(-down, -(down - gap), side="right") - 1  # and at most
-    probs = np.exp(down - down[0])
-    of_sure = of_maybe = np.ones_like(sure)
-    if 0 < sampling.top_k < len(down):
-        of_sure, of_maybe = most_above < sampling.top_k, above < sampling.top_k
-        of_sure[0] = True
-        sure, maybe = sure & of_sure, maybe & of_maybe
-    if sampling.top_p < 1:
-        edge = math.log(sampling.top_p / (1 - sampling.top_p))
-        before = np.concatenate([[0.0], (probs * of_maybe).cumsum()])
-        maybe &= _log_odds(before[above], before[-1]) - moved < edge
-        others = before[most_above + 1] - probs
-        sure &= _log_odds(others, (probs * of_sure).sum()) + moved < edge
-    found = np.zeros((2, len(logits)), bool)
-    found[:, order] = sure, maybe
-    found[:, order[0]] = True
-    return found[0], found[1]
+    scaled, vocab = logits / (sampling.temperature or 1.0), logits.shape[-1]
+    gap = closed_by_rounding(sd) / (sampling.temperature or 1.0) + DOUBLE
+    # No more than k, even if some are equal; and as many as an engine takes for equal.
+    last, first = scaled.topk(min(sampling.top_k or vocab, vocab - 1) + 1).values[:, -2:].mT
+    is_cut = 0 < sampling.top_k < vocab
+    sure, maybe = (
+        _nucleus(scaled.masked_fill(is_cut & (scaled < least[:, None]), -math.inf), sampling, by)
+        for least, by in ((first + gap, -gap), (last - gap, gap))
+    )
+    dropped = scaled.masked_fill(sure, -math.inf).amax(-1, keepdim=True)
+    lowest = scaled.masked_fill(~maybe, math.inf).amin(-1, keepdim=True)
+    sure &= scaled >= dropped + gap
+    maybe = scaled >= lowest - gap
+    return sure.scatter(-1, scaled.argmax(-1, keepdim=True), True).numpy(), maybe.numpy()
 
 
-def _log_odds(parts: Float[np.ndarray, "vocab"], whole: float) -> Float[np.ndarray, "vocab"]:
-    with np.errstate(divide="ignore"):
-        shares = np.clip(parts / whole, 0, 1)
-        return np.asarray(np.log(shares) - np.log1p(-shares))
+def _nucleus(
+    scaled: Float[Tensor, "tokens vocab"], sampling: Sampling, by: float
+) -> Bool[Tensor, "tokens vocab"]:
+    """Returns the tokens that top-p and min-p keep if rounding moves their edges."""
+    top_p, min_p = sampling.top_p, min(sampling.min_p * math.exp(-by), 1.0)
+    top_p = top_p * math.exp(by) / (1 - top_p + top_p * math.exp(by))
+    return Sampling(temperature=1.0, top_p=top_p, min_p=min_p).probs(scaled) > 0

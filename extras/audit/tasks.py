@@ -1,7 +1,6 @@
 """Whether drafts change the score of a task: prompts to both engines, and a sequential test."""
 
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,21 +15,14 @@ from outrider.contract.sampling import Sampling
 from outrider.data.jsonl import json_lines
 from outrider.data.records import form_of, turns_of
 from outrider.extras.audit.client import Client, Request
+from outrider.extras.audit.evidence import LEFT
 from outrider.extras.audit.greedy import Greedy
 from outrider.extras.audit.harness import MARK, scored_requests
-from outrider.extras.audit.plan import GREEDY, Asked
 from outrider.extras.audit.scores import SCORES, score
 
 FOLDER = Path(__file__).parent / "tasks"
 TOGETHER = 8
 """How many prompts are in the engine at a time."""
-
-SEEN = 0.9
-"""The share of audits that see the smallest change that is told."""
-
-TRIALS = 400
-"""How many audits are simulated to find it."""
-
 
 Item = tuple[Request, Callable[[str], float]]
 """A prompt of a task: what is asked, and what gives an answer its score, from 0 to 1."""
@@ -59,13 +51,6 @@ class TaskResult:
     least: float | None
     ties: int
     texts: int
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Returns what follows a run."""
-        changed = float(self.verdict == "changed")
-        figures = {"evidence": self.growth, "better": self.better, "worse": self.worse}
-        return figures | {"broken": changed}
 
     @property
     def line(self) -> str:
@@ -126,20 +111,19 @@ def audit_task(
     level: the chance, at most, of finding a change where there is none, however often one looks.
     tie: as that of an `Auditor`.
     """
-    greedy, pairs, texts = Greedy(tie, None), 0, 0
-    scores, better, worse = [0.0, 0.0], 0, 0
+    greedy, scores = Greedy(tie, None), [0.0, 0.0]
+    pairs = texts = better = worse = 0
     is_greedy = items[0][0].sampling.greedy
     limit = min(limit, len(items)) if is_greedy else limit
     while pairs < limit and evidence(better, worse) < -math.log(level):
         asked = [items[at % len(items)] for at in range(pairs, min(pairs + TOGETHER, limit))]
         requests = [request for request, _ in asked]
         answers = zip(asked, client.ask(requests), baseline.ask(requests), strict=True)
-        for (request, score_of), mine, theirs in answers:
+        for (_, score_of), mine, theirs in answers:
             pairs += 1
             ties = greedy.ties
             if is_greedy:
-                fault = greedy.compare(Asked(GREEDY, False, request), mine[0], theirs[0])
-                texts += fault is not None
+                texts += greedy.compare("greedy", mine[0], theirs[0]) is not None
             one, two = (score_of(each[0].text) for each in (mine, theirs))
             one = two if greedy.ties > ties else one
             scores = [scores[0] + one, scores[1] + two]
@@ -166,14 +150,10 @@ def smallest(pairs: int, differing: int, level: float) -> float | None:
 
     differing: pairs of which one alone was right; a change adds to them, all on one side.
     """
-    side = differing / max(pairs, 1) / 2
-
-    def is_seen(percent: int) -> bool:
-        change = min(percent / 100, 1 - 2 * side)
-        shares = [side + change, side, max(1 - 2 * side - change, 0)]
-        counts = np.random.default_rng(0).multinomial(pairs, shares, size=TRIALS)
-        found = evidence(counts[:, 0], counts[:, 1]) >= -math.log(level)
-        return bool(np.mean(found) >= SEEN)
-
-    least = bisect_left(range(101), True, key=is_seen)
-    return None if least > 100 * (1 - 2 * side) else least / 100
+    sizes = np.arange(1, pairs + 1)
+    enough = sizes[evidence(differing / 2 + sizes, differing / 2) >= -math.log(level)]
+    if not len(enough):
+        return None
+    most = 1 - differing / pairs
+    least = (enough[0] + LEFT * math.sqrt(enough[0] + differing)) / pairs
+    return float(least) if least <= most else None

@@ -56,8 +56,8 @@ def written_in(path: str) -> list[Written]:
         )
         is_ids = isinstance(text, list) and all(type(token) is int for token in text)
         if not (is_ids or isinstance(text, str)):
-            names = ", ".join(TEXTS)
-            raise ConfigError(f"{where}: expected a text or the ids of its tokens, as {names}")
+            known = f"a text or the ids of its tokens, as {', '.join(TEXTS)}"
+            raise ConfigError(f"{where}: expected {known}")
         found.append((prompt or "", text))
     return found
 
@@ -95,8 +95,8 @@ def compared(
             ends = [[*target.eos] if token is None else [token] for token in tokens]
             below = tuple(float(row.max() - row[each].max()) for each in ends)
             rounding = closed_by_rounding(BFLOAT16 * float(row.abs().max()))
-            is_tie, may_be = max(below) <= tie, max(below) <= rounding
-            verdict = "tie" if is_tie else "rounding" if may_be else "fault"
+            may_be = "rounding" if max(below) <= rounding else "fault"
+            verdict = "tie" if max(below) <= tie else may_be
         shown = tuple(_shown(target, token) for token in tokens)
         found.append(Difference(number, place, shown, below, verdict))
     return found

@@ -69,7 +69,8 @@ def null(seed: int) -> tuple[str, Result]:
 def summary(results: Iterable[Result]) -> str:
     found = list(results)
     verdicts = Counter(result.verdict for result in found)
-    most = max(each.growth for result in found for each in result.findings if each.fault is None)
+    growths = [each.growth for result in found for each in result.findings]
+    most = max(growth for growth in growths if growth is not None)
     suspected = sum(result.suspected for result in found)
     return f"{dict(verdicts)}, suspected {suspected}, most evidence e^{most:.1f}"
 

@@ -1,19 +1,24 @@
 """Fortunes are fair: no bet gains on average under the expected distribution."""
 
-import itertools
 import math
 
 import numpy as np
 import pytest
 
-from outrider.extras.audit.client import Token
-from outrider.extras.audit.martingale import Bet, Bets, Learned, Observation, Suspicions, Tilted
+from outrider.extras.audit.martingale import (
+    Bet,
+    Bets,
+    Learned,
+    Place,
+    Rates,
+    log_mean,
+)
 
 SIZE = 4
-CELLS: dict[Token, int] = {token: token for token in range(SIZE)}
+NAMES = range(SIZE)
 BETS = [
-    *[lambda length=length: Learned(length, 8.0) for length in (None, 0, 1, 2)],
-    *[lambda kind=kind: Tilted(kind) for kind in ("likely", "last", "written", "new", "beside")],
+    *[lambda length=length: Learned(length) for length in (None, 0, 1, 2)],
+    *[lambda index=index: Rates(index) for index in range(5)],
 ]
 
 
@@ -23,7 +28,7 @@ def after_history(make: object, draws: np.random.Generator) -> Bet:
         before = tuple(draws.integers(SIZE, size=draws.integers(4)).tolist())
         probs = draws.dirichlet(np.ones(SIZE))
         token, beside = draws.integers(SIZE, size=2).tolist()
-        bet.see("prompt", [Observation(probs, CELLS, token, before, beside)])
+        bet.see("prompt", [(Place(probs, NAMES, before, beside), token)])
     return bet
 
 
@@ -36,7 +41,7 @@ def test_a_bet_is_fair_after_any_history(make: object) -> None:
         for token in range(SIZE):
             bet = after_history(make, np.random.default_rng(seed))
             start = bet.growth
-            bet.see("prompt", [Observation(probs, CELLS, token, before, 2)])
+            bet.see("prompt", [(Place(probs, NAMES, before, 2), token)])
             mean += probs[token] * math.exp(bet.growth - start)
         assert mean == pytest.approx(1, abs=1e-12)
 
@@ -49,9 +54,8 @@ def test_a_text_is_worth_its_tokens(make: object) -> None:
     sizes = (4, 3, 4, 2, 4, 4)  # a server may list fewer tokens here than there
     text = []
     for place, size in enumerate(sizes):
-        cells: dict[Token, int] = {token: token for token in range(size - 1)}
         probs = draws.dirichlet(np.ones(size))
-        text.append(Observation(probs, cells, tokens[place], tokens[:place], 1))
+        text.append((Place(probs, range(size - 1), tokens[:place], 1), tokens[place]))
     whole.see("prompt", text)
     for observed in text:
         apart.see("prompt", [observed])
@@ -59,15 +63,10 @@ def test_a_text_is_worth_its_tokens(make: object) -> None:
 
 
 def test_new_tokens_are_those_that_a_text_has_only_had_since_two() -> None:
-    bet, probs = Tilted("new"), np.full(SIZE, 1 / SIZE)
-    for before, token in (((0, 1, 2), 2), ((0, 1, 2), 1), ((3, 0, 3), 0), ((1,), 1)):
-        start = bet.growth
-        bet.see("prompt", [Observation(probs, CELLS, token, before)])
-        assert bet.growth > start
-    for before, token in (((0, 1, 2), 0), ((3, 0, 3), 3), ((1,), 2)):
-        start = bet.growth
-        bet.see("prompt", [Observation(probs, CELLS, token, before)])
-        assert bet.growth < start
+    for before, new in (((0, 1, 2), {1, 2}), ((3, 0, 3), {0}), ((1,), {1}), ((), set())):
+        is_new, probs = Place(np.full(SIZE, 1 / SIZE), NAMES, before).kinds[3]
+        assert {token for token in NAMES if is_new(token)} == new
+        assert probs[1] == len(new) / SIZE
 
 
 @pytest.mark.parametrize("make", BETS)
@@ -85,7 +84,7 @@ def test_a_bet_that_allows_for_rounding_gains_nothing_by_it(make: object) -> Non
             for _ in range(10):
                 row = tokens[-1]
                 token = int(draws.choice(SIZE, p=served[row]))
-                text.append(Observation(rows[row], CELLS, token, tuple(tokens), 2, sd))
+                text.append((Place(rows[row], NAMES, tuple(tokens), 2, sd), token))
                 tokens.append(token)
             bet.see("prompt", text)
         ends.append(bet.growth)
@@ -93,45 +92,8 @@ def test_a_bet_that_allows_for_rounding_gains_nothing_by_it(make: object) -> Non
 
 
 def test_the_growth_of_several_bets_is_that_of_their_mean_fortune() -> None:
-    tilts = [Tilted("likely"), Tilted("last")]
-    for played in (Bets(), Bets(tilts)):
-        assert played.growth == pytest.approx(0)
-        for _ in range(50):
-            played.see("prompt", [Observation(np.full(SIZE, 1 / SIZE), CELLS, 0, ())])
-    fortunes = [math.exp(bet.growth) for bet in tilts]
-    assert played.growth == pytest.approx(math.log(sum(fortunes) / len(fortunes)))
-
-
-FIRST, AGAIN = math.log(6 / 0.01), math.log(1 / 0.01)
-
-
-def confirmed(*growths: float) -> bool:
-    suspicions = Suspicions(0.01, 6)
-    for value in growths:
-        suspicions.see({"one": value, "other": 0.0})
-    assert suspicions.confirmed <= {"one"}
-    return bool(suspicions.confirmed)
-
-
-def test_a_fortune_is_confirmed_once_it_has_grown_again() -> None:
-    assert not confirmed(FIRST - 0.1, FIRST, FIRST + AGAIN - 0.1)
-    assert confirmed(FIRST, FIRST + AGAIN)
-    assert confirmed(FIRST, 0.0, FIRST + AGAIN, 0.0)
-
-
-def test_a_single_text_confirms_nothing_however_odd_it_is() -> None:
-    assert not confirmed(40.0, 40.0, 38.0)
-    assert confirmed(40.0, 40.0 + AGAIN)
-
-
-def test_no_fair_game_is_confirmed_more_often_than_the_square_of_the_level() -> None:
-    level, win = 0.25, math.log(4)  # a coin that pays fourfold, with a chance of one in four
-    chance = 0.0
-    for tosses in itertools.product((True, False), repeat=6):
-        suspicions, growth = Suspicions(level, 1), 0.0
-        for toss in tosses:
-            growth = growth + win if toss else -math.inf
-            suspicions.see({"coin": growth})
-        if suspicions.confirmed:
-            chance += math.prod(0.25 if toss else 0.75 for toss in tosses)
-    assert chance == pytest.approx(level**2)
+    bets = Bets()
+    assert bets.growth == pytest.approx(0)
+    for _ in range(50):
+        bets.see("prompt", [(Place(np.full(SIZE, 1 / SIZE), NAMES), 0)])
+    assert bets.growth == pytest.approx(log_mean([bet.growth for bet in bets._played])) != 0

@@ -7,22 +7,29 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from outrider.extras.audit.client import Choice
 from outrider.extras.audit.pairs import TwoSamples
 
-Text = tuple[int, ...]
-TEXTS = list(itertools.product(range(2), repeat=2))
+
+def written(*tokens: int) -> Choice:
+    """Returns a text whose tokens are listed by how likely they are after the one before."""
+    rows = tuple({0: -0.1 - last, 1: -2.3 + last} for last in (0, *tokens[:-1]))
+    return Choice("", tokens, likeliest=rows)
+
+
+TEXTS = [written(*tokens) for tokens in itertools.product(range(2), repeat=2)]
 
 
 def test_two_samples_of_one_distribution_gain_nothing() -> None:
-    probs = dict(zip(TEXTS, (0.5, 0.2, 0.2, 0.1), strict=True))
+    probs = [*zip(TEXTS, (0.5, 0.2, 0.2, 0.1), strict=True)]
     mean = 0.0
-    for mine, theirs in itertools.product(TEXTS, repeat=2):
+    for (mine, one), (theirs, two) in itertools.product(probs, repeat=2):
         pair = TwoSamples()
         for first, second in (((0, 1), (1, 1)), ((0, 0), (1, 0)), ((1, 1), (1, 1))):
-            pair.see("prompt", first, second)
+            pair.see("prompt", written(*first), written(*second))
         start = np.exp(pair.growths)
         pair.see("prompt", mine, theirs)
-        mean += probs[mine] * probs[theirs] * (np.exp(pair.growths) / start)
+        mean += one * two * (np.exp(pair.growths) / start)
     assert mean == pytest.approx(np.ones_like(start))
 
 
@@ -33,11 +40,11 @@ def often(draws: np.random.Generator, before: int, rate: float = 0.0) -> int:
     return int((before + draws.choice(8, p=np.arange(1, 9) / 36)) % 8)
 
 
-def text(draws: np.random.Generator, length: int, rate: Callable[[int], float]) -> Text:
+def text(draws: np.random.Generator, length: int, rate: Callable[[int], float]) -> Choice:
     tokens = [0]
     for place in range(length):
         tokens.append(often(draws, tokens[-1], rate(place)))
-    return tuple(tokens)
+    return Choice("", tuple(tokens))
 
 
 @pytest.mark.parametrize(
