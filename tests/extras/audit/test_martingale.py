@@ -5,14 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from outrider.extras.audit.martingale import (
-    Bet,
-    Bets,
-    Learned,
-    Place,
-    Rates,
-    log_mean,
-)
+from outrider.extras.audit.martingale import Bet, Bets, Learned, Place, Rates, log_mean
 
 SIZE = 4
 NAMES = range(SIZE)
