@@ -6,10 +6,11 @@ from typing import Any, Self, final
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, silu
+from torch.nn.functional import embedding
 
 from outrider.base.bounds import Count
 from outrider.contract.target import Target
+from outrider.drafters.medusa import Residual
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.layer import Known, State
@@ -22,29 +23,6 @@ TABLE: Table = {
     **only(hydra_head_arch="mlp", grounded_heads=True, hidden_state_offset=0),
 }
 """The entries of published configs."""
-
-
-@final
-class Reduced(nn.Module):
-    """A block that reads several vectors side by side: R x + SiLU(W x + b), as wide as one of them.
-
-    It begins as the identity on the first vector.
-    """
-
-    def __init__(self, width: int, vectors: int) -> None:
-        super().__init__()
-        self.linear: nn.Linear = nn.Linear(vectors * width, width)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-        self.res_connection: nn.Module = nn.Identity()
-        if vectors > 1:
-            self.res_connection = residual = nn.Linear(vectors * width, width)
-            nn.init.eye_(residual.weight)
-            nn.init.zeros_(residual.bias)
-
-    def forward(self, x: State) -> State:
-        out: Tensor = self.res_connection(x) + silu(self.linear(x))
-        return out
 
 
 @final
@@ -81,7 +59,7 @@ class HydraNetwork(StagedNetwork):
         self.hydra_mlp: nn.ModuleList = nn.ModuleList()
         self.hydra_lm_head: nn.ModuleList = nn.ModuleList()
         for head in range(heads):
-            stack = [Reduced(width, head + 2), *(Reduced(width, 1) for _ in range(blocks - 1))]
+            stack = [Residual(width, head + 2), *(Residual(width) for _ in range(blocks - 1))]
             self.hydra_mlp.append(nn.Sequential(*stack))
             if own:
                 matrix = nn.Linear(width, rows)

@@ -24,16 +24,25 @@ from outrider.targets.passes.cached_model import HIDDEN
 
 @final
 class Residual(nn.Module):
-    """Medusa's block: x + SiLU(W x + b), the identity while W and b are 0."""
+    """Medusa's and Hydra's block: R x + SiLU(W x + b), as wide as one of the vectors side by side.
 
-    def __init__(self, width: int) -> None:
+    It begins as the identity on the first vector, which R always is for a single one.
+    """
+
+    def __init__(self, width: int, vectors: int = 1) -> None:
         super().__init__()
-        self.linear: nn.Linear = nn.Linear(width, width)
+        self.linear: nn.Linear = nn.Linear(vectors * width, width)
         nn.init.zeros_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
+        self.res_connection: nn.Module = nn.Identity()
+        if vectors > 1:
+            self.res_connection = residual = nn.Linear(vectors * width, width)
+            nn.init.eye_(residual.weight)
+            nn.init.zeros_(residual.bias)
 
     def forward(self, x: State) -> State:
-        return x + silu(self.linear(x))
+        out: Tensor = self.res_connection(x) + silu(self.linear(x))
+        return out
 
 
 @final

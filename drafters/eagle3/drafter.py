@@ -105,10 +105,7 @@ class Eagle3Network(FeatureNetwork):
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
-        model_type = "qwen3" if self.config.norms.heads else "llama"
-        decoder = speculators.decoder_config(target, self.config.sizes, model_type)
-        config = speculators.config("eagle3", target, decoder, len(self.vocabulary), tokens=4)
-        config |= {speculators.LAYERS_KEY: list(self.config.layers), **self.config.norms.stored()}
+        config = self.config.stored(self.family, target, len(self.vocabulary))
         tensors = checkpoint.replace_prefixes(self.state_dict(), {"layer.": "layers.0."})
         tensors |= {**speculators.vocabulary_tensors(self.vocabulary), **self._own_tables}
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)

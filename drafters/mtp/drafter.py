@@ -11,7 +11,7 @@ from torch.nn.functional import embedding
 
 from outrider.base.errors import ConfigError
 from outrider.contract.target import Target
-from outrider.drafters.mtp.tensors import deepseek, published, read, target_folder
+from outrider.drafters.mtp.tensors import published, read, target_folder
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import ANY, read_entries
@@ -106,7 +106,7 @@ class MtpNetwork(FeatureNetwork):
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as DeepSeek-V3 names it, in half precision."""
         layers = int(target.model.config.get_text_config().num_hidden_layers)
-        tensors = published(self.state_dict(), deepseek(layers))
+        tensors = published(self.state_dict(), layers, f"model.layers.{layers}.")
         self._write(folder, target, tensors)
 
 

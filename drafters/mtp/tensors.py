@@ -26,28 +26,15 @@ MIMO = {"token_layernorm.": "enorm.", "hidden_layernorm.": "hnorm.", "input_proj
 MIMO |= {"final_layernorm.": "norm.", "": "block."}
 """Prefixes that follow `model.mtp_layers.0.` in MiMo, whose fusion reads the state first."""
 
-Layout = tuple[str, dict[str, str]]
-"""What all names begin with, and the prefixes that follow."""
-
 SHARED = ("embed_tokens.weight", "shared_head.head.weight")
 """Copies of the target's embeddings and head."""
 
 EXPERT = re.compile(r"(.*\.experts)\.(\d+)\.(gate|up|down)_proj\.weight")
 
 
-def deepseek(layers: int) -> Layout:
-    """Returns DeepSeek-V3's and GLM-4.5's names, for a target of that many layers."""
-    return f"model.layers.{layers}.", DEEPSEEK
-
-
-def qwen() -> Layout:
-    """Returns the names of Qwen3-Next and later ones."""
-    return "mtp.", QWEN
-
-
-def mimo() -> Layout:
-    """Returns the names of MiMo-7B."""
-    return "model.mtp_layers.0.", MIMO
+def layouts(layers: int) -> dict[str, dict[str, str]]:
+    """Returns what all names begin with, and the prefixes that follow, for so many layers."""
+    return {f"model.layers.{layers}.": DEEPSEEK, "mtp.": QWEN, "model.mtp_layers.0.": MIMO}
 
 
 def target_folder(target: Target) -> Path:
@@ -77,7 +64,7 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
         ConfigError: there are none, or a file can't be read.
     """
     files = tensor_files(folder)
-    for prefix, names in (deepseek(layers), qwen(), mimo()):
+    for prefix, names in layouts(layers).items():
         own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
         if own:
             known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
@@ -111,9 +98,12 @@ def dequantised(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dic
     return whole
 
 
-def published(tensors: Mapping[str, Tensor], layout: Layout) -> dict[str, Tensor]:
-    """Returns the network's tensors by published names, with separate tensors for each expert."""
-    names = {new: layout[0] + old for old, new in layout[1].items()}
+def published(tensors: Mapping[str, Tensor], layers: int, prefix: str) -> dict[str, Tensor]:
+    """Returns the network's tensors by published names, with separate tensors for each expert.
+
+    layers, prefix: of the target, and one of their `layouts`.
+    """
+    names = {new: prefix + old for old, new in layouts(layers)[prefix].items()}
     named: dict[str, Tensor] = {}
     for name, tensor in checkpoint.replace_prefixes(tensors, names).items():
         experts, _, part = name.rpartition(".")

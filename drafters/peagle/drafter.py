@@ -14,14 +14,14 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafters.eagle3.config import Eagle3Config
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
 from outrider.drafters.parts.networks.features import LOWEST, default_layers, state_names
-from outrider.drafters.parts.networks.layer import Ids, RMSNorm, Sees, States
+from outrider.drafters.parts.networks.layer import Ids, LayerConfig, RMSNorm, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
-from outrider.drafters.peagle.config import PEagleConfig
 
 
 @final
@@ -42,18 +42,20 @@ class PEagleNetwork(TrainedNetwork):
         target: Target,
         vocabulary: Vocabulary,
         *,
-        config: PEagleConfig | None = None,
+        config: Eagle3Config | None = None,
         words: Float[Tensor, "vocab width"] | None = None,
     ) -> None:
         super().__init__()
-        config = config or PEagleConfig.like(target)
+        if config is None:
+            sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
+            config = Eagle3Config(sizes, mask=speculators.mask_token(target))
         self.vocabulary = vocabulary
-        self.config: PEagleConfig = config
-        self.reads: tuple[str, ...] = state_names(config.layers or default_layers(target))
-        width, normed = config.sizes.hidden_size, config.normed
+        self.config: Eagle3Config = config
+        self.reads: tuple[str, ...] = state_names(config.layers)
+        width, normed = config.sizes.hidden_size, config.norms.heads
         self.fc: nn.Linear = nn.Linear(len(self.reads) * width, width, bias=False)
         self.mask_hidden: nn.Parameter = nn.Parameter(torch.randn(1, 1, self.fc.in_features))
-        first = FusionLayer(config.sizes, norm_first=config.norm_first, normed=normed)
+        first = FusionLayer(config.sizes, norm_first=config.norms.first, normed=normed)
         plain = replace(config.sizes, input_size=width)
         others = [DecoderLayer(plain, normed=normed) for _ in range(config.decoders - 1)]
         self.layers: Any = nn.ModuleList([first, *others])
@@ -89,25 +91,21 @@ class PEagleNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        config = PEagleConfig.read(folder)
-        speculators.require_fit(folder, config.sizes, config.mask, target)
+        config = Eagle3Config.read(folder, target, cls.family)
         file, tensors, vocabulary = speculators.read_tensors(folder, target)
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
         words = weights.own_embedding(tensors, file, target)
         if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
-        config = replace(
-            config,
-            layers=config.layers or default_layers(target),
-            normed="layers.0.self_attn.q_norm.weight" in tensors,
-        )
+        norms = replace(config.norms, heads="layers.0.self_attn.q_norm.weight" in tensors)
+        config = replace(config, norms=norms)
         return cls.with_tensors(tensors, file, target, vocabulary, config=config, words=words)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network in the layout of the speculators library, in half precision."""
         tensors = self.state_dict() | speculators.vocabulary_tensors(self.vocabulary)
         tensors |= self._own_tables
-        config = self.config.stored(target, len(self.vocabulary))
+        config = self.config.stored(self.family, target, len(self.vocabulary))
         checkpoint.write_checkpoint(folder, tensors, config, torch.float16)
 
 
@@ -128,7 +126,8 @@ class PEagle(TrainedDrafter[PEagleNetwork]):
         super().__init__(PEagleNetwork, path, tree)
         self._layers: tuple[int, ...] | None = LOWEST
         if path != weights.UNTRAINED:
-            self._layers = PEagleConfig.read(weights.folder("peagle", path)).layers
+            folder = weights.folder("peagle", path)
+            self._layers = speculators.layers_read(folder, checkpoint.read_config(folder))
         # The default depends on the target, so that it is known only in `bind`.
         self.needs: frozenset[str] = frozenset({"model", *state_names(self._layers or ())})
 

@@ -142,10 +142,10 @@ def _named(network: MtpNetwork, target: Target, kind: str) -> dict[str, Tensor]:
     """Returns the layer's tensors by the names of a kind of targets."""
     layers = int(target.model.config.get_text_config().num_hidden_layers)
     is_qwen = kind.startswith("qwen")
-    layout = mtp_tensors.qwen() if is_qwen else mtp_tensors.deepseek(layers)
-    tensors: dict[str, Any] = mtp_tensors.published(network.state_dict(), layout)
+    prefix = "mtp." if is_qwen else f"model.layers.{layers}."
+    tensors: dict[str, Any] = mtp_tensors.published(network.state_dict(), layers, prefix)
     if not is_qwen:  # as they are published, with copies of the target's tables
-        words, head = (layout[0] + name for name in mtp_tensors.SHARED)
+        words, head = (prefix + name for name in mtp_tensors.SHARED)
         tensors |= {words: weights.embedding(target), head: weights.head(target)}
     return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
 

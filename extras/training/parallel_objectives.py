@@ -12,11 +12,13 @@ from torch.nn.functional import linear
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError
 from outrider.base.expectations import OneOf, Within
+from outrider.drafters.eagle3.config import Eagle3Config
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
+from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.logits import LogitRule
+from outrider.drafters.parts.networks.speculators import mask_token
 from outrider.drafters.parts.networks.student import save_student
-from outrider.drafters.peagle.config import PEagleConfig
 from outrider.drafters.peagle.drafter import PEagleNetwork
 from outrider.extras.training.distill import starting_student
 from outrider.extras.training.learner import Learner, Objective, Setup
@@ -173,7 +175,10 @@ class PEagleObjective(Objective):
     def learner(self, setup: Setup) -> Learner:
         target, vocabulary = setup.target, setup.vocabulary
         layers = self.layers or default_layers(target)
-        config = PEagleConfig.like(target, layers, self.decoders, self.inner)
+        own = target.model.config.get_text_config()
+        sizes = LayerConfig.like(own, inputs=2, inner=self.inner)
+        mask = mask_token(target)
+        config = Eagle3Config(sizes, tuple(layers), mask=mask, decoders=self.decoders)
         network = setup.network(PEagleNetwork, config=config)
         head_loss = HeadLoss(vocabulary, setup.head)
         with torch.no_grad():  # the target's own rows are a better start than random ones
