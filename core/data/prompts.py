@@ -18,12 +18,14 @@ class Prompt:
     """A conversation: its id, its category, and the user's turns.
 
     references: for each turn, its right answers, such as a summary that a person wrote.
+    language: the one that the data names; empty if it names none.
     """
 
     id: str
     category: str
     turns: tuple[str, ...]
     references: tuple[tuple[str, ...], ...] = ()
+    language: str = ""
 
 
 _kept: list[BinaryIO] = []

@@ -100,7 +100,8 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     id = next((str(item[key]) for key in IDS if item.get(key) not in (None, "")), where)
     turns, category = turns_of(item, form, where), item.get("category")
     category = form.category if category in (None, "") else str(category)
-    return Prompt(id, category, turns, _references(item, len(turns), where))
+    references, language = _references(item, len(turns), where), str(item.get("language") or "")
+    return Prompt(id, category, turns, references, language)
 
 
 def _references(item: dict[str, Any], turns: int, where: str) -> tuple[tuple[str, ...], ...]:

@@ -15,7 +15,7 @@ from outrider.base.folders import write_whole
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.target import Target
 from outrider.extras.advise import forecast
-from outrider.extras.advise.drafters import candidates, lines
+from outrider.extras.advise.drafters import SERVERS, candidates, experts_read, lines
 from outrider.extras.advise.forecast import advice, table_of
 from outrider.extras.advise.groups import groups_of, groups_table
 from outrider.extras.advise.settings import Advise, Costs
@@ -41,6 +41,7 @@ class Adviser:
     """What all advice of a run has in common.
 
     configs: of each drafter, with its rule and its policy. left_out: takes those that fail.
+    languages: by prompt.
     """
 
     settings: Advise
@@ -48,6 +49,7 @@ class Adviser:
     configs: Mapping[str, Mapping[str, Any]]
     variants: Mapping[str, Variant]
     left_out: dict[str, str]
+    languages: Mapping[str, str]
 
     def measured(
         self,
@@ -114,8 +116,7 @@ class Adviser:
             [it for it in asked if it.prompt in half] for half in (ids[::2], ids[1::2])
         )
         found, costs, decoded = self.settings_of(chosen, writing)
-        best = forecast.best_of(found)
-        most = writing.max_new_tokens
+        best, most = forecast.best_of(found), writing.max_new_tokens
         require(len(best) > 0, "max_new_tokens", most, "longer texts, or prompts with drafts")
         trying = {
             it.drafter: replace(self.variants[it.drafter], gamma=it.gamma) for it in best[:CHECKED]
@@ -124,20 +125,24 @@ class Adviser:
         rate = RATES["speedup"]
         speedups = {name: interval(rate.statistic(it), rate.scale) for name, it in checked.items()}
         table, rows = table_of(title, best, speedups)
-        first, groups, said = best[0], groups_of(decoded[best[0].drafter]), advice(best)
-        rates, config = acceptance(checked[first.drafter], first.gamma), self.configs[first.drafter]
+        first = best[0]
+        config, variant = self.configs[first.drafter], self.variants[first.drafter]
+        groups = groups_of(decoded[first.drafter], self.languages)
+        said = [*advice(best), *experts_read(self.target, variant.drafter)]
+        rates = acceptance(checked[first.drafter], first.gamma)
         assert rates is not None, "what is advised was decoded"
-        pasted = lines(config, first.gamma, rates.marginal)
+        pasted = lines(config, variant.drafter, first.gamma, rates.marginal)
         for each in (table, groups_table(first.drafter, groups)):
             results().print(*shown(each))
-        for line in (*said, *(f"{engine}: {line}" for engine, line in pasted.items())):
+        engines = {**dict.fromkeys(("outrider", *SERVERS), "it does not draft so"), **pasted}
+        for line in (*said, *(f"{engine}: {line}" for engine, line in engines.items())):
             results(soft_wrap=True).print(plain(line))
         subject = Subject(
             plain_values(config["drafter"]),
             plain_values(self.settings.target),
             class_name(plain_values(config["verifier"])),
             class_name(plain_values(config["policy"])),
-            not self.variants[first.drafter].drafter.trees,
+            not variant.drafter.trees,
         )
         return {
             "title": title,
@@ -160,7 +165,8 @@ def advise(settings: Advise) -> None:
         if name not in variants:
             raise ConfigError(f"costs.{name}: {nearest(name, variants)}")
     values_of(dict.fromkeys(variants, Costs), settings.costs or {}, "costs")
-    adviser = Adviser(settings, target, configs, variants, left_out)
+    languages = {prompt.id: prompt.language for prompt in prompts}
+    adviser = Adviser(settings, target, configs, variants, left_out, languages)
     writing = Settings(
         gamma=settings.gamma,
         budget=settings.budget,

@@ -14,6 +14,7 @@ from typing import Any
 from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.cli.settings import OWN
 from outrider.cli.variants import variants_of
+from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
 from outrider.decoding.decode import prepare
 from outrider.extras.advise.settings import Advise
@@ -34,18 +35,16 @@ METHODS: Mapping[str, Sequence[str]] = {
     "dflash": ("dflash", "DFLASH", "draft-dflash"),
 }
 """By drafter, what these engines call it, if they have it."""
+EXPORTED = ("eagle3", "medusa", "mtp", "pard", "small_lm")
+"""Drafters whose packaged weights `serve-config` hands to vLLM."""
+POLICIES = {"fixed": SERVERS, "confidence": ("llama.cpp",)}
+"""By policy, the engines that have it."""
 
 
 def name_of(role: str, config: Mapping[str, Any]) -> str:
     """Returns the name of a part's option; the place of its class if it has none."""
     place = str(config[TARGET])
     return next((name for name, it in installed().of(role).items() if it.path == place), place)
-
-
-def has(server: str, config: Mapping[str, Any]) -> bool:
-    """Returns whether a server has such a drafter; vLLM runs Outrider's too."""
-    names = METHODS.get(name_of("drafter", config["drafter"]), ("",) * 3)
-    return server in ("outrider", "vllm") or bool(dict(zip(SERVERS, names, strict=True))[server])
 
 
 def overrides(config: Mapping[str, Any], gamma: int) -> str:
@@ -61,57 +60,63 @@ def overrides(config: Mapping[str, Any], gamma: int) -> str:
     return shlex.join(word for word in words if word not in ("verifier=token", "policy=fixed"))
 
 
-def lines(config: Mapping[str, Any], gamma: int, rates: Sequence[float]) -> dict[str, str]:
-    """Returns by engine what makes it draft so, as far as it can.
+def lines(
+    config: Mapping[str, Any], drafter: Drafter, gamma: int, rates: Sequence[float] = ()
+) -> dict[str, str]:
+    """Returns what makes each engine draft so, if it has such a drafter, rule and policy.
 
     config: of the drafter, its rule and its policy. rates: the marginal acceptance by position.
     """
-    drafter, options = plain_values(config["drafter"]), overrides(config, gamma)
-    name, tokens = name_of("drafter", drafter), {"num_speculative_tokens": gamma}
-    found = {"outrider": f"outrider generate {options}", "vllm": f"outrider serve-config {options}"}
-    path, is_lookup = drafter.get("path") or drafter.get("model"), name == "prompt_lookup"
-    weights = path and shlex.quote(str(path))
-    if name in METHODS and (weights or name in ("prompt_lookup", "suffix", "mtp")):
+    given, options = plain_values(config["drafter"]), overrides(config, gamma)
+    name, tokens = name_of("drafter", given), {"num_speculative_tokens": gamma}
+    rule, policy = (name_of(role, config[role]) for role in ("verifier", "policy"))
+    path, is_lookup = given.get("path") or given.get("model"), name == "prompt_lookup"
+    weights, found = path and shlex.quote(str(path)), {"outrider": f"outrider generate {options}"}
+    if drafter.trees or drafter.asks or rule != "token":
+        policy = "none of engines, which write chains and have a rule of their own"
+    elif name in METHODS and (weights or name in ("prompt_lookup", "suffix", "mtp")):
         vllm, sglang, llama = METHODS[name]
         native = {"method": vllm, **tokens} | ({"model": path} if path else {})
         if is_lookup:
-            native |= {f"prompt_lookup_{it}": drafter[f"{it}_n"] for it in ("min", "max")}
+            native |= {f"prompt_lookup_{it}": given[f"{it}_n"] for it in ("min", "max")}
         found["vllm"] = f"--speculative-config {shlex.quote(json.dumps(native))}"
         model = f" --speculative-draft-model-path {weights}" if weights else ""
         steps = "" if is_lookup else f" --speculative-num-steps {gamma} --speculative-eagle-topk 1"
         count = f" --speculative-num-draft-tokens {gamma + 1}"
         found["sglang"] = sglang and f"--speculative-algorithm {sglang}{model}{steps}{count}"
         model = f" --spec-draft-model {weights}.gguf" if weights else ""
-        size = f" --spec-draft-n-max {gamma} --spec-draft-p-min 0"
+        least = config["policy"].get("threshold", 0)
+        size = f" --spec-draft-n-max {gamma} --spec-draft-p-min {least}"
         if is_lookup:
             size = f" --spec-ngram-simple-size-m {gamma}"
-            size += f" --spec-ngram-simple-size-n {drafter['max_n']}"
+            size += f" --spec-ngram-simple-size-n {given['max_n']}"
         found["llama.cpp"] = llama and f"--spec-type {llama}{model}{size}"
+    elif name in EXPORTED or not (drafter.needs - {"tokenizer"} or drafter.observes):
+        found["vllm"] = f"outrider serve-config {options}"
     synthetic = {**tokens, "synthetic_acceptance_rates": [round(rate, 4) for rate in rates]}
     synthetic |= {"rejection_sample_method": "synthetic"}
     found["vllm's load"] = f"--speculative-config {shlex.quote(json.dumps(synthetic))}"
-    return {engine: line for engine, line in found.items() if line}
-
-
-Configs = dict[str, dict[str, Any]]
+    others = {*SERVERS} - {*POLICIES.get(policy, ())}
+    return {engine: line for engine, line in found.items() if line and engine not in others}
 
 
 def candidates(
     settings: Advise, target: Target
-) -> tuple[Configs, dict[str, Variant], dict[str, str]]:
+) -> tuple[dict[str, Any], dict[str, Variant], dict[str, str]]:
     """Returns by name the configs and the drafters that fit, and why the others do not.
 
     A drafter says itself what it takes, when it is bound: vocabulary, layout and training.
 
     Raises `ConfigError` if none fits.
     """
-    configs, fitting, reasons = Configs(), dict[str, Variant](), dict[str, str]()
+    configs, fitting, reasons = dict[str, Any](), dict[str, Variant](), dict[str, str]()
     listed = settings.drafters or {}
     for name in listed or [name for name in installed().of("drafter") if name not in CONTROLS]:
         try:
             own = {name: listed[name]} if listed else option_configs("drafter", [name], OWN)
             made, variants = variants_of(replace(settings, drafters=own))
-            require(has(settings.server, made[name]), "server", settings.server, "one that has it")
+            there = lines(made[name], variants[name].drafter, settings.gamma)
+            require(settings.server in there, "server", settings.server, "one that drafts so")
             prepare(target, variants[name].drafter, variants[name].verifier)
             configs, fitting = configs | made, fitting | variants
         except OutriderError as error:
@@ -120,3 +125,19 @@ def candidates(
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise ConfigError(f"drafters: expected one that fits the target, there is none: {why}")
     return configs, fitting, reasons
+
+
+def experts_read(target: Target, drafter: Drafter) -> list[str]:
+    """Returns how much of a target with experts a token reads, beside its drafter; or nothing."""
+    config = target.model.config.get_text_config() if "model" in target.offers else None
+    experts = getattr(config, "num_experts", 0) or getattr(config, "num_local_experts", 0)
+    if not (experts and drafter.models):
+        return []
+    share, sizes = config.num_experts_per_tok / experts, dict(target.model.named_parameters())
+    read = sum(it.numel() * (share if ".experts." in key else 1) for key, it in sizes.items())
+    part = read / sum(it.numel() for it in sizes.values())
+    own = sum(it.numel() for each in drafter.models for it in each.parameters()) / read
+    said = (
+        f"A token reads {part:.0%} of this mixture of experts, the drafter is {own:.2f} times that"
+    )
+    return [f"{said}; a longer draft reads more experts."]

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.statistics.intervals import Interval
@@ -16,14 +16,17 @@ Group = tuple[str, str, Interval, int]
 """Its kind, its name, the share of tested tokens that was accepted, and how many were tested."""
 
 
-def groups_of(prompts: Sequence[Sequence[Measurement]]) -> list[Group]:
+def groups_of(
+    prompts: Sequence[Sequence[Measurement]], languages: Mapping[str, str]
+) -> list[Group]:
     """Returns the acceptance of a drafter in each group, of the kinds that have several.
 
-    prompts: its measurements, by prompt.
+    prompts: its measurements, by prompt. languages: of those that name one; else the script counts.
     """
+    named = [languages.get(own[0].prompt) for own in prompts]
     places = {
         "task": by_place(prompts, lambda number, *_: prompts[number - 1][0].category),
-        "script": by_place(prompts, lambda _, text, written: script_of(_said(text))),
+        "language": by_place(prompts, lambda n, text, _: named[n - 1] or script_of(_said(text))),
         "part": by_place(prompts, lambda _, text, written: _part(text, written)),
     }
     found = [(kind, name, *it) for kind, names in places.items() for name, it in names.items()]

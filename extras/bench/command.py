@@ -80,12 +80,14 @@ def bench(config: Bench) -> None:
         is_greedy = config.sampling.temperature == 0
         text_differences = differences(runs, texts, reference) if is_greedy else None
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
-        drafting = _measure_drafting(config, workers, texts, runs, bandwidth)
-        target_itself = [
-            name
-            for name in drafting_entrants(runs)
-            if workers[name].ask({"ask": "is_target"})["is_target"]
-        ]
+        drafting, target_itself = dict[str, DraftCost](), list[str]()
+        for name in drafting_entrants(runs):  # texts are written once more, for what drafts read
+            writing = {"ask": "reads", "max_new_tokens": config.max_new_tokens}
+            reads = [workers[name].ask({**writing, "ids": ids})["bytes"] for ids in texts]
+            if (cost := draft_cost(runs, name, reads, bandwidth)) is not None:
+                drafting[name] = cost
+            if workers[name].ask({"ask": "is_target"})["is_target"]:
+                target_itself.append(name)
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
         for name, worker in workers.items():
             if worker is not reference and name not in together:
@@ -150,25 +152,6 @@ def _measure_runs(
         reports.log({f"{run.entrant}/text/tokens_per_second": speed}, len(runs))
         progress.advance(task)
     return runs
-
-
-def _measure_drafting(
-    config: Bench,
-    workers: Mapping[str, Worker],
-    prompts: Sequence[list[int]],
-    runs: Sequence[Run],
-    bandwidth: float,
-) -> dict[str, DraftCost]:
-    """Returns the cost of a draft by each entrant whose texts are long enough to tell.
-
-    The bytes that drafts read are counted in texts that are written once more for it.
-    """
-    question, costs = {"ask": "reads", "max_new_tokens": config.max_new_tokens}, {}
-    for name in drafting_entrants(runs):
-        draft_bytes = [workers[name].ask({**question, "ids": ids})["bytes"] for ids in prompts]
-        if (cost := draft_cost(runs, name, draft_bytes, bandwidth)) is not None:
-            costs[name] = cost
-    return costs
 
 
 def _advice(folder: Path) -> str | None:

@@ -111,13 +111,9 @@ class Counterparts:
             case "vllm":
                 plain = {"max_model_len": 4096, "speculative": None}
                 if lookup:
-                    speculative = {
-                        "method": "ngram",
-                        "num_speculative_tokens": lookup["gamma"],
-                        "prompt_lookup_max": lookup["max_n"],
-                        "prompt_lookup_min": lookup["min_n"],
-                    }
-                    drafting = plain | {"speculative": speculative}
+                    lengths = {f"prompt_lookup_{it}": lookup[f"{it}_n"] for it in ("max", "min")}
+                    lengths["num_speculative_tokens"] = self.gamma
+                    drafting = plain | {"speculative": {"method": "ngram", **lengths}}
             case "llama_cpp":
                 plain, file = {"draft": None}, gguf_file(self._draft_model())
                 if lookup or file:

@@ -21,9 +21,6 @@ second many drafters do."""
 Ratios = Mapping[tuple[str, str], tuple[Interval | None, Interval | None]]
 """How many times as fast the first entrant is as the second: in all, and in decoding alone."""
 
-DraftBytes = Sequence[Sequence[int]]
-"""For each prompt, the bytes of the matrices that each of its drafts multiplies with."""
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -63,11 +60,13 @@ def drafting_entrants(runs: Sequence[Run]) -> list[str]:
 
 
 def draft_cost(
-    runs: Sequence[Run], name: str, draft_bytes: DraftBytes, bandwidth: float
+    runs: Sequence[Run], name: str, draft_bytes: Sequence[Sequence[int]], bandwidth: float
 ) -> DraftCost | None:
     """Returns the cost of an entrant's drafts, or None if all texts are too short to tell.
 
     The seconds of a text's drafts are the median over its repeats.
+
+    draft_bytes: for each prompt, of the matrices that each of its drafts multiplies with.
     """
     seconds, whole, count = 0.0, 0.0, 0
     own_runs = [run for run in runs if run.entrant == name]

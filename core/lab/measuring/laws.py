@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any, Self, final
 
 import numpy as np
@@ -50,21 +51,27 @@ class Recorder:
     drafters: Mapping[str, bool]
     sampling: Sampling
     keep: int | None
-    drafts: dict[tuple[str, int], Draft] = field(default_factory=dict)
+    columns: dict[tuple[str, int], tuple[Tensor, Any]] = field(default_factory=dict)
 
     def note(self, name: str, row: int, draft: Draft) -> None:
         """Takes a draft that begins at a row of the text and follows it."""
-        self.drafts[name, row] = draft
+        for depth, token in enumerate(draft.tokens):
+            law = draft.logits[depth] if draft.logits else None
+            if (name, depth) not in self.columns:
+                laws = _in_a_file(self.text.logits)
+                self.columns[name, depth] = laws, np.full(len(laws), NOTHING, np.int32)
+            laws, written = self.columns[name, depth]
+            written[row + depth] = token if law is None else DRAWN
+            if law is not None:
+                laws[row + depth] = law.cpu()
 
     def save(self, path: Path) -> None:
         """Writes the file."""
-        names, count = [*self.drafters], len(self.text.logits)
-        depths = dict.fromkeys(names, 0)
-        for (name, _), draft in self.drafts.items():
-            depths[name] = max(depths[name], len(draft))
-        keys = [(name, depth) for name in names for depth in range(depths[name])]
-        written = np.full((len(keys), count), NOTHING, np.int32)
-        rows = [self._position(row, keys, written[:, row]) for row in range(count)]
+        names = [*self.drafters]
+        keys = sorted(self.columns, key=lambda key: (names.index(key[0]), key[1]))
+        count = len(self.text.logits)
+        written = np.array([self.columns[key][1] for key in keys], np.int32).reshape(-1, count)
+        rows = [self._position(row, keys) for row in range(count)]
         arrays = {
             name: np.concatenate([each[number] for each in rows], -1)
             for number, name in enumerate(("ids", "logits", "rests", "shared", "entropies"))
@@ -85,18 +92,15 @@ class Recorder:
         metadata = {"laws": json.dumps(facts)}
         write_whole(path, save({**arrays, "written": written}, metadata))
 
-    def _position(self, row: int, keys: list[tuple[str, int]], written: Any) -> tuple[Any, ...]:
+    def _position(self, row: int, keys: list[tuple[str, int]]) -> tuple[Any, ...]:
         """Returns the ids, the logits [laws, ids] and the sums of a position."""
         p = self.text.logits[row].cpu()
         p = p.to(torch.promote_types(p.dtype, torch.float32))  # numpy has no halves of them
         logits = p.new_full((1 + len(keys), len(p)), -torch.inf)
         logits[0] = p
-        for number, (name, depth) in enumerate(keys):
-            draft = self.drafts.get((name, row - depth), Draft())
-            if depth < len(draft):
-                law = draft.logits[depth] if draft.logits else None
-                written[number] = draft.tokens[depth] if law is None else DRAWN
-                logits[1 + number] = -torch.inf if law is None else law.cpu()
+        for number, (laws, written) in enumerate(map(self.columns.__getitem__, keys), start=1):
+            if written[row] == DRAWN:
+                logits[number] = laws[row]
         size = len(p) if self.keep is None else min(self.keep, len(p))
         likeliest = logits[logits.amax(-1) > -torch.inf].topk(size).indices.flatten()
         own = torch.tensor([self.text.ids[self.text.start + row]])
@@ -112,6 +116,12 @@ class Recorder:
             torch.special.entr(left[0]).sum()[None],
         )
         return ids.int().numpy(), logits[:, ids].numpy(), *(each.numpy() for each in sums)
+
+
+def _in_a_file(like: Tensor) -> Tensor:
+    """Returns a tensor of this shape that the disk holds and not memory, until it is let go."""
+    with NamedTemporaryFile() as file:  # the mapping outlives the name
+        return torch.from_file(file.name, True, like.numel()).view(like.shape)
 
 
 @final
