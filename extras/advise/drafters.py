@@ -68,18 +68,21 @@ def lines(
     config: of the drafter, its rule and its policy. rates: the marginal acceptance by position.
     """
     given, options = plain_values(config["drafter"]), overrides(config, gamma)
-    name, tokens = name_of("drafter", given), {"num_speculative_tokens": gamma}
-    rule, policy = (name_of(role, config[role]) for role in ("verifier", "policy"))
+    name, rule, policy = (name_of(role, config[role]) for role in ("drafter", "verifier", "policy"))
     path, is_lookup = given.get("path") or given.get("model"), name == "prompt_lookup"
     weights, found = path and shlex.quote(str(path)), {"outrider": f"outrider generate {options}"}
     if drafter.trees or drafter.asks or rule != "token":
         policy = "none of engines, which write chains and have a rule of their own"
     elif name in METHODS and (weights or name in ("prompt_lookup", "suffix", "mtp")):
         vllm, sglang, llama = METHODS[name]
-        native = {"method": vllm, **tokens} | ({"model": path} if path else {})
+        native = {"method": vllm, "num_speculative_tokens": gamma}
+        native |= {"model": path} if path else {}
         if is_lookup:
             native |= {f"prompt_lookup_{it}": given[f"{it}_n"] for it in ("min", "max")}
         found["vllm"] = f"--speculative-config {shlex.quote(json.dumps(native))}"
+        native |= {"synthetic_acceptance_rates": [round(rate, 4) for rate in rates]}
+        native |= {"rejection_sample_method": "synthetic"}
+        found["vllm's load"] = f"--speculative-config {shlex.quote(json.dumps(native))}"
         model = f" --speculative-draft-model-path {weights}" if weights else ""
         steps = "" if is_lookup else f" --speculative-num-steps {gamma} --speculative-eagle-topk 1"
         count = f" --speculative-num-draft-tokens {gamma + 1}"
@@ -93,11 +96,8 @@ def lines(
         found["llama.cpp"] = llama and f"--spec-type {llama}{model}{size}"
     elif name in EXPORTED or not (drafter.needs - {"tokenizer"} or drafter.observes):
         found["vllm"] = f"outrider serve-config {options}"
-    synthetic = {**tokens, "synthetic_acceptance_rates": [round(rate, 4) for rate in rates]}
-    synthetic |= {"rejection_sample_method": "synthetic"}
-    found["vllm's load"] = f"--speculative-config {shlex.quote(json.dumps(synthetic))}"
-    others = {*SERVERS} - {*POLICIES.get(policy, ())}
-    return {engine: line for engine, line in found.items() if line and engine not in others}
+    there = ("outrider", *POLICIES.get(policy, ()))
+    return {name: line for name, line in found.items() if line and name.partition("'")[0] in there}
 
 
 def candidates(
