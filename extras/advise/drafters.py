@@ -70,10 +70,10 @@ def lines(
     given, options = plain_values(config["drafter"]), overrides(config, gamma)
     name, rule, policy = (name_of(role, config[role]) for role in ("drafter", "verifier", "policy"))
     path, is_lookup = given.get("path") or given.get("model"), name == "prompt_lookup"
-    weights, found = path and shlex.quote(str(path)), {"outrider": f"outrider generate {options}"}
+    found = {"outrider": f"outrider generate {options}"}
     if drafter.trees or drafter.asks or rule != "token":
         policy = "none of engines, which write chains and have a rule of their own"
-    elif name in METHODS and (weights or name in ("prompt_lookup", "suffix", "mtp")):
+    elif name in METHODS and (path or name in ("prompt_lookup", "suffix", "mtp")):
         vllm, sglang, llama = METHODS[name]
         native = {"method": vllm, "num_speculative_tokens": gamma}
         native |= {"model": path} if path else {}
@@ -83,11 +83,12 @@ def lines(
         native |= {"synthetic_acceptance_rates": [round(rate, 4) for rate in rates]}
         native |= {"rejection_sample_method": "synthetic"}
         found["vllm's load"] = f"--speculative-config {shlex.quote(json.dumps(native))}"
-        model = f" --speculative-draft-model-path {weights}" if weights else ""
+        model = f" --speculative-draft-model-path {shlex.quote(str(path))}" if path else ""
         steps = "" if is_lookup else f" --speculative-num-steps {gamma} --speculative-eagle-topk 1"
         count = f" --speculative-num-draft-tokens {gamma + 1}"
         found["sglang"] = sglang and f"--speculative-algorithm {sglang}{model}{steps}{count}"
-        model = f" --spec-draft-model {weights}.gguf" if weights else ""
+        stem = shlex.quote(str(path).removesuffix(".gguf"))
+        model = f" --spec-draft-model {stem}.gguf" if path else ""
         least = config["policy"].get("threshold", 0)
         size = f" --spec-draft-n-max {gamma} --spec-draft-p-min {least}"
         if is_lookup:

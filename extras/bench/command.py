@@ -66,8 +66,7 @@ def bench(config: Bench) -> None:
         Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
         bandwidth = memory_bandwidth()
-        model = weights_location(settings)
-        participants = entrants(settings, model, settings["drafters"])
+        participants = entrants(settings, weights_location(settings), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
         for line in reference.said.splitlines():
@@ -77,8 +76,7 @@ def bench(config: Bench) -> None:
             for prompt in prompts
         ]
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
-        is_greedy = config.sampling.temperature == 0
-        text_differences = differences(runs, texts, reference) if is_greedy else None
+        differing = None if config.sampling.temperature else differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
         drafting, target_itself = dict[str, DraftCost](), list[str]()
         for name in drafting_entrants(runs):  # texts are written once more, for what drafts read
@@ -107,7 +105,7 @@ def bench(config: Bench) -> None:
         start_seconds={name: worker.start_seconds for name, worker in workers.items()},
         peak_bytes=peak_bytes,
         ratios=ratios,
-        differences=text_differences,
+        differences=differing,
         curves=curves,
         weight_bytes=weight_bytes,
         bandwidth=bandwidth,

@@ -58,6 +58,7 @@ def values(line: str) -> dict[str, str]:
         ("small_lm", {"model": "org/a"}, SERVERS, "draft_model STANDALONE draft-simple org/a"),
         ("eagle3", {"path": "org/b"}, SERVERS, "eagle3 EAGLE3 draft-eagle3 org/b org/b.gguf 4"),
         ("dflash", {"path": "org/c"}, SERVERS, "dflash DFLASH draft-dflash org/c"),
+        ("small_lm", {"model": "a b.gguf"}, SERVERS, "draft-simple 'a b.gguf'"),
         ("mtp", {}, SERVERS, "mtp NEXTN draft-mtp"),
         *(
             ("small_lm", {"model": "org/a", "policy": {"policy": "confidence", "threshold": it}},
@@ -82,7 +83,9 @@ def test_lines_have_only_options_of_the_engines(
     said = {engine: values(found[engine]) for engine in engines}
     for engine, options in said.items():
         assert {it[2:] for it in options} <= {*TAKEN[engine].split()}
-    assert {*expected.split()} <= {value for options in said.values() for value in options.values()}
+    assert {*shlex.split(expected)} <= {
+        value for options in said.values() for value in options.values()
+    }
 
 
 @pytest.mark.parametrize(
