@@ -117,7 +117,7 @@ def candidates(
             own = {name: listed[name]} if listed else option_configs("drafter", [name], OWN)
             made, variants = variants_of(replace(settings, drafters=own))
             there = lines(made[name], variants[name].drafter, settings.gamma)
-            require(settings.server in there, "server", settings.server, "one that drafts so")
+            require(settings.server in there, "server", settings.server, "one that has it")
             prepare(target, variants[name].drafter, variants[name].verifier)
             configs, fitting = configs | made, fitting | variants
         except OutriderError as error:

@@ -126,6 +126,10 @@ SETS: dict[str, tuple[dict[str, object], tuple[str, str, tuple[str, ...]]]] = {
         {"system_prompt": "Be brief.", "question": "How many?", "answer": "3"},
         ("x, line 1", "math", ("Be brief.\n\nHow many?",)),
     ),
+    "mt-bench of a language": (
+        {"question_id": 7, "category": "chat", "turns": ["Qui?"], "language": "fr"},
+        ("7", "chat", ("Qui?",), (), "fr"),
+    ),
 }
 
 
