@@ -69,14 +69,23 @@ class Recorder:
         """Writes the file."""
         names = [*self.drafters]
         keys = sorted(self.columns, key=lambda key: (names.index(key[0]), key[1]))
-        count = len(self.text.logits)
+        count, width = self.text.logits.shape
         written = np.array([self.columns[key][1] for key in keys], np.int32).reshape(-1, count)
-        rows = [self._position(row, keys) for row in range(count)]
-        arrays = {
-            name: np.concatenate([each[number] for each in rows], -1)
-            for number, name in enumerate(("ids", "logits", "rests", "shared", "entropies"))
-        }
-        arrays["ends"] = np.cumsum([0, *(len(each[0]) for each in rows)], dtype=np.int64)
+        laws, size = 1 + len(keys), width if self.keep is None else self.keep
+        most = count * min(width, size * laws + 1)
+        # Made before all rows: a small array after each would keep freed memory from being reused.
+        arrays = {"ids": np.empty(most, np.int32), "logits": np.empty((laws, most), np.float32)}
+        arrays |= {name: np.empty((laws, count)) for name in ("rests", "shared")}
+        arrays["entropies"], ends = np.empty(count), [0]
+        for row in range(count):
+            found = self._position(row, keys)
+            ends.append(ends[-1] + len(found[0]))
+            for name, part in zip(arrays, found, strict=True):
+                first = ends[-2] if name in ("ids", "logits") else row
+                arrays[name][..., first : first + part.shape[-1]] = part
+        for name in ("ids", "logits"):
+            arrays[name] = np.ascontiguousarray(arrays[name][..., : ends[-1]])
+        arrays["ends"] = np.array(ends, np.int64)
         facts = {
             "question": self.question,
             "tokens": self.text.ids,
@@ -94,8 +103,7 @@ class Recorder:
 
     def _position(self, row: int, keys: list[tuple[str, int]]) -> tuple[Any, ...]:
         """Returns the ids, the logits [laws, ids] and the sums of a position."""
-        p = self.text.logits[row].cpu()
-        p = p.to(torch.promote_types(p.dtype, torch.float32))  # numpy has no halves of them
+        p = self.text.logits[row].float().cpu()
         logits = p.new_full((1 + len(keys), len(p)), -torch.inf)
         logits[0] = p
         for number, (laws, written) in enumerate(map(self.columns.__getitem__, keys), start=1):
