@@ -130,7 +130,7 @@ def candidates(
 
 def experts_read(target: Target, drafter: Drafter) -> list[str]:
     """Returns how much of a target with experts a token reads, beside its drafter; or nothing."""
-    config = target.model.config.get_text_config() if "model" in target.offers else None
+    config: Any = target.model.config.get_text_config() if "model" in target.offers else None
     experts = getattr(config, "num_experts", 0) or getattr(config, "num_local_experts", 0)
     if not (experts and drafter.models):
         return []

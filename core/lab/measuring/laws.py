@@ -74,7 +74,8 @@ class Recorder:
         laws, size = 1 + len(keys), width if self.keep is None else self.keep
         most = count * min(width, size * laws + 1)
         # Made before all rows: a small array after each would keep freed memory from being reused.
-        arrays = {"ids": np.empty(most, np.int32), "logits": np.empty((laws, most), np.float32)}
+        arrays = dict[str, Any](ids=np.empty(most, np.int32))
+        arrays["logits"] = np.empty((laws, most), np.float32)
         arrays |= {name: np.empty((laws, count)) for name in ("rests", "shared")}
         arrays["entropies"], ends = np.empty(count), [0]
         for row in range(count):
