@@ -106,13 +106,18 @@ class Counterparts:
         lookup, plain, drafting = self._lookup(), dict[str, Any](), dict[str, Any]()
         match peer:
             case "transformers":
-                plain, options = {"options": {}}, self._assisted_options()
-                drafting = {"options": options} if options else {}
+                plain, model = {"options": {}}, self._draft_model()
+                if lookup:
+                    lengths = {"prompt_lookup_num_tokens": lookup["gamma"]}
+                    drafting = {"options": lengths | {"max_matching_ngram_size": lookup["max_n"]}}
+                elif model:
+                    folder = as_folder(model, self.config["drafter"]["dtype"])
+                    drafting = {"options": {"assistant_model": folder}}
             case "vllm":
                 plain = {"max_model_len": 4096, "speculative": None}
                 if lookup:
                     lengths = {f"prompt_lookup_{it}": lookup[f"{it}_n"] for it in ("max", "min")}
-                    lengths["num_speculative_tokens"] = self.gamma
+                    lengths["num_speculative_tokens"] = lookup["gamma"]
                     drafting = plain | {"speculative": {"method": "ngram", **lengths}}
             case "llama_cpp":
                 plain, file = {"draft": None}, gguf_file(self._draft_model())
@@ -131,28 +136,11 @@ class Counterparts:
         lengths = {name: int(self.config["drafter"][name]) for name in ("max_n", "min_n")}
         return lengths | {"gamma": int(self.config["gamma"])}
 
-    def _assisted_options(self) -> dict[str, Any] | None:
-        """Returns transformers' options for the same drafter, or None if it has none."""
-        lookup = self._lookup()
-        if lookup:
-            return {
-                "prompt_lookup_num_tokens": lookup["gamma"],
-                "max_matching_ngram_size": lookup["max_n"],
-            }
-        model = self._draft_model()
-        return (
-            {"assistant_model": as_folder(model, self.config["drafter"]["dtype"])}
-            if model
-            else None
-        )
-
     def _draft_model(self) -> str | None:
         """Returns the draft model that shares the target's vocabulary, or None."""
-        if (
-            factory_of(self.config["drafter"]) is SmallLM
-            and self.config["drafter"]["vocabulary"] == "same"
-        ):
-            model = self.config["drafter"]["model"]
+        drafter = self.config["drafter"]
+        if factory_of(drafter) is SmallLM and drafter["vocabulary"] == "same":
+            model = drafter["model"]
             if isinstance(model, str) and not student.borrows(located(model)):
                 return model
         return None
