@@ -162,7 +162,6 @@ def grammar(text: str, steer: bool = True) -> Guidance:
 
 
 def matcher_class() -> "type[LLMatcher]":
-    """Returns llguidance's matcher."""
     from llguidance import LLMatcher
 
     return LLMatcher

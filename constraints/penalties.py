@@ -57,7 +57,13 @@ class Penalties(Constraint):
     ) -> None:
         self._frequency, self._presence = float(frequency_penalty), float(presence_penalty)
         self._repetition = float(repetition_penalty)
-        self._bias = _checked_bias(logit_bias or {})
+        self._bias: dict[int, float] = {}
+        for key, value in (logit_bias or {}).items():  # in JSON, ids are strings of digits
+            is_id = is_int(key) or (isinstance(key, str) and key.isdecimal())
+            require(is_id, "penalties.logit_bias", key, "the id of a token")
+            is_finite = is_number(value) and math.isfinite(value)
+            require(is_finite, f"penalties.logit_bias[{key}]", value, "a number")
+            self._bias[int(key)] = float(value)
         self._words = list(bad_words)
         self._banned: list[list[int]] = []
         self._start = 0
@@ -107,18 +113,6 @@ class Penalties(Constraint):
 
 def _ids(ids: Any, like: Tensor) -> Tensor:
     return torch.tensor(list(ids), dtype=torch.long, device=like.device)
-
-
-def _checked_bias(bias: Mapping[Any, float]) -> dict[int, float]:
-    """Returns a bias by id. In JSON, ids are strings of digits."""
-    checked = {}
-    for key, value in bias.items():
-        is_id = is_int(key) or (isinstance(key, str) and key.isdecimal())
-        require(is_id, "penalties.logit_bias", key, "the id of a token")
-        is_finite = is_number(value) and math.isfinite(value)
-        require(is_finite, f"penalties.logit_bias[{key}]", value, "a number")
-        checked[int(key)] = float(value)
-    return checked
 
 
 def _tokens(word: Word, target: Target) -> list[list[int]]:

@@ -78,7 +78,7 @@ def _score(sizes: list[int], prompt: int, texts: int, width: int) -> None:
     """
     # Imported here, so that the process that measures the others stays small.
     from outrider import Draft, Verdict
-    from outrider.decoding.batches.batched import batched
+    from outrider.decoding.batches.batch_target import batched
     from outrider.targets.smollm2 import smollm2
 
     target = smollm2()

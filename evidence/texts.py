@@ -33,7 +33,7 @@ from torch import Tensor
 import outrider
 from outrider import SampledChance, Sampling, Target, Tokens, decode_together
 from outrider.data import jsonl as data
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.drafters.parts.texts.datastore import write_store
 from outrider.plugins.parts import make
 from outrider.plugins.registry import installed

@@ -25,8 +25,6 @@ class Bandit(Policy):
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
-
-    Raises `ConfigError` if `c` is below 0.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (

@@ -28,8 +28,6 @@ class Confidence(Policy):
         it plus three times the share of accepted tokens below it. What it has learned carries over
         from prompt to prompt.
     state: a file that keeps what was learned from run to run.
-
-    Raises `ConfigError` if the threshold is outside [0, 1].
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (

@@ -2,15 +2,13 @@
 
 from typing import Annotated, ClassVar, final
 
-import numpy as np
-
 from outrider.base.bounds import Share, checked
 from outrider.base.expectations import Above
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.policy import Policy, PolicyExample
 from outrider.contract.round import Round
 from outrider.policies.confidence import own_probability
-from outrider.policies.goodput import PROBE, WINDOW
+from outrider.policies.goodput import PROBE, WINDOW, coefficients
 from outrider.policies.nodes import NodeValues, tested_nodes
 from outrider.policies.saved_state import SavedState
 
@@ -38,8 +36,6 @@ class CostModel(Policy):
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
-
-    Raises `ConfigError` if `alpha` is outside [0, 1], or `weight` is not above 0.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (
@@ -127,14 +123,3 @@ class CostModel(Policy):
         """Returns the share of accepted tokens at a depth, from 1, among those tested there."""
         accepted, tested = self._counts[depth - 1] if depth <= len(self._counts) else (0, 0)
         return (accepted + self._alpha * self._weight) / (tested + self._weight)
-
-
-def coefficients(points: Costs) -> list[float] | None:
-    """Returns the least squares coefficients, none below 0; None unless two points differ."""
-    if len({tuple(quantities) for quantities, _ in points}) < 2:
-        return None
-    from scipy.optimize import nnls  # takes long to import
-
-    quantities, seconds = zip(*points, strict=True)
-    values, _ = nnls(np.array(quantities), np.array(seconds))
-    return [float(value) for value in values]

@@ -28,8 +28,6 @@ class Entropy(Policy):
         that leaves the running acceptance at or above the target, and shrinks after any other. None
         keeps the limit fixed. Limit and running acceptance are reset for each prompt.
     step: the change of the limit in one round.
-
-    Raises `ConfigError` if `scale`, `limit` or `step` is below 0, or `target` is outside [0, 1].
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (

@@ -1,5 +1,6 @@
 """Goodput: the draft length with the most expected tokens per second, 0 included."""
 
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -32,8 +33,6 @@ class Goodput(Policy):
     state: a file that keeps what was learned from run to run.
 
     What it has learned carries over from prompt to prompt.
-
-    Raises `ConfigError` if `alpha` is outside [0, 1].
     """
 
     alpha: float
@@ -50,7 +49,7 @@ class Goodput(Policy):
         self._first = True  # this round also reads the prompt, so its time means nothing
 
     def depth(self, gamma: int) -> int:
-        call = line(self._calls)
+        call = coefficients([((1.0, rows), seconds) for rows, seconds in self._calls])
         spent = sum(seconds for _, seconds in self._drafts)
         draft = spent / max(1, sum(tokens for tokens, _ in self._drafts))
         if call is None:
@@ -78,17 +77,15 @@ class Goodput(Policy):
             self._memory.save()
 
 
-def line(points: list[tuple[int, float]]) -> tuple[float, float] | None:
-    """Returns base and slope of the least squares line, neither below 0.
+def coefficients(points: Sequence[tuple[Sequence[float], float]]) -> list[float] | None:
+    """Returns the least squares coefficients, none below 0; None unless two points differ.
 
-    Returns None unless at least two different numbers of rows occur.
-
-    points: rows scored and seconds of each call.
+    points: of each call, what its time is proportional to, and its seconds.
     """
-    if len({rows for rows, _ in points}) < 2:
+    if len({tuple(quantities) for quantities, _ in points}) < 2:
         return None
-    rows, seconds = np.array(points, dtype=float).T
-    slope, base = np.polyfit(rows, seconds, 1)
-    if slope < 0:
-        return float(seconds.mean()), 0.0
-    return (float(base), float(slope)) if base >= 0 else (0.0, float((seconds / rows).mean()))
+    from scipy.optimize import nnls  # takes long to import
+
+    quantities, seconds = zip(*points, strict=True)
+    values, _ = nnls(np.array(quantities), np.array(seconds))
+    return [float(value) for value in values]

@@ -15,8 +15,6 @@ class Heuristic(Policy):
 
     start: the k of the first round.
     transient: return to `start` with each prompt; if false, k carries over.
-
-    Raises `ConfigError` if `start` is below 1.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (

@@ -21,20 +21,15 @@ class NodeValues:
         self.values: list[Any] = []
 
     def of(self, draft: Draft) -> list[Any]:
-        """Returns the value of each node."""
-        if not _continues(draft, self._draft):
+        earlier, count = self._draft, len(self._draft)
+        pairs = zip(draft.logits, earlier.logits, strict=False)
+        texts = (draft.tokens[:count], draft.parents[:count])
+        continues = texts == (earlier.tokens, earlier.parents) and all(a is b for a, b in pairs)
+        if not continues:
             self.values = []
         self.values += [self._value_of(draft, node) for node in range(len(self.values), len(draft))]
         self._draft = draft
         return self.values
-
-
-def _continues(draft: Draft, earlier: Draft) -> bool:
-    """Returns whether a draft begins with all nodes of an earlier one."""
-    count = len(earlier)
-    pairs = zip(draft.logits, earlier.logits, strict=False)
-    same_nodes = (draft.tokens[:count], draft.parents[:count]) == (earlier.tokens, earlier.parents)
-    return same_nodes and all(logits is before for logits, before in pairs)
 
 
 def some_branch_holds(draft: Draft, holds: Callable[[int], bool]) -> bool:

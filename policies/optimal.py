@@ -22,8 +22,6 @@ class Optimal(Policy):
 
     It always drafts at least one token, since it would learn nothing otherwise. What it has learned
     carries over from prompt to prompt.
-
-    Raises `ConfigError` if `alpha` is outside [0, 1], `c` is below 0, or `weight` is not above 0.
     """
 
     examples: ClassVar[tuple[PolicyExample, ...]] = (

@@ -1,7 +1,6 @@
 """SavedState: what a policy has learned, in a file that the next run reads."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -23,26 +22,21 @@ class SavedState:
     """
 
     def __init__(self, policy: Policy, path: str | None, **initial: Any) -> None:
-        self._owner, self._setting = policy, path
+        self._owner = policy
         self._policy = type(policy).__name__
         self._path = None if path is None else Path(path).expanduser()
         self._names = tuple(initial)
-        for name, value in self._load(initial).items():
-            setattr(policy, name, value)
-
-    def _load(self, initial: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._path is None or not self._path.is_file():
-            return initial
         try:
-            content = json_in(self._path)
-            learned = content[self._policy]
-            # A file of an earlier version does not say how many there were.
-            self._owner.texts_before = int(content.get("texts", 1))
-            return {name: learned[name] for name in initial}
+            if self._path is not None and self._path.is_file():
+                content = json_in(self._path)
+                # A file of an earlier version does not say how many there were.
+                policy.texts_before = int(content.get("texts", 1))
+                initial = {name: content[self._policy][name] for name in initial}
         except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(
-                f"policy.state={self._setting!r}: expected what {self._policy} has learned"
-            ) from error
+            expected = f"expected what {self._policy} has learned"
+            raise ConfigError(f"policy.state={path!r}: {expected}") from error
+        for name, value in initial.items():
+            setattr(policy, name, value)
 
     def save(self) -> None:
         """Replaces the file by one with the values of now, which must fit JSON; once a prompt.

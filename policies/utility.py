@@ -21,8 +21,6 @@ class Utility(Policy):
     keep: rounds of a set phase.
 
     What it has learned carries over from prompt to prompt.
-
-    Raises `ConfigError` if `trial` or `keep` is below 1.
     """
 
     @checked("policy")

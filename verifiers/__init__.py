@@ -1,4 +1,4 @@
-"""Acceptance rules, one file each, all of them ordinary plugins.
+"""Acceptance rules, one file each or beside their like, all of them ordinary plugins.
 
 A rule implements `outrider.contract.verifier.Verifier`: `verify` maps a draft and the target's
 scores to an accepted path and the next token. It says `lossless = True`, or states its bound with

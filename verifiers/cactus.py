@@ -33,8 +33,6 @@ class Cactus(Towards):
 
     budget: the most divergence for each token; 0 is the token rule.
     divergence: "tv" for total variation, "kl" for Kullback-Leibler divergence in nats.
-
-    Raises `ConfigError` for an unknown divergence or a negative budget.
     """
 
     examples: ClassVar[tuple[VerifierExample, ...]] = (

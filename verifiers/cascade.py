@@ -44,9 +44,6 @@ class Cascade(Towards):
         defers to p.
     budget: the most divergence for each token; 0 is the token rule.
     divergence: "tv" for total variation, "kl" for Kullback-Leibler divergence in nats.
-
-    Raises `ConfigError` for an unknown deferral or divergence, a negative budget, or a margin
-    outside [0, 1].
     """
 
     examples: ClassVar[tuple[VerifierExample, ...]] = (

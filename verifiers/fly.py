@@ -38,8 +38,6 @@ class Fly(Verifier):
     threshold: the least entropy of p, as a share of that of the uniform distribution. At
         temperature 0, p is taken before it becomes a point mass. 1 is lossless unless p is uniform.
     window: None for 6, or fewer in drafts of up to 6 tokens: all tokens after the first.
-
-    Raises `ConfigError` if the threshold is outside [0, 1], or the window is below 1.
     """
 
     examples: ClassVar[tuple[VerifierExample, ...]] = (

@@ -52,19 +52,17 @@ class KSeq(Verifier):
         return token_rates(q, scores, node)
 
 
-def sibling_rate(p: Probs, q: Probs, rho: float) -> float:
-    """Returns beta = sum_x min(q(x), p(x) / rho), the probability that one sibling is accepted."""
-    return float(q.minimum(p / rho).sum())
-
-
 def smallest_rho(p: Probs, q: Probs, siblings: int) -> float:
-    """Returns the smallest rho in [1, K] with 1 - (1 - beta)^K <= rho beta, by bisection."""
+    """Returns the smallest rho in [1, K] with 1 - (1 - beta)^K <= rho beta, by bisection.
+
+    beta = sum_x min(q(x), p(x) / rho) is the probability that one sibling is accepted.
+    """
 
     def fits(rho: float, beta: float) -> bool:
         return 1 - (1 - beta) ** siblings <= rho * beta + 1e-15
 
     low, high = 1.0, float(siblings)
-    if fits(low, sibling_rate(p, q, low)):
+    if fits(low, float(q.minimum(p / low).sum())):
         return low
     # Sorted by p / q, the tokens with the smaller part in p come first: beta is two running sums.
     ratios, order = (p / q).nan_to_num(nan=0.0).sort()
@@ -85,7 +83,7 @@ def k_residual(p: Probs, q: Probs, rho: float, siblings: int) -> Probs:
 
     Returns p itself if nothing remains.
     """
-    beta = sibling_rate(p, q, rho)
+    beta = float(q.minimum(p / rho).sum())
     if beta == 0:
         return p
     covered = (1 - (1 - beta) ** siblings) / beta

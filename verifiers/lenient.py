@@ -1,4 +1,4 @@
-"""Leviathan et al.'s lenience, which trades exactness for acceptance. Lossy."""
+"""The token rule with p(x) / q(x) divided by a factor: lenience, and a scaled uniform number."""
 
 from typing import Annotated, ClassVar, Literal, final
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 from outrider.base.bounds import checked
 from outrider.base.errors import require
-from outrider.base.expectations import Within
+from outrider.base.expectations import Above, Within
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.prefix import acceptance, leading, verify_prefix
-from outrider.verifiers.token import residual
+from outrider.verifiers.token import residual, token_rates
 
 
 @final
@@ -115,9 +115,7 @@ class Lenient(Verifier):
             return None
         if scores.sampling.greedy:
             return self._likely(scores)[node + 1].to(q.dtype)
-        p = scores.after(node)
-        scaled = p / (self.lenience * wide(q, p.device))
-        return scaled.nan_to_num(0.0, posinf=1.0).clamp(max=1)
+        return token_rates(self.lenience * wide(q, scores.logits.device), scores, node)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         bound = scores.probs / self.lenience
@@ -146,3 +144,49 @@ class Lenient(Verifier):
         # p(x) >= l max p, in logarithms: the normaliser cancels.
         floor = scores.logits.amax(-1, keepdim=True) + torch.tensor(self.lenience).log()
         return scores.logits >= floor
+
+
+@final
+class ScaledUniform(Verifier):
+    """Accepts token x if r <= p(x) / q(x), with r uniform on [0, b].
+
+    So x is accepted with probability min(1, p(x) / (b q(x))).
+
+    b: 1 is the token rule. Below 1 the rule is lossy: lenience b (2211.17192, Appendix A.5).
+        Above 1 it is stricter than necessary.
+    residual: where the replacement of a rejected token is drawn from. "own" is
+        norm(max(0, p - min(q, p / b))), the part of p that accepted tokens do not cover, so that
+        b >= 1 is lossless. "plain" is norm(max(0, p - q)) as in the token rule. That is lossy for
+        b > 1: tokens to which q gives too little come out too often, without a bound.
+    """
+
+    @checked("verifier")
+    def __init__(
+        self, b: Annotated[float, Above(0)] = 2.0, residual: Literal["own", "plain"] = "own"
+    ) -> None:
+        self.b = b
+        self.residual = residual
+
+    @property
+    def lossless(self) -> bool:
+        return self.b == 1 or (self.b > 1 and self.residual == "own")
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        rates = acceptance(draft, scores) / self.b
+        # For b < 1 both residuals are the same.
+        rest = self._own_residual if self.residual == "own" and self.b > 1 else residual
+        return verify_prefix(draft, scores, chance, rates, rest)
+
+    def _own_residual(self, p: Probs, q: Probs | None, token: int | None) -> Probs:
+        if q is None:
+            q = torch.zeros_like(p)
+            q[token] = 1.0
+        return (p - wide(q, p.device).minimum(p / self.b)).clamp(min=0)
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        return token_rates(self.b * wide(q, scores.logits.device), scores, node)
+
+    def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
+        if self.lossless:
+            return scores.probs
+        return scores.probs / self.b if self.b < 1 else torch.ones_like(scores.probs)

@@ -100,7 +100,6 @@ def largest_of(paths: int, q: Probs, before: Probs, joint: float) -> Probs:
 
 
 def _path_from(draft: Draft, node: int) -> Sequence[int]:
-    """Returns the nodes of the path that begins with `node`."""
     path = [node]
     while children := draft.children(path[-1]):
         if len(children) > 1:

@@ -1,5 +1,6 @@
 """The rule that accepts one of two or three siblings most often."""
 
+from collections.abc import Sequence
 from typing import ClassVar, final
 
 import torch
@@ -8,10 +9,10 @@ from torch import Tensor
 
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
-from outrider.contract.draft import ROOT, Draft, Verdict
+from outrider.contract.draft import Draft, Verdict
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.ceiling import MOST_OF_THREE, joint_classes, membership
-from outrider.verifiers.recursive import residual
+from outrider.verifiers.recursive import Tested, descend, first
 from outrider.verifiers.selection import CLASSES, best_selection, classes_apart, ratio_classes
 from outrider.verifiers.token import token_rates
 
@@ -58,38 +59,17 @@ class OptimalTransport(Verifier):
     )
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        accepted: list[int] = []
-        node = ROOT
-        while True:
-            p = wide(scores.after(node))
-            p = p / p.sum()
-            siblings, chosen = draft.children(node), ROOT
-            while siblings and chosen == ROOT:
-                tested, m, siblings = _select(draft, siblings, p, chance)
-                token = draft.tokens[tested]
-                rate = (
-                    p[token] if m is None else (p[token] / wide(m[token], p.device)).nan_to_num(0.0)
-                )
-                if chance.coins(rate[None])[0]:
-                    chosen = tested
-                else:
-                    p = residual(p, m, token)
-            if chosen == ROOT:
-                return Verdict(tuple(accepted), chance.categorical(p))
-            accepted.append(chosen)
-            node = chosen
+        return descend(draft, scores, chance, _select)
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 
-def _select(
-    draft: Draft, siblings: list[int], p: Probs, chance: Chance
-) -> tuple[int, Probs | None, list[int]]:
-    """Returns the sibling to test, the distribution that it has, and those to test after it."""
+def _select(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tested:
+    """Returns a sibling as `Select` does: one of those that one call of the pen drew."""
     group, q = _group(draft, siblings), draft.probs[siblings[0]]
     if q is None or len(group) == 1:
-        return siblings[0], q, siblings[1:]
+        return first(draft, siblings, p, chance)
     q = wide(q, p.device)
     drawn = q > 0
     tokens = [draft.tokens[sibling] for sibling in group]
@@ -105,7 +85,7 @@ def _select(
     return chosen, torch.zeros_like(p).masked_scatter(drawn, m), siblings[len(group) :]
 
 
-def _group(draft: Draft, siblings: list[int]) -> list[int]:
+def _group(draft: Draft, siblings: Sequence[int]) -> list[int]:
     """Returns the first siblings, up to three, that one call of the pen drew.
 
     Their joint distribution is known from that of the first: they were drawn from it with or

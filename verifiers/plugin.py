@@ -2,32 +2,23 @@
 
 from outrider.plugins.hookspecs import Register, hookimpl
 
-VERIFIERS = {
-    "token": "token:Token",
-    "block": "block:Block",
-    "hierarchical": "block:hierarchical",
-    "sample_match": "sample_match:SampleMatch",
-    "rejection": "rejection:Rejection",
-    "gumbel": "gumbel:Gumbel",
-    "multi_step": "recursive:MultiStep",
-    "without_replacement": "recursive:WithoutReplacement",
-    "k_seq": "k_seq:KSeq",
-    "optimal_transport": "optimal_transport:OptimalTransport",
-    "traversal": "traversal:Traversal",
-    "multi_path_block": "multi_path_block:MultiPathBlock",
-    "candidates": "recursive:Candidates",
-    "scaled_uniform": "scaled_uniform:ScaledUniform",
-    "lenient": "lenient:Lenient",
-    "typical": "typical:Typical",
-    "truncation": "truncation:Truncation",
-    "fly": "fly:Fly",
-    "cactus": "cactus:Cactus",
-    "cascade": "cascade:Cascade",
+VERIFIERS = (
+    *("token", "block", "sample_match", "rejection", "gumbel", "k_seq", "optimal_transport"),
+    *("traversal", "multi_path_block", "scaled_uniform", "lenient", "typical", "truncation"),
+    *("fly", "cactus", "cascade", "multi_step", "without_replacement", "candidates"),
+)
+MODULES = {
+    **dict.fromkeys(("multi_step", "without_replacement", "candidates"), "recursive"),
+    "truncation": "typical",
+    "scaled_uniform": "lenient",
+    "rejection": "sample_match",
 }
-"""By name, the module in `outrider.verifiers`, and the class or function in it."""
+"""The modules of rules, where they are not named after the rule."""
 
 
 @hookimpl
 def register_verifiers(register: Register) -> None:
-    for name, place in VERIFIERS.items():
+    for name in VERIFIERS:
+        place = f"{MODULES.get(name, name)}:{name.title().replace('_', '')}"
         register(name, f"outrider.verifiers.{place}")
+    register("hierarchical", "outrider.verifiers.block:hierarchical")

@@ -12,18 +12,21 @@ from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.sampling import likeliest
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.sample_match import matching
-from outrider.verifiers.token import token_rates
+from outrider.verifiers.token import residual, token_rates
 
-Choose = Callable[[Sequence[int], Chance], int]
-"""Maps the children still to be tested, and a chance, to the index of the one to test next."""
+Tested = tuple[int, Probs | None, Sequence[int]]
+"""The sibling to test, its distribution, None for a point mass, and those to test after it."""
 
-
-def first(children: Sequence[int], chance: Chance) -> int:
-    """Returns the index of the child that was drawn first."""
-    return 0
+Select = Callable[[Draft, Sequence[int], Probs, Chance], Tested]
+"""Chooses which sibling to test next, given those that are left and what is left of p."""
 
 
-def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first) -> Verdict:
+def first(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tested:
+    """Selects the sibling that was drawn first."""
+    return siblings[0], draft.probs[siblings[0]], siblings[1:]
+
+
+def descend(draft: Draft, scores: Scores, chance: Chance, select: Select = first) -> Verdict:
     """Returns the path that recursive rejection accepts, and the token after it.
 
     At each node p' begins as the target's distribution. A child x drawn from q is accepted with
@@ -34,7 +37,7 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     At temperature 0, p is a point mass, which the tokens of the path have to be: an accelerator is
     then waited for once, not at each child.
     """
-    if scores.sampling.greedy and choose is first:
+    if scores.sampling.greedy and select is first:
         best = likeliest(scores.logits).tolist()
         return matching(draft, lambda node, _: best[node + 1])
     accepted: list[int] = []
@@ -42,34 +45,21 @@ def descend(draft: Draft, scores: Scores, chance: Chance, choose: Choose = first
     while True:
         p = wide(scores.after(node))
         p = p / p.sum()
-        children = list(draft.children(node))
+        siblings: Sequence[int] = draft.children(node)
         chosen = ROOT
-        while children and chosen == ROOT:
-            child = children.pop(choose(children, chance))
-            token, probs = draft.tokens[child], draft.probs[child]
-            rate = float(p[token] if probs is None else p[token] / wide(probs[token], p.device))
-            if chance.coins(torch.tensor([rate], dtype=torch.float64))[0]:
-                chosen = child
+        while siblings and chosen == ROOT:
+            tested, q, siblings = select(draft, siblings, p, chance)
+            token = draft.tokens[tested]
+            rate = p[token] if q is None else (p[token] / wide(q[token], p.device)).nan_to_num(0.0)
+            if chance.coins(rate[None])[0]:
+                chosen = tested
             else:
-                p = residual(p, probs, token)
+                p = residual(p, q, token)
+                p = p / p.sum()
         if chosen == ROOT:
             return Verdict(tuple(accepted), chance.categorical(p))
         accepted.append(chosen)
         node = chosen
-
-
-def residual(p: Probs, probs: Probs | None, token: int) -> Probs:
-    """Returns norm(max(0, p - q)), or p itself if rounding leaves nothing.
-
-    q is `probs`, or a point mass on `token` if that is None.
-    """
-    if probs is None:
-        rest = p.clone()
-        rest[token] = 0
-    else:
-        rest = (p - wide(probs, p.device)).clamp(min=0)
-    mass = rest.sum()
-    return rest / mass if mass > 0 else p
 
 
 @final
@@ -82,8 +72,6 @@ class MultiStep(Verifier):
 
     order: test the children as "drawn", or in "random" order as the paper does. Both accept equally
         often, since the children are exchangeable.
-
-    Raises `ConfigError` if the order is unknown.
     """
 
     lossless = True
@@ -97,15 +85,16 @@ class MultiStep(Verifier):
         self.order = order
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        choose = first if self.order == "drawn" else _any
-        return descend(draft, scores, chance, choose)
+        return descend(draft, scores, chance, first if self.order == "drawn" else _any)
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
 
 
-def _any(children: Sequence[int], chance: Chance) -> int:
-    return chance.categorical(torch.ones(len(children)))
+def _any(draft: Draft, siblings: Sequence[int], p: Probs, chance: Chance) -> Tested:
+    rest = [*siblings]
+    tested = rest.pop(chance.categorical(torch.ones(len(rest))))
+    return tested, draft.probs[tested], rest
 
 
 @final

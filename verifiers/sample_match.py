@@ -1,11 +1,17 @@
-"""The naive lossless rule, a baseline that needs no draft distribution."""
+"""Lossless baselines: the naive rule, which needs no draft distribution, and rejection sampling."""
 
 from collections.abc import Callable
 from typing import final
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from outrider.contract.chance import Chance
+from outrider.contract.devices import wide
 from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
 from outrider.contract.verifier import Probs, Scores, Verifier
+from outrider.verifiers.prefix import drafted, leading, read
 
 
 @final
@@ -42,3 +48,46 @@ def matching(draft: Draft, draw: Callable[[int, int], int]) -> Verdict:
             return Verdict(tuple(accepted), token)
         node = match[0]
         accepted.append(node)
+
+
+@final
+class Rejection(Verifier):
+    """Rejection sampling: accepts x with p(x) / (M q(x)), M = max p / q (2211.17192, Appendix A.2).
+
+    An accepted token already has the distribution p, so a rejected one is replaced by a draw from p
+    itself. Lossless, but never better than the token rule: it accepts a share 1 / M = min q / p of
+    the tokens, which is 0 if q gives no probability to a token that p may draw.
+    """
+
+    lossless = True
+
+    def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+        if scores.logits.device.type != "cpu":
+            return _on_device(draft, scores, chance)
+        rates = []
+        for node, token in enumerate(draft.tokens):
+            q = draft.distribution(node, scores.after(node - 1))
+            rates.append(float(self.accepts(q, scores, node - 1)[token]))
+        accepted = leading(chance.coins(torch.tensor(rates, dtype=torch.float64)))
+        return Verdict(tuple(range(accepted)), chance.categorical(scores.after(accepted - 1)))
+
+    def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
+        p = scores.after(node)
+        ratio = (p / wide(q, p.device)).nan_to_num(0.0, posinf=float("inf"))
+        return _relative(ratio)
+
+
+def _relative(ratio: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab"]:
+    """Returns p / (M q); 0 everywhere if M is infinite."""
+    most = ratio.amax(-1, keepdim=True)
+    return torch.where(most < float("inf"), ratio / most, 0.0)
+
+
+def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
+    """Returns the verdict of `Rejection.verify`, from the whole draft at once and with one wait."""
+    p, q = wide(scores.probs), drafted(draft, scores)[:-1]
+    rates = _relative((p[:-1] / q).nan_to_num(0.0, posinf=float("inf")))
+    kept = [rates[node, token] for node, token in enumerate(draft.tokens)]
+    coins = chance.flips(torch.stack(kept) if kept else rates.new_zeros(0))
+    accepted = coins.long().cumprod(0).sum(0, keepdim=True)
+    return read(accepted, chance.pick(p.index_select(0, accepted)[0]))

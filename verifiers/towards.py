@@ -1,7 +1,6 @@
 """The token rule with another distribution in place of the target's, for lossy rules."""
 
 from abc import abstractmethod
-from collections.abc import Callable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -15,12 +14,13 @@ from outrider.verifiers.token import residual
 STEPS = 60
 """Bisections of a share or a factor, enough for the last bit of a float."""
 
-Aim = Callable[[Tensor, Tensor], Tensor]
-"""Maps p and q, both [vocab] in the widest type, to the distribution h that tokens should have."""
-
 
 class Towards(Verifier):
     """A rule whose tokens have the distribution `aim(p, q)`, within a budget of divergence from p.
+
+    A token x of the draft is accepted with probability min(1, h(x) / q(x)) for h = aim(p, q), and
+    otherwise replaced by a draw from norm(max(0, h - q)). After the draft, tokens have the
+    distribution p. At temperature 0, h is p.
 
     budget: the most divergence for each token; 0 is the token rule.
     """
@@ -39,46 +39,25 @@ class Towards(Verifier):
         """
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-        return verify_towards(self._aim, draft, scores, chance)
+        for node, token in enumerate(draft.tokens):
+            q = wide(draft.distribution(node, wide(scores.after(node - 1))))
+            h = self._aimed(q, scores, node - 1)
+            if not chance.coins((h[token] / q[token])[None])[0]:
+                return Verdict(tuple(range(node)), chance.categorical(residual(h, q, token)))
+        return Verdict(tuple(range(len(draft))), chance.categorical(scores.after(len(draft) - 1)))
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
-        return accepts_towards(self._aim, q, scores, node)
+        q = wide(q, scores.logits.device)
+        return (self._aimed(q, scores, node) / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
 
     def ceiling(self, scores: Scores) -> Float[Tensor, "nodes+1 vocab"]:
         return scores.probs if scores.sampling.greedy else self.budget.ceiling(scores.probs)
 
-    def _aim(self, p: Probs, q: Probs) -> Probs:
-        return p if self.lossless else self.aim(p, q)
-
-
-def verify_towards(aim: Aim, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-    """Returns the verdict of the token rule for h = aim(p, q) in place of p.
-
-    A token x of the draft is accepted with probability min(1, h(x) / q(x)), and otherwise replaced
-    by a draw from norm(max(0, h - q)). So at the positions of the draft, tokens have the
-    distribution h; after the draft, p. At temperature 0, h is p.
-    """
-    for node, token in enumerate(draft.tokens):
-        p = wide(scores.after(node - 1))
-        q = wide(draft.distribution(node, p))
-        h = aimed(aim, scores, node - 1, q)
-        if not chance.coins((h[token] / q[token])[None])[0]:
-            return Verdict(tuple(range(node)), chance.categorical(residual(h, q, token)))
-    return Verdict(tuple(range(len(draft))), chance.categorical(scores.after(len(draft) - 1)))
-
-
-def accepts_towards(aim: Aim, q: Probs, scores: Scores, node: int) -> Probs:
-    """Returns for each token the probability that `verify_towards` accepts it."""
-    q = wide(q, scores.logits.device)
-    h = aimed(aim, scores, node, q)
-    return (h / q).nan_to_num(0.0, posinf=1.0).clamp(max=1)
-
-
-def aimed(aim: Aim, scores: Scores, node: int, q: Probs) -> Probs:
-    """Returns the distribution that the token after `node` should have, if it was drawn from q."""
-    p = wide(scores.after(node))
-    p = p / p.sum()
-    return p if scores.sampling.greedy else aim(p, q)
+    def _aimed(self, q: Probs, scores: Scores, node: int) -> Probs:
+        """Returns the h of the token after `node`, if it was drawn from q."""
+        p = wide(scores.after(node))
+        p = p / p.sum()
+        return p if self.lossless or scores.sampling.greedy else self.aim(p, q)
 
 
 def within(budget: Budget, h: Probs, p: Probs) -> Probs:

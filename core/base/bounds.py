@@ -76,7 +76,10 @@ NewFile = Annotated[str, Passes(can_be_written, "a file that can be written, on 
 NewFolder = Annotated[
     str,
     Passes(
-        lambda path: can_be_written(path) and not _is_other(path),
+        lambda path: (
+            can_be_written(path)
+            and (path.endswith(".safetensors") or not Path(path).expanduser().is_file())
+        ),
         "a folder that can be written to, on a disk with room",
     ),
 ]
@@ -161,10 +164,6 @@ def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "")
         _judged(hints[name], value, _field(prefix, name), strict=True)
 
 
-def _is_other(path: str) -> bool:
-    return Path(path).expanduser().is_file() and not path.endswith(".safetensors")
-
-
 def _field(prefix: str, name: object) -> str:
     return f"{prefix}.{name}" if prefix else str(name)
 
@@ -226,7 +225,8 @@ def _pydantic_option(kind: Any, bounds: tuple[Any, ...]) -> Any:
     if kind is Literal:
         return Literal[bounds]
     if kind in (int, float):
-        judged = Annotated[kind, BeforeValidator(_number)]
+        # A whole number of numpy becomes one of Python.
+        judged = Annotated[kind, BeforeValidator(lambda it: int(it) if is_int(it) else it)]
     elif origin in (dict, Mapping):
         judged = Annotated[Any, Predicate(lambda value: isinstance(value, Mapping))]
     elif origin in (list, Sequence):
@@ -237,8 +237,3 @@ def _pydantic_option(kind: Any, bounds: tuple[Any, ...]) -> Any:
         bounds = tuple(it if least is None else MinLen(least) for it, least in lengths)
     listed = (Predicate(it.names.__contains__) if isinstance(it, OneOf) else it for it in bounds)
     return Annotated[(judged, *listed)] if bounds else judged
-
-
-def _number(value: Any) -> Any:
-    """Returns a whole number of numpy as one of Python."""
-    return int(value) if is_int(value) else value

@@ -51,8 +51,7 @@ def json_of(content: str | bytes, **options: Any) -> Any:
 
     options: those of `json.loads`.
 
-    Raises:
-        JSONDecodeError: it is no JSON, no UTF-8, nested too deeply, or has too long a number.
+    Raises `JSONDecodeError` if it is none, no UTF-8, nested too deeply, or has too long a number.
     """
     try:
         return loads(content, **options)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.measure import Measurement
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
 QUIET = "OUTRIDER_QUIET"
@@ -125,17 +125,13 @@ def divided(table: Table) -> list[Table]:
         if all(map(fits, parts)):
             break
         size = -(-len(others) // count)
-        groups = (others[start : start + size] for start in range(0, len(others), size))
-        parts = [_with_columns(table, [first, *group]) for group in groups]
+        parts = [copy(table) for _ in range(0, len(others), size)]
+        for number, part in enumerate(parts):
+            columns = [first, *others[number * size : (number + 1) * size]]
+            part.columns = [replace(column, _index=index) for index, column in enumerate(columns)]
     for part in parts[:-1]:
         part.caption = None
     return parts
-
-
-def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
-    part = copy(table)
-    part.columns = [replace(column, _index=index) for index, column in enumerate(columns)]
-    return part
 
 
 def print_json(content: Any) -> None:

@@ -19,11 +19,10 @@ from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target, check_finite, check_flag
 from outrider.contract.verifier import Scores, Verifier
-from outrider.decoding.time_limit import TimeUp, time_limit
+from outrider.decoding.clock import TimeUp, time_limit
 
 
 def encoded(target: Target, prompt: Any, *, chat: bool = False) -> list[int]:
-    """Returns the ids of a prompt."""
     with calling("target", target):
         ids = target.encode(prompt, chat=True) if chat else target.encode(prompt)
         return returned(ids, list)
@@ -99,7 +98,6 @@ def depth_of(policy: Policy, gamma: int) -> int:
 
 
 def goes_on(policy: Policy, draft: Draft) -> bool:
-    """Returns whether a policy lets a draft go on."""
     with calling("policy", policy):
         return bool(policy.more(draft))
 
@@ -111,7 +109,6 @@ def begun(constraint: Constraint, target: Target, ids: Sequence[int]) -> Constra
 
 
 def ends(constraint: Constraint, ids: Sequence[int]) -> bool:
-    """Returns whether a constraint ends a text."""
     with calling("constraint", constraint):
         return bool(constraint.ends(ids))
 

@@ -1,8 +1,12 @@
-"""The clock that the phases of a round are timed by."""
+"""Time: the clock that the phases of a round are timed by, and a limit for calls that hang."""
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from time import perf_counter
-from typing import Self, final
+from typing import Any, Self, final
 
 import torch
 
@@ -33,7 +37,6 @@ class Lap:
         self._events: tuple[torch.Event, ...] = (_event(),) if has_events() else ()
 
     def end(self) -> Self:
-        """Ends the work that the lap began with; returns the lap."""
         if self._events:
             self._events += (_event(),)
         else:
@@ -42,7 +45,6 @@ class Lap:
 
     @property
     def seconds(self) -> float:
-        """Returns the seconds from the beginning to the end."""
         if len(self._events) < 2:
             return self._known
         start, end = self._events
@@ -65,3 +67,37 @@ def has_events() -> bool:
 @cache
 def has_accelerator() -> bool:
     return torch.accelerator.is_available()
+
+
+class TimeUp(BaseException):
+    """The time of a call is up. Not an `Exception`, so that the call itself does not catch it."""
+
+
+def has_timer() -> bool:
+    """Returns whether a limit can be enforced here: in the main thread of a Unix process."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return is_main and hasattr(signal, "setitimer")
+
+
+@contextmanager
+def time_limit(seconds: float | None) -> Iterator[None]:
+    """Raises `TimeUp` in the block after so many seconds; None for no limit.
+
+    It uses the process's timer signal, which Python handles between two bytecode instructions. So a
+    call into C that never returns is not interrupted.
+    """
+    if seconds is None:
+        yield
+        return
+
+    def ring(*_: Any) -> None:
+        raise TimeUp
+
+    before = signal.signal(signal.SIGALRM, ring)
+    # It fires again, in case the call catches even `TimeUp`.
+    signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

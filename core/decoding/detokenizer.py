@@ -46,7 +46,11 @@ class Detokenizer:
         self._has_rows = b"ByteFallback" in steps
         self._skipped = frozenset[int]()
         if skip_special_tokens and (self._has_rows or backend is None):
-            self._skipped = _special_ids(tokenizer, is_fast=backend is not None)
+            special = getattr(tokenizer, "all_special_ids", ())
+            if backend is not None:
+                added = tokenizer.added_tokens_decoder.items()
+                special = [token for token, content in added if content.special]
+            self._skipped = frozenset(special)  # the ids that `decode` leaves out
         self._cleans_up = bool(getattr(tokenizer, "clean_up_tokenization_spaces", False))
         self._row: int | None = None  # where in `_text` the last row of byte tokens begins
         strips = b"Strip" in steps or b"Metaspace" in steps or hasattr(tokenizer, "sp_model")
@@ -136,11 +140,3 @@ def _is_token(tokenizer: Any, token: int) -> bool:
         return True
     except ANY_FAULT:
         return False
-
-
-def _special_ids(tokenizer: Tokenizer, *, is_fast: bool) -> frozenset[int]:
-    """Returns the ids that `decode` leaves out."""
-    if not is_fast:
-        return frozenset(getattr(tokenizer, "all_special_ids", ()))
-    added = tokenizer.added_tokens_decoder
-    return frozenset(token for token, content in added.items() if content.special)

@@ -49,7 +49,6 @@ class Generation:
     seed: int | None = None
 
     def add(self, round: Round) -> None:
-        """Appends the next round."""
         self.rounds.append(round)
         self.total_seconds = perf_counter() - self.began
 
@@ -131,9 +130,8 @@ def generate(
     seed: repeats a text: that of its `Generation`. Defaults to the sampling's seed, or a new one.
     options: the options of `outrider.decode` (gamma, sampling, max_new_tokens, stop, ...).
 
-    Raises:
-        OutriderError: as `outrider.decode` does. The attribute `generation` of the error holds the
-            rounds that were finished.
+    Raises `OutriderError` as `outrider.decode` does. The attribute `generation` of the error
+    holds the rounds that were finished.
     """
     check({"chat": bool}, {"chat": chat})
     options = _seeded(generate, decode, options, seed)
@@ -170,9 +168,8 @@ def generate_together(
 
     seed: as for `generate`. options: the options of `outrider.decode_together`.
 
-    Raises:
-        OutriderError: as `generate` does. The attribute `generations` of the error holds what was
-            written of each text.
+    Raises `OutriderError` as `generate` does. The attribute `generations` of the error holds
+    what was written of each text.
     """
     check({"chat": bool, "prompts": Sequence[Any]}, {"chat": chat, "prompts": prompts})
     options = _seeded(generate_together, decode_together, options, seed)

@@ -67,18 +67,12 @@ def violation(draft: Draft, kind: str, tolerance: float = ROUNDING) -> str | Non
     for node, parent in enumerate(draft.parents):
         families.setdefault(parent, []).append(node)
     for parent, family in families.items():
-        if reason := _fault_of_family(draft, parent, family, kind):
-            return reason
+        if len(family) > 1 and (kind == "chain" or (kind == "paths" and parent != ROOT)):
+            return f"tokens {family[0]} and {family[1]} are siblings"
+        fault = _repeated(draft, family) if kind == "distinct" else _dependent(draft, family)
+        if fault:
+            return fault
     return _unequal_paths(draft, tolerance) if kind == "paths" else None
-
-
-def _fault_of_family(draft: Draft, parent: int, family: list[int], kind: str) -> str | None:
-    """Returns why the children of one node are not of a kind, None if they are."""
-    if len(family) == 1:
-        return None
-    if kind == "chain" or (kind == "paths" and parent != ROOT):
-        return f"tokens {family[0]} and {family[1]} are siblings"
-    return _repeated(draft, family) if kind == "distinct" else _dependent(draft, family)
 
 
 def _dependent(draft: Draft, family: list[int]) -> str | None:

@@ -1,9 +1,12 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from outrider.base.calling import calling
 from outrider.base.errors import DrafterError
@@ -27,7 +30,6 @@ from outrider.decoding.calls import (
 from outrider.decoding.clock import Lap, now
 from outrider.decoding.kinds import violation
 from outrider.decoding.run import ActiveText, Run
-from outrider.decoding.token_logprobs import token_logprobs
 
 
 @final
@@ -69,7 +71,12 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
         text.policy.notice(len(text.ids), texts)
     # The target adds a token to whatever is accepted, so the draft leaves room for one.
     depth = min(depth_of(text.policy, run.gamma), text.limit - len(text.ids) - 1)
-    more = None if type(text.policy).more is Policy.more else partial(goes_on, text.policy)
+
+    def more(draft: Draft) -> bool:
+        # Rules for paths take only equally long ones, so a draft of them may stop only there.
+        is_within = text.drafter.kind == "paths" and len(draft) % len(draft.children(ROOT)) > 0
+        return is_within or goes_on(text.policy, draft)
+
     steering = None
     if text.constraint is not None:
         with calling("constraint", text.constraint):
@@ -81,8 +88,8 @@ def blank_sheet(run: Run, text: ActiveText, texts: int) -> Sheet:
         chance=text.chance if run.verifier.coupled else text.unknown(text.drafter_chance),
         vocab_size=run.target.vocab_size,
         gamma=depth,
-        budget=run.nodes,
-        more=_asked_after_layers(more) if more and text.drafter.kind == "paths" else more,
+        budget=run.gamma if run.budget is None else run.budget,
+        more=None if type(text.policy).more is Policy.more else more,
         noise=Noise(text.ids, run.verifier.window) if run.verifier.coupled else None,
         guide=None if steering is None else Guide(steering, text.ids),
     )
@@ -97,14 +104,6 @@ def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -
         if probes and not text.drafter.asks:
             raise DrafterError("asks the target, expected it to override answer()")
     return Proposal(context, draft, probes, seconds)
-
-
-def _asked_after_layers(more: Callable[[Draft], bool]) -> Callable[[Draft], bool]:
-    """Returns a policy's `more`, asked only when all paths are equally long.
-
-    Rules for paths take no others, so a draft may stop only there.
-    """
-    return lambda draft: len(draft) % len(draft.children(ROOT)) > 0 or more(draft)
 
 
 def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: Lap) -> Round:
@@ -132,16 +131,23 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
             text.drafter.observe_states(proposal.context, draft, states)
     with calling("target", text.session):
         text.session.commit(verdict)
-    tokens, pieces, stop = _emit(run, text, draft, verdict)
-    origins = origins_of(draft, verdict.accepted)[: len(tokens)]
-    logprobs = _logprobs(run, own_logits, verdict, tokens)
+    added = (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+    pieces, stop = _emit(run, text, added)
+    count = len(pieces)
+    tokens, origins = added[:count], origins_of(draft, verdict.accepted)[:count]
+    logprobs: tuple[TokenLogprob, ...] = ()
+    if run.logprobs is not None:  # the row of a token is that of its parent
+        rows = [0, *(node + 1 for node in verdict.accepted)][:count]
+        logprobs = token_logprobs(own_logits[rows], tokens, run.logprobs)
     text.ids.extend(tokens)
     with calling("drafter", text.drafter):  # it may change what it is shown: nothing reads it again
         if probes:
             text.drafter.answer(probes, answers)
         if text.drafter.observes:
             text.drafter.observe(proposal.context, draft, own_logits, verdict)
-    drafted, tested, accepted = _counts(draft, verdict, origins)
+    drafted = tested = accepted = min(len(verdict.accepted), count)
+    if count > accepted:  # else it ended within them, and the rest of the draft counts for nothing
+        drafted, tested = len(draft), accepted + (origins[-1] == "recovered")
     both = now() - lap.began
     seconds = {"draft": proposal.seconds, "score": lap.seconds, "verify": both - lap.seconds}
     round = Round(
@@ -201,11 +207,11 @@ def remember(texts: Iterable[ActiveText]) -> None:
                 text.drafter.remember(text.context)
 
 
-def _emit(
-    run: Run, text: ActiveText, draft: Draft, verdict: Verdict
-) -> tuple[tuple[int, ...], tuple[str, ...], str | None]:
-    """Returns the tokens that a verdict adds to the text, their characters, and why it ends."""
-    tokens = (*(draft.tokens[node] for node in verdict.accepted), verdict.next_token)
+def _emit(run: Run, text: ActiveText, tokens: Sequence[int]) -> tuple[tuple[str, ...], str | None]:
+    """Returns the pieces of a round's tokens, up to the first that ends the text, and why it does.
+
+    The pieces and the reason are those of `Round`.
+    """
     pieces: list[str] = []
     stop: str | None = None
     while stop is None and len(pieces) < len(tokens):
@@ -227,28 +233,30 @@ def _emit(
             stop = "constraint"
     if stop is not None:
         pieces[-1] += text.stream.finish()
-    return tokens[: len(pieces)], tuple(pieces), stop
+    return tuple(pieces), stop
 
 
-def _logprobs(
-    run: Run, logits: Logits, verdict: Verdict, tokens: Sequence[int]
+def token_logprobs(
+    logits: Float[Tensor, "tokens vocab"], tokens: Sequence[int], count: int
 ) -> tuple[TokenLogprob, ...]:
-    """Returns the log-probabilities of the tokens of a round, if the run wants them.
+    """Returns the log-probability of each token.
 
-    logits: the target's own, without the constraint. The row of a token is that of its parent.
+    logits: the target's, a row for each token.
+    count: how many of the likeliest tokens to list; more than the vocabulary lists all of it.
     """
-    if run.logprobs is None:
-        return ()
-    rows = [0, *(node + 1 for node in verdict.accepted)][: len(tokens)]
-    return token_logprobs(logits[rows], tokens, run.logprobs)
-
-
-def _counts(draft: Draft, verdict: Verdict, origins: Sequence[str]) -> tuple[int, int, int]:
-    """Returns how many draft tokens count as drafted, tested and accepted.
-
-    If the text ends within the accepted tokens, the rest of the draft counts for nothing.
-    """
-    accepted = min(len(verdict.accepted), len(origins))
-    if len(origins) <= len(verdict.accepted):
-        return accepted, accepted, accepted
-    return len(draft), accepted + (origins[-1] == "recovered"), accepted
+    rows = logits if logits.dtype == torch.float64 else logits.float()
+    rows = rows.log_softmax(-1)
+    chosen = rows.gather(-1, torch.tensor(tokens, device=rows.device)[:, None])
+    ranks = (rows > chosen).sum(-1) + 1
+    values, ids = rows.topk(min(count, rows.shape[-1]))
+    return tuple(
+        TokenLogprob(
+            logprob, rank, tuple((id, value) for id, value in top if value > float("-inf"))
+        )
+        for logprob, rank, top in zip(
+            chosen[:, 0].tolist(),
+            ranks.tolist(),
+            map(zip, ids.tolist(), values.tolist()),
+            strict=True,
+        )
+    )

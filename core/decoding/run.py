@@ -18,9 +18,9 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.calls import begun, opened, opened_rule
+from outrider.decoding.clock import has_timer
 from outrider.decoding.kinds import refuse_lossy, require_kind
 from outrider.decoding.text_stream import TextStream
-from outrider.decoding.time_limit import check_limit
 
 Lossy = Literal["allow", "refuse"]
 """Whether parts may change the distribution of the text."""
@@ -30,18 +30,7 @@ Lossy = Literal["allow", "refuse"]
 @checked()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """The settings that every round of every text has in common.
-
-    target: scores the drafts. verifier: decides what is accepted.
-    gamma: the most tokens from the root of a draft to a leaf.
-    budget: the most nodes of a draft; None for `gamma`, all that a chain can use.
-    max_new_tokens: the most tokens of a text after its prompt.
-    stop: strings that end a text.
-    stop_token_ids: ids that end a text, besides those of the target.
-    draft_timeout: the most seconds that a drafter may take for a draft; None for no limit.
-    logprobs: how many of the likeliest tokens to list with the log-probability of each token; None
-        for no log-probabilities.
-    lossy: "refuse" allows no rule, target or policy that changes the distribution of the text.
+    """The settings that every round of every text has in common; `outrider.decode` explains them.
 
     Raises `ConfigError` for a part of another class, a length below 1, or a limit that can't be
     enforced here.
@@ -63,17 +52,14 @@ class Run:
         require_kind("target", self.target, Target)
         require_kind("verifier", self.verifier, Verifier)
         require_kind("sampling", self.sampling, Sampling)
-        check_limit("draft_timeout", self.draft_timeout)
+        can_end = self.draft_timeout is None or has_timer()
+        expected = "none: it needs the main thread of a Unix process"
+        require(can_end, "draft_timeout", self.draft_timeout, expected)
         if self.lossy == "refuse":
             refuse_lossy(target=self.target, verifier=self.verifier)
         is_list = isinstance(self.stop_token_ids, Collection)
         require(is_list, "stop_token_ids", self.stop_token_ids, "a list of ids")
         check_ids("stop_token_ids", self.stop_token_ids, self.target.vocab_size)
-
-    @property
-    def nodes(self) -> int:
-        """Returns the most nodes of a draft."""
-        return self.gamma if self.budget is None else self.budget
 
 
 @final

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import final
 
-from outrider.base.bounds import check
 from outrider.base.errors import ConfigError, require
 from outrider.base.pretrained import Tokenizer
 from outrider.decoding.detokenizer import Detokenizer
@@ -31,11 +30,7 @@ class TextStream:
     ) -> None:
         if isinstance(stops, str):  # not one stop string for each of its characters
             stops = (stops,)
-        check({"stop": Sequence[str]}, {"stop": stops})
-        for stop in stops:
-            require(
-                isinstance(stop, str) and stop != "", "stop", stop, "strings that are not empty"
-            )
+        require("" not in stops, "stop", "", "strings that are not empty")
         if stops and tokenizer is None:
             raise ConfigError(f"stop={list(stops)}: expected none, the target has no tokenizer")
         self._stops = tuple(stops)

@@ -124,7 +124,6 @@ def _judged(node: Any, key: str) -> Mapping[str, Any]:
 
 
 def _entry_at(target: str) -> Entry | None:
-    """Returns the part that a `_target_` names."""
     entries = (entry for entry in installed().entries if entry.role in ROLES)
     return next((entry for entry in entries if entry.path == target), None)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, requires
+from importlib.metadata import distributions
 from pkgutil import resolve_name
 from typing import Any, final
 
@@ -144,7 +144,6 @@ class Registry:
     silent: list[str] = field(default_factory=list)
 
     def of(self, role: str) -> dict[str, Entry]:
-        """Returns the entries of a role by name."""
         return {entry.name: entry for entry in self.entries if entry.role == role}
 
     def find(self, role: str, name: str) -> Entry:
@@ -167,52 +166,33 @@ class Registry:
         self.faults.append(fault)
         remarks().print(plain(fault, "yellow"), soft_wrap=True)
 
-    @property
-    def commands(self) -> dict[str, Command]:
-        """Returns the commands by name."""
-        return {name: entry.source for name, entry in self.of("command").items()}
+    def add(self, entry: Entry) -> None:
+        """Adds a part or a command.
 
-
-@final
-@dataclass(frozen=True, slots=True)
-class Registrar:
-    """The `register` function that a plugin's hook for one role is called with."""
-
-    registry: Registry
-    role: str
-    plugin: str
-    distribution: str
-
-    def __call__(
-        self, part: str | Command, factory: Any = None, *, extra: str | None = None
-    ) -> None:
-        """Adds a part by its name, or a command, to the registry.
-
-        Raises `PluginError` if the name is taken, or `factory` makes no concrete class of the role;
-        what is given by its place, "module:name", is checked when it is imported.
+        Raises `PluginError` if the name is taken, or no concrete class of the role is made; what is
+        given by its place, "module:name", is checked when it is imported.
         """
-        if isinstance(part, Command):
-            entry = Entry(self.role, part.name, part, self.plugin, self.distribution, part.extra)
-        else:
-            entry = Entry(self.role, part, factory, self.plugin, self.distribution, extra)
-        if (self.role == "command") != isinstance(entry.source, Command):
+        if (entry.role == "command") != isinstance(entry.source, Command):
             raise PluginError(f"{entry.claim} is {entry.source!r}: expected an outrider.Command")
         if not (isinstance(entry.name, str) and NAME.fullmatch(entry.name)):
-            raise PluginError(
-                f"{entry.claim}: expected a name of letters, digits, '_', '-' and '.'"
-            )
+            expected = "expected a name of letters, digits, '_', '-' and '.'"
+            raise PluginError(f"{entry.claim}: {expected}")
         if not isinstance(entry.source, str | Command):
             _ = entry.factory
-        if (other := self.registry.of(self.role).get(entry.name)) is not None:
-            raise PluginError(
-                f"{entry.claim} is taken: {other.distribution} registered that name before"
-            )
-        self.registry.entries.append(entry)
+        if (other := self.of(entry.role).get(entry.name)) is not None:
+            line = f"{other.distribution} registered that name before"
+            raise PluginError(f"{entry.claim} is taken: {line}")
+        self.entries.append(entry)
+
+    @property
+    def commands(self) -> dict[str, Command]:
+        return {name: entry.source for name, entry in self.of("command").items()}
 
 
 def lacking(owner: str, group: str) -> list[str]:
     """Returns the libraries of a group that are not installed. owner: the distribution."""
-    return [name for name, of in _libraries(owner) if of == group and not _is_here(name)]
+    needed = (name for name, of in _libraries(owner) if of == group)
+    return [name for name in needed if not any(distributions(name=name))]
 
 
 def group_with(library: str, owner: str = "outrider") -> str | None:
@@ -222,15 +202,9 @@ def group_with(library: str, owner: str = "outrider") -> str | None:
 
 def _libraries(owner: str) -> Iterator[tuple[str, str]]:
     """Yields the optional libraries, each with its group; none of what was not installed."""
-    for needed in map(Requirement, (requires(owner) or ()) if _is_here(owner) else ()):
+    lines = [line for found in distributions(name=owner) for line in found.requires or ()]
+    for needed in map(Requirement, lines):
         condition, _, group = str(needed.marker).replace('"', "").rpartition("extra == ")
         holds = not condition or (needed.marker and needed.marker.evaluate({"extra": group}))
         if group and holds:
             yield needed.name, group
-
-
-def _is_here(name: str) -> bool:
-    try:
-        return distribution(name) is not None
-    except PackageNotFoundError:
-        return False

@@ -84,7 +84,6 @@ def hash_of(value: Any) -> str:
 
 
 def versions(*distributions: str) -> dict[str, str]:
-    """Returns the versions of distributions by name."""
     return {name: version(name) for name in distributions}
 
 

@@ -68,7 +68,9 @@ class Options(ConfigSource):
     def load_config(self, config_path: str) -> ConfigResult:
         entry = _entry_of(config_path)
         assert entry is not None, "Hydra loads what `is_config` has found"
-        check_place(entry)
+        if "<" in entry.path:  # as in module.function.<locals>.Class
+            expected = "expected one at the top of a module, where a config finds it"
+            raise PluginError(f"{entry.claim} is {entry.path}: {expected}")
         return ConfigResult(
             provider=entry.distribution,
             path=f"{SCHEME}://",
@@ -129,13 +131,6 @@ def composed(command: str | None, overrides: Sequence[str] = ()) -> DictConfig:
         GlobalHydra.instance().hydra = running
         if running is not None:
             HydraConfig.instance().cfg = own
-
-
-def check_place(entry: Entry) -> None:
-    """Raises `PluginError` if a part is where no config can name it: inside a function."""
-    if "<" in entry.path:  # as in module.function.<locals>.Class
-        expected = "expected one at the top of a module, where a config finds it"
-        raise PluginError(f"{entry.claim} is {entry.path}: {expected}")
 
 
 @cache

@@ -27,9 +27,8 @@ def check_presets(path: str, before: tuple[str, ...], *, own: bool = False) -> N
     before: the plugins' folders that are searched before it.
     own: whether it is the user's, which is searched after the parts of all plugins.
 
-    Raises:
-        PluginError: there is none, a plugin's holds no file, or a file in it has the name of one
-            that is found before it.
+    Raises `PluginError` if there is none, a plugin's holds no file, or a file in it has the name of
+    one that is found before it.
     """
     folder = _folder(path)
     if not own and not _configs(path):

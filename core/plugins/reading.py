@@ -146,7 +146,8 @@ def option_configs(
     ]
     overrides += ["+seed=null"] * (field == "sampling")  # a preset's is that of comparisons
     try:
-        found = _composed(overrides)
+        is_inside = GlobalHydra.instance().is_initialized()  # a command, whose search path it has
+        found = hydra_compose(overrides=overrides) if is_inside else composed(None, overrides)
     except MissingConfigException as error:
         name = (error.missing_cfg_file or "").rpartition("/")[2]
         said = f"{field}={name!r}" if field else f"{plural(role)}: {name!r}"
@@ -180,14 +181,7 @@ def option_configs(
     return configs
 
 
-def _composed(overrides: Sequence[str]) -> DictConfig:
-    if GlobalHydra.instance().is_initialized():  # inside a command, whose search path it has
-        return hydra_compose(overrides=list(overrides))
-    return composed(None, overrides)
-
-
 def _items(role: str, options: Any, own: Mapping[str, Any], field: str) -> dict[str, Item]:
-    """Returns the items of a list by their names."""
     if not isinstance(options, Sequence) or isinstance(options, str):
         examples = ",".join(list(installed().of(role))[:2])
         raise ConfigError(f"{plural(role)}={options!r}: expected a list, such as [{examples}]")

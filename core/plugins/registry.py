@@ -16,56 +16,30 @@ import pluggy
 from outrider.base.errors import ANY_FAULT, PluginError, described
 from outrider.plugins import hookspecs
 from outrider.plugins.builtin import builtin_modules
-from outrider.plugins.entry import Entry, Registrar, Registry
+from outrider.plugins.entry import Entry, Registry
+from outrider.plugins.hookspecs import Command
 from outrider.plugins.roles import ROLES
 
 GROUP = "outrider"
 """The entry point group that plugins register under."""
 
 
-def plugin_manager(
-    extra: Iterable[ModuleType] = (), *, installed: bool = True, faults: list[str] | None = None
-) -> pluggy.PluginManager:
-    """Returns a new manager that holds the built-in plugins and others.
+def registry_from(extra: Iterable[ModuleType] = (), *, installed: bool = True) -> Registry:
+    """Returns what the built-in plugins and others register.
+
+    A plugin that is broken, or takes a name that another one holds, is left out and named on
+    stderr, with its distribution.
 
     extra: further modules or objects that implement hooks.
     installed: whether to load the entry points of installed distributions too. Those named in the
         environment variable OUTRIDER_BLOCK_PLUGINS, separated by commas, are left out.
-    faults: takes a line for each plugin that is broken, which is left out.
 
-    Raises `PluginError` if there is no list for faults, and a plugin can't be imported, or its
-    hooks don't match the hook specifications.
+    Raises `PluginError` if the entry points of a distribution can't be read.
     """
-    manager = pluggy.PluginManager(GROUP)
-    manager.add_hookspecs(hookspecs)
-    blocked = {name.strip() for name in os.environ.get("OUTRIDER_BLOCK_PLUGINS", "").split(",")}
-    for name in builtin_modules():
-        manager.register(import_module(name), name)
-    for module in extra:
-        manager.register(module)
-    for entry in _entry_points() if installed else ():
-        if entry.name not in blocked:
-            try:
-                _load(manager, entry)
-            except PluginError as error:
-                if faults is None:
-                    raise
-                faults.append(str(error))
-    return manager
-
-
-def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> Registry:
-    """Returns everything that the plugins of `manager` register.
-
-    tolerant: leave out a plugin that is broken, and go on with the others.
-
-    Raises `PluginError` if not tolerant, and a hook fails, registers something other than a
-    concrete class of its role, or takes a name that another plugin holds; the message names the
-    distributions.
-    """
+    registry = Registry()
+    manager = _loaded(registry, extra, _entry_points() if installed else ())
     owners = {entry.name: entry.dist.name for entry in _entry_points() if entry.dist}
     owners |= dict.fromkeys(builtin_modules(), "outrider")
-    registry = Registry()
 
     def call(hook: str, use: Callable[[pluggy.HookImpl, str], None]) -> None:
         # One by one, not all through the hook, so that an error names its plugin.
@@ -73,13 +47,18 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
             try:
                 use(impl, owners.get(impl.plugin_name, impl.plugin_name))
             except PluginError as error:
-                if not tolerant:
-                    raise
                 registry.entries = [it for it in registry.entries if it.plugin != impl.plugin_name]
                 registry.leave_out(f"{error} {_hint(impl.plugin_name)}")
 
     def register(role: str, impl: pluggy.HookImpl, owner: str) -> None:
-        answer = _call(impl, owner, Registrar(registry, role, impl.plugin_name, owner))
+        def add(part: str | Command, factory: Any = None, *, extra: str | None = None) -> None:
+            registry.add(
+                Entry(role, part.name, part, impl.plugin_name, owner, part.extra)
+                if isinstance(part, Command)
+                else Entry(role, part, factory, impl.plugin_name, owner, extra)
+            )
+
+        answer = _call(impl, owner, add)
         if answer is not None:  # a coroutine or a generator has not run
             getattr(answer, "close", lambda: None)()
             claim = f"plugin {impl.plugin_name!r} of {owner}: {impl.function.__name__}()"
@@ -113,21 +92,14 @@ def registry_from(manager: pluggy.PluginManager, *, tolerant: bool = False) -> R
 
 @cache
 def installed() -> Registry:
-    """Returns the registry of this installation; it is read once per process.
-
-    A plugin that is broken is left out, and named on stderr.
-    """
-    faults: list[str] = []
-    registry = registry_from(plugin_manager(faults=faults), tolerant=True)
-    for fault in faults:
-        registry.leave_out(fault)
-    return registry
+    """Returns the registry of this installation; it is read once per process."""
+    return registry_from()
 
 
 @cache
 def builtin() -> Registry:
     """Returns the registry of the built-in parts alone: it is there even if a plugin is broken."""
-    return registry_from(plugin_manager(installed=False))
+    return registry_from(installed=False)
 
 
 def command_entry(name: str) -> Entry:
@@ -155,30 +127,46 @@ def _entry_points() -> list[EntryPoint]:
         raise
 
 
+def _loaded(
+    registry: Registry, extra: Iterable[ModuleType], entries: Iterable[EntryPoint]
+) -> pluggy.PluginManager:
+    """Returns a manager that holds the built-in plugins and others, less those that are broken."""
+    manager = pluggy.PluginManager(GROUP)
+    manager.add_hookspecs(hookspecs)
+    for name in builtin_modules():
+        manager.register(import_module(name), name)
+    for module in extra:
+        manager.register(module)
+    blocked = {name.strip() for name in os.environ.get("OUTRIDER_BLOCK_PLUGINS", "").split(",")}
+    for entry in entries:
+        if entry.name not in blocked:
+            try:
+                _load(manager, entry)
+            except ANY_FAULT as error:
+                owner = entry.dist.name if entry.dist else "an unknown distribution"
+                reason = described(error, entry.value.partition(":")[0])
+                line = f"plugin {entry.name!r} of {owner} can't be loaded: {reason}"
+                registry.leave_out(f"{line} {_hint(entry.name)}")
+    return manager
+
+
 def _load(manager: pluggy.PluginManager, entry: EntryPoint) -> None:
-    owner = entry.dist.name if entry.dist else "an unknown distribution"
-    hint, package = _hint(entry.name), entry.value.partition(":")[0]
+    if not EntryPoint.pattern.match(entry.value):
+        raise ValueError(f"{entry.value!r} names no module: expected letters, digits and '_'")
+    with redirect_stdout(sys.stderr):  # what it prints is no result of a command
+        module = entry.load()
+    if inspect.isclass(module):
+        raise TypeError(f"{module.__name__} is a class: expected a module or an instance")
+    if manager.has_plugin(entry.name):
+        raise ValueError("another entry point has that name")
+    if (other := manager.get_name(module)) is not None:
+        raise ValueError(f"it has the hooks of the plugin {other!r}, which is loaded already")
+    manager.register(module, entry.name)
     try:
-        if not EntryPoint.pattern.match(entry.value):
-            raise ValueError(f"{entry.value!r} names no module: expected letters, digits and '_'")
-        with redirect_stdout(sys.stderr):  # what it prints is no result of a command
-            module = entry.load()
-        if inspect.isclass(module):
-            raise TypeError(f"{module.__name__} is a class: expected a module or an instance")
-        if manager.has_plugin(entry.name):
-            raise ValueError("another entry point has that name")
-        if (other := manager.get_name(module)) is not None:
-            raise ValueError(f"it has the hooks of the plugin {other!r}, which is loaded already")
-        manager.register(module, entry.name)
-        try:
-            manager.check_pending()
-        except pluggy.PluginValidationError:
-            manager.unregister(name=entry.name)
-            raise
-    except ANY_FAULT as error:
-        raise PluginError(
-            f"plugin {entry.name!r} of {owner} can't be loaded: {described(error, package)} {hint}"
-        ) from error
+        manager.check_pending()
+    except pluggy.PluginValidationError:
+        manager.unregister(name=entry.name)
+        raise
 
 
 def _hint(plugin: str) -> str:

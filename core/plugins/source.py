@@ -69,8 +69,8 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
     if isinstance(node, ast.FunctionDef):
         placed = [*node.args.posonlyargs, *node.args.args]
         lacking = [None] * (len(placed) - len(node.args.defaults))
-        yield from zip(map(_name, placed), [*lacking, *node.args.defaults], strict=True)
-        yield from zip(map(_name, node.args.kwonlyargs), node.args.kw_defaults, strict=True)
+        yield from zip((it.arg for it in placed), [*lacking, *node.args.defaults], strict=True)
+        yield from zip((it.arg for it in node.args.kwonlyargs), node.args.kw_defaults, strict=True)
         return
     for part in node.body:
         if isinstance(part, ast.FunctionDef) and part.name == "__init__":
@@ -81,10 +81,6 @@ def _parameters(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, ast
     if "dataclass" in decorators:
         fields = (part for part in node.body if isinstance(part, ast.AnnAssign))
         yield from ((ast.unparse(each.target), each.value) for each in fields)
-
-
-def _name(argument: ast.arg) -> str:
-    return argument.arg
 
 
 def _value(node: ast.expr, values: dict[str, ast.expr]) -> Any:

@@ -18,8 +18,7 @@ from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session
-from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
-from outrider.decoding.batches.turns import Turn
+from outrider.decoding.batches.batch_target import BatchTarget, Turn, score_one_by_one
 from outrider.targets.batches.sessions import (
     TogetherSession,
     join_sessions,

@@ -12,9 +12,7 @@ from outrider.contract.constraint import constrained
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.batches.batch_target import BatchTarget
-from outrider.decoding.batches.batched import batched
-from outrider.decoding.batches.turns import Turn, without_end
+from outrider.decoding.batches.batch_target import BatchTarget, Turn, batched, without_end
 from outrider.targets.readings import Text, read
 from outrider.testing.target_texts import (
     WRITTEN,

@@ -12,7 +12,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Policy
 from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
-from outrider.decoding.time_limit import TimeUp, has_timer, time_limit
+from outrider.decoding.clock import TimeUp, has_timer, time_limit
 from outrider.targets.passes.cached_model import SOURCE
 from outrider.testing import (
     batches,

@@ -48,7 +48,6 @@ def examine() -> tuple[dict[str, dict[str, Any]], list[str]]:
 
 
 def versions(faults: list[str]) -> dict[str, Any]:
-    """Returns the versions of Outrider and of what it needs."""
     installed_versions = {"outrider": version("outrider")}
     for line in requires("outrider") or ():
         requirement = Requirement(line)
@@ -122,7 +121,6 @@ def cache(faults: list[str]) -> dict[str, Any]:
 
 
 def size(folder: Path) -> int:
-    """Returns the bytes of the files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, final
 from weakref import ref
@@ -13,12 +12,12 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.pretrained import Model
-from outrider.extras.graphs.static_cache import StaticCache, takes_places, uncompiled
+from outrider.extras.graphs.static_cache import StaticCache, uncompiled
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.masks import attention
-from outrider.targets.passes.pass_input import PassCache, PassInput
+from outrider.targets.passes.pass_input import PassCache, PassInput, takes
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import has_states
 from outrider.targets.self_test import self_test
@@ -97,7 +96,7 @@ class StaticPasses(Engine):
         name = type(model).__name__
         if has_states(model):
             return f"{name} keeps recurrent states beside its cache"
-        if has_encoder(model) or not takes_places(model):
+        if has_encoder(model) or not takes(type(model).forward, "position_ids"):
             return f"{name} takes no positions of tokens"
         if hasattr(model, "_hf_hook"):
             return "accelerate moves its parts between devices"
@@ -171,14 +170,8 @@ class CompiledPasses(StaticPasses):
         return "compiled passes"
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class _Recording:
-    """What computes a pass again, the tensors that it reads, and those that it writes."""
-
-    replay: Callable[[], object]
-    inputs: Sequence[Tensor]
-    outputs: Any
+Recording = tuple[Callable[[], object], Sequence[Tensor], Any]
+"""What computes a pass again, the tensors that it reads, and those that it writes."""
 
 
 @final
@@ -220,7 +213,7 @@ class Recorded:
     def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
         self._function = function
         self._record = record or _cuda_recorder()
-        self._places: dict[tuple[int, ...], dict[Any, _Recording]] = {}
+        self._places: dict[tuple[int, ...], dict[Any, Recording]] = {}
 
     def __call__(
         self, ids: Tensor, buffers: Any, masks: Any, positions: Tensor, states: tuple[int, ...]
@@ -235,14 +228,14 @@ class Recorded:
             arguments = own[0], buffers, tree_unflatten(own[3:], layout), own[1], states
             with torch.no_grad():
                 outputs, replay = self._record(partial(self._function, *arguments))
-            recordings[key] = _Recording(replay, own, outputs)
-        recording = recordings[key]
-        for inner, outer in zip(recording.inputs, given, strict=True):
+            recordings[key] = replay, own, outputs
+        replay, inputs, outputs = recordings[key]
+        for inner, outer in zip(inputs, given, strict=True):
             inner.copy_(outer)
-        recording.replay()
-        return recording.outputs
+        replay()
+        return outputs
 
-    def _recordings(self, buffers: Any) -> dict[Any, _Recording]:
+    def _recordings(self, buffers: Any) -> dict[Any, Recording]:
         """Returns the recordings for a cache's place, by the shapes of their inputs."""
         place = tuple(buffer.data_ptr() for layer in buffers.layers for buffer in layer.buffers)
         if place not in self._places and len(self._places) == PLACES:

@@ -1,8 +1,8 @@
 """Passes of a few sizes over a cache of fixed size, which a compiler can speed up."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, final
 from weakref import WeakKeyDictionary, finalize
 
@@ -22,7 +22,6 @@ from outrider.targets.passes.pass_input import (
     PassInput,
     cache_argument,
     in_parts,
-    takes,
 )
 from outrider.targets.passes.placement import home
 
@@ -112,13 +111,6 @@ class _Buffers(Cache):
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    keys: Tensor
-    values: Tensor
-
-
-@final
 class StaticCache(PassCache):
     """Keys and values of one sequence, in buffers that never move.
 
@@ -136,12 +128,10 @@ class StaticCache(PassCache):
         finalize(self, _release, self._buffers, free).atexit = False
 
     @property
-    def layers(self) -> list[_Layer]:
+    def layers(self) -> list[SimpleNamespace]:
         """Returns the keys and values of each layer, as transformers' caches do."""
-        return [
-            _Layer(*(buffer[:, :, : self._length] for buffer in layer.buffers))
-            for layer in self._buffers.made
-        ]
+        pairs = ([it[:, :, : self._length] for it in layer.buffers] for layer in self._buffers.made)
+        return [SimpleNamespace(keys=keys, values=values) for keys, values in pairs]
 
     def get_seq_length(self) -> int:
         return self._length
@@ -236,8 +226,3 @@ def uncompiled(model: Model) -> Callable[..., Any]:
         return output.logits, {number: output.hidden_states[number] for number in states}
 
     return run
-
-
-def takes_places(model: Model) -> bool:
-    """Returns whether a model can be told the positions of tokens, as such a pass has to."""
-    return takes(type(model).forward, "position_ids")

@@ -16,9 +16,9 @@ from torch import Tensor, distributed
 from outrider.base.errors import OutriderError, ProcessEnded, TargetError, described
 from outrider.base.pretrained import Model
 from outrider.base.terminal import plain, remarks
-from outrider.extras.ranks import launch, torchrun
+from outrider.extras.ranks import launch
 from outrider.extras.ranks.launch import reaching
-from outrider.extras.ranks.torchrun import FIELD, rank
+from outrider.extras.ranks.torchrun import FIELD, LOST, rank
 from outrider.targets.passes.engine import Engine, Table, note_engine
 from outrider.targets.passes.first_layers import depth, first_layers
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -65,8 +65,7 @@ class Ranks(Engine):
     def load_options(self, config: Any) -> dict[str, Any]:
         """Connects to the other ranks, and has each load its part of the weights.
 
-        Raises:
-            ConfigError: there are no others, or the model can't be spread over them.
+        Raises `ConfigError` if there are no others, or the model can't be spread over them.
         """
         from transformers.distributed.configuration_utils import DistributedConfig
 
@@ -77,8 +76,7 @@ class Ranks(Engine):
     def prepare(self, model: Model, quantize: str | None = None) -> None:
         """Does what `take_part` does, and raises what it raises.
 
-        Raises:
-            TargetError: the model has recurrent states.
+        Raises `TargetError` if the model has recurrent states.
         """
         if has_states(model):
             name = type(model).__name__
@@ -87,7 +85,7 @@ class Ranks(Engine):
         take_part(model)
 
     def is_cut_off(self) -> bool:
-        return torchrun.lost()
+        return LOST.is_set()
 
     def new_cache(self, model: Model) -> PassCache:
         return SpreadCache(model)

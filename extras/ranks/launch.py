@@ -13,7 +13,7 @@ import torch
 from torch import distributed
 
 from outrider.base.errors import ConfigError, OutriderError, TargetError, message_of, require
-from outrider.extras.ranks.torchrun import FIELD, lose, lost, rank, world
+from outrider.extras.ranks.torchrun import FIELD, LOST, rank, world
 from outrider.plugins.config import build, compose
 from outrider.plugins.hookspecs import Command
 from outrider.plugins.registry import installed
@@ -25,8 +25,7 @@ TIMEOUT = timedelta(minutes=10)
 def join() -> None:
     """Connects to the other ranks, before the model is loaded.
 
-    Raises:
-        ConfigError: there are no others, or a model is already spread over them.
+    Raises `ConfigError` if there are no others, or a model is already spread over them.
     """
     if world() == 1:
         raise ConfigError(
@@ -79,7 +78,7 @@ def reaching() -> Iterator[None]:
             raise
         # Without the location in gloo's code and its guess at the cause.
         line = re.sub(r"^\[\S+\] | This is typically .*", "", line)
-        lose()
+        LOST.set()
         others = "rank 0" if rank() else "another rank"
         raise TargetError(f"{FIELD}: {others} is gone or does not answer ({line})") from error
 
@@ -126,7 +125,7 @@ def _checked(command: Command, arguments: Sequence[str]) -> Any:
 def _on_sigterm(*_: Any) -> None:
     """Raises an error when torchrun stops this rank, so that the run saves what it has."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    if not lost():  # otherwise this rank is ending already
+    if not LOST.is_set():  # otherwise this rank is ending already
         raise TargetError(
             "stopped by torchrun, since another rank has ended or torchrun was stopped"
         )

@@ -1,9 +1,13 @@
 """The processes that torchrun has started, by its environment variables."""
 
 import os
+from threading import Event
 
 FIELD = "target.tensor_parallel"
 """The setting that spreads a model over them."""
+
+LOST = Event()
+"""Set once another of them could not be reached: whatever fails then is due to that."""
 
 
 def world() -> int:
@@ -15,17 +19,3 @@ def world() -> int:
 def rank() -> int:
     """Returns the number of this process among them, from 0."""
     return int(os.environ.get("RANK", "0")) if world() > 1 else 0
-
-
-def lose() -> None:
-    """Notes that another of them could not be reached."""
-    global _lost
-    _lost = True
-
-
-def lost() -> bool:
-    """Returns whether another of them could not be reached: whatever fails then is due to that."""
-    return _lost
-
-
-_lost = False

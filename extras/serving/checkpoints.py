@@ -42,8 +42,7 @@ def write_parallel_model(path: Path, target: Target, folder: Path) -> None:
     is one that texts don't have. So the mask's embedding replaces that of such a token. The head
     stays the target's, and is no longer tied to the embeddings.
 
-    Raises:
-        ConfigError: the target's tokenizer has no token to spare.
+    Raises `ConfigError` if the target's tokenizer has no token to spare.
     """
     model: Any = student.read_student(path, target)
     *known, mask = model.get_input_embeddings().weight.split([target_rows(target), 1])
@@ -75,8 +74,7 @@ def target_rows(target: Target) -> int:
 def spare_token(target: Target) -> int:
     """Returns a token that texts don't have: one that no text is encoded to, or a special one.
 
-    Raises:
-        ConfigError: there is none, or the target has no tokenizer.
+    Raises `ConfigError` if there is none, or the target has no tokenizer.
     """
     tokenizer: Any = target.tokenizer
     if tokenizer is not None:
@@ -106,9 +104,8 @@ def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
     The layer has the names that the target's kind is published with, so that transformers, vLLM and
     SGLang read it with the target. All other tensors are copied as they are.
 
-    Raises:
-        ConfigError: the engines have no such layer for this kind of target, or its checkpoint is
-            not in safetensors.
+    Raises `ConfigError` if the engines have no such layer for this kind of target, or its
+    checkpoint is not in safetensors.
     """
     kind = target.model.config.get_text_config().model_type
     if kind not in COUNTS:
@@ -119,7 +116,9 @@ def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
     source = mtp_tensors.target_folder(target)
     files = mtp_tensors.tensor_files(source)
     tensors = _named(network, target, kind)
-    old = _layer_names(files, next(iter(tensors)))
+    parts = next(iter(tensors)).split(".")
+    prefix = ".".join(parts[: 3 if parts[0] == "model" else 1]) + "."
+    old = {name for name in files if name.startswith(prefix)}  # the target's own layers for it
     folder.mkdir(parents=True, exist_ok=True)
     for path in source.iterdir():
         if path.is_file() and path.suffix not in {".safetensors", ".bin", ".pth"}:
@@ -150,15 +149,7 @@ def _named(network: MtpNetwork, target: Target, kind: str) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
 
 
-def _layer_names(names: Collection[str], one: str) -> set[str]:
-    """Returns the names of a target's own layers for prediction. one: a name of the new one's."""
-    parts = one.split(".")
-    prefix = ".".join(parts[: 3 if parts[0] == "model" else 1]) + "."
-    return {name for name in names if name.startswith(prefix)}
-
-
 def _copy(source: Path, goal: Path, drop: Collection[str]) -> None:
-    """Copies a file of tensors without some of them."""
     if not drop:
         shutil.copyfile(source, goal)
         return

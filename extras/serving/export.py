@@ -37,8 +37,7 @@ def exported(
     target: makes the target; called only if its tensors are needed.
     folder: where to write weights that vLLM wants in another format; created only then.
 
-    Raises:
-        ConfigError: vLLM's format can't hold the weights.
+    Raises `ConfigError` if vLLM's format can't hold the weights.
     """
     settings, gamma = config["drafter"], int(config["gamma"])
     if isinstance(drafter, Eagle3):  # the folder already has vLLM's format

@@ -93,7 +93,6 @@ class Call:
 
     @property
     def rows(self) -> int:
-        """Returns the number of texts to write."""
         return len(self.input_ids)
 
     @property
@@ -175,8 +174,7 @@ def unwarped(processors: Any, sample: bool) -> tuple[LogitsProcessorList, Sampli
 
     The drafter's distributions are warped with that `Sampling`, as the target's are.
 
-    Raises:
-        ConfigError: a processor can't be applied to the tokens of a draft.
+    Raises `ConfigError` if a processor can't be applied to the tokens of a draft.
     """
     for processor in processors:
         if isinstance(processor, STATEFUL):
@@ -186,14 +184,12 @@ def unwarped(processors: Any, sample: bool) -> tuple[LogitsProcessorList, Sampli
             )
     rest, settings = LogitsProcessorList(processors), dict[str, Any]()
     for kind, setting in reversed(WARPERS) if sample else ():
-        if rest and type(rest[-1]) is kind and _has_defaults(rest[-1]):
+        last: Any = rest[-1] if rest else None
+        floor = getattr(last, "filter_value", float("-inf"))
+        has_defaults = floor == float("-inf") and getattr(last, "min_tokens_to_keep", 1) == 1
+        if type(last) is kind and has_defaults:
             settings[setting] = getattr(rest.pop(), setting)
     return rest, Sampling(**({"temperature": 1.0 if sample else 0.0} | settings))
-
-
-def _has_defaults(warper: Any) -> bool:
-    floor = getattr(warper, "filter_value", float("-inf"))
-    return floor == float("-inf") and getattr(warper, "min_tokens_to_keep", 1) == 1
 
 
 @final

@@ -68,7 +68,6 @@ class OutriderLM(LM):  # type: ignore[misc]
 
     @property
     def tokenizer(self) -> Any:
-        """Returns the target's tokenizer."""
         return self._target.tokenizer
 
     @property
@@ -123,8 +122,7 @@ class OutriderLM(LM):  # type: ignore[misc]
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[str]:
         """Returns each context's answer, without the string that ended it.
 
-        Raises:
-            ConfigError: a task has a setting that is not understood.
+        Raises `ConfigError` if a task has a setting that is not understood.
         """
         answers = [""] * len(requests)
         alike: defaultdict[str, list[int]] = defaultdict(list)

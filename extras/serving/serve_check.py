@@ -6,10 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -41,59 +41,54 @@ SPACE = "2"
 """Gigabytes for keys and values. By default vLLM takes half of the machine's memory for them."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """Runs `outrider audit` on servers, against the exact distribution of the run's target.
+def run_audit(
+    server: Server,
+    name: str,
+    *,
+    turns: Sequence[Sequence[str]],
+    settings: Mapping[str, Any],
+    folder: Path,
+) -> dict[str, Any]:
+    """Returns the content of `audit.json`, from `outrider audit` of a server.
+
+    It is held to the exact distribution of the run's target.
 
     turns: of the prompts. settings: of the run. folder: for a folder of each server's audit.
+
+    Raises `OutriderError` if the server can't be audited.
     """
-
-    turns: Sequence[Sequence[str]]
-    settings: Mapping[str, Any]
-    folder: Path
-
-    def run(self, server: Server, name: str) -> dict[str, Any]:
-        """Returns the content of `audit.json`.
-
-        Raises:
-            OutriderError: the server can't be audited.
-        """
-        folder = self.folder / "audits" / name.replace("/", "-")
-        preset, prompts = folder / "config" / "experiment" / "served.yaml", folder / "prompts.jsonl"
-        asked = {
-            "url": server.url,
-            "model": server.name,
-            "key": "${oc.env:VLLM_API_KEY}",
-            "target": self.settings["target"],
-            "data": {"path": str(prompts), "column": "turns"},
-            "chat": self.settings["chat"],
-            "requests": self.settings["audit"],
-            "max_new_tokens": AUDITED_TOKENS,
-            "hydra": {"run": {"dir": str(folder)}},
-        }
-        preset.parent.mkdir(parents=True, exist_ok=True)
-        preset.write_text(f"# @package _global_\n{json.dumps(asked)}\n")
-        prompts.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in self.turns))
-        command = [sys.executable, "-m", "outrider", "audit", "--config-dir"]
-        command += [str(folder / "config"), "+experiment=served", "data=jsonl"]
-        environment = {**os.environ, "VLLM_API_KEY": server.key}
-        ended = subprocess.run(
-            command, check=False, capture_output=True, text=True, env=environment
-        )
-        report = folder / "audit.json"
-        if not report.is_file():
-            raise OutriderError(f"audit of {name}: {ended.stderr.strip()}")
-        found: dict[str, Any] = json.loads(report.read_text())
-        return found
+    folder = folder / "audits" / name.replace("/", "-")
+    preset, prompts = folder / "config" / "experiment" / "served.yaml", folder / "prompts.jsonl"
+    asked = {
+        "url": server.url,
+        "model": server.name,
+        "key": "${oc.env:VLLM_API_KEY}",
+        "target": settings["target"],
+        "data": {"path": str(prompts), "column": "turns"},
+        "chat": settings["chat"],
+        "requests": settings["audit"],
+        "max_new_tokens": AUDITED_TOKENS,
+        "hydra": {"run": {"dir": str(folder)}},
+    }
+    preset.parent.mkdir(parents=True, exist_ok=True)
+    preset.write_text(f"# @package _global_\n{json.dumps(asked)}\n")
+    prompts.write_text("".join(json.dumps({"turns": each}) + "\n" for each in turns))
+    command = [sys.executable, "-m", "outrider", "audit", "--config-dir"]
+    command += [str(folder / "config"), "+experiment=served", "data=jsonl"]
+    environment = {**os.environ, "VLLM_API_KEY": server.key}
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    report = folder / "audit.json"
+    if not report.is_file():
+        raise OutriderError(f"audit of {name}: {ended.stderr.strip()}")
+    found: dict[str, Any] = json.loads(report.read_text())
+    return found
 
 
 def serve_check(config: ServeCheck) -> None:
     """Prints the table, and writes `serve-check.json` and profiles in Hydra's run dir.
 
-    Raises:
-        OutriderError: a text differs from what vLLM writes without drafts, other than at a tie, or
-            an audit finds that sampled texts have another distribution than the target's.
+    Raises `OutriderError` if a text differs from what vLLM writes without drafts, other than at a
+    tie, or an audit finds that sampled texts have another distribution than the target's.
     """
     if config.audit:
         command_entry("audit")  # another product's, which may not be installed
@@ -111,7 +106,8 @@ def serve_check(config: ServeCheck) -> None:
     target = build(config.target)
     turns = [list(prompt.turns[: config.turns]) for prompt in build(config.data)]
     prompts = [target.encode_turns(each, chat=config.chat) for each in turns]
-    audit = Audit(turns, settings, folder) if config.audit else None
+    on_server = partial(run_audit, turns=turns, settings=settings, folder=folder)
+    audit = on_server if config.audit else None
     dtype = str(target.model.dtype).removeprefix("torch.")
     options = ["--dtype", dtype, "--max-model-len", "4096", *map(str, settings["options"])]
 
@@ -136,7 +132,8 @@ def serve_check(config: ServeCheck) -> None:
     ):
         comparisons[name] = comparison
         write_profile(name, comparison.vllm, runs[name], conditions, folder=folder)
-        content = json.dumps(serve_report.content(settings, comparisons), indent=1) + "\n"
+        found = {name: asdict(each) for name, each in comparisons.items()}
+        content = json.dumps({"settings": settings, "drafters": found}, indent=1) + "\n"
         write_whole(path, content)  # what is known so far: the next server may fail
     title = f"{len(prompts)} prompts, {config.clients} clients, gamma {config.gamma}"
     results().print(serve_report.table(comparisons, len(prompts), title))
@@ -156,7 +153,7 @@ def _compare(
     *,
     start: Callable[..., Server],
     vllm: Mapping[str, tuple[dict[str, str], dict[str, Any]]],
-    audit: Audit | None,
+    audit: Callable[[Server, str], dict[str, Any]] | None,
 ) -> Iterator[tuple[str, Comparison]]:
     """Yields each drafter with its comparison, as soon as it is known.
 
@@ -179,7 +176,7 @@ def _compare(
                 asked = (server, prompts, config.clients, config.max_new_tokens)
                 texts, counts = ask(*asked), server.drafted()
                 mixed = ask(*asked, temperatures=(1.0, 0.0))
-                audited = None if audit is None else audit.run(server, name)
+                audited = None if audit is None else audit(server, name)
             yield (
                 name,
                 Comparison(

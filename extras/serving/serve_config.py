@@ -2,7 +2,6 @@
 
 import json
 import shlex
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +50,7 @@ def vllm_settings(
 
     folder: for weights that have to be converted for vLLM.
 
-    Raises:
-        ConfigError: vLLM can't run the drafter, or not with this acceptance rule or policy.
+    Raises `ConfigError` if vLLM can't run the drafter, or not with this acceptance rule or policy.
     """
     for role, (name, kind) in VLLM_PARTS.items():
         if factory_of(config[role]) is not kind:
@@ -61,7 +59,10 @@ def vllm_settings(
     name = type(drafter).__name__
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} can't go into vLLM: expected one that writes chains")
-    native = exported(drafter, config, partial(_build_target, config), folder)
+    node = config["target"]
+    if "optimize" in node:  # not packed: its tensors are exported
+        node = {**node, "optimize": "none"}
+    native = exported(drafter, config, lambda: build(node), folder)
     if native is not None:
         return {}, native
     if drafter.needs - OFFERED_NEEDS or drafter.observes:
@@ -75,9 +76,3 @@ def vllm_settings(
         "num_speculative_tokens": config["gamma"],
     }
     return {VARIABLE: json.dumps(config["drafter"])}, speculative
-
-
-def _build_target(config: dict[str, Any]) -> Any:
-    # Not packed: its tensors are exported.
-    node = config["target"]
-    return build({**node, "optimize": "none"} if "optimize" in node else node)

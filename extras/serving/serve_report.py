@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
@@ -48,19 +48,18 @@ def write_profile(
     conditions: Mapping[str, Any],
     *,
     folder: Path,
-) -> Path | None:
-    """Writes the profile of a drafter into a folder of its own; None if there is nothing to say.
+) -> None:
+    """Writes the profile of a drafter into a folder of its own, unless there is nothing to say.
 
     settings: of the run, with its `drafter`. conditions: what it was measured with.
     """
     found = acceptance_of(counts, int(settings["gamma"]))
     if found is None:
-        return None
+        return
     subject = Subject(settings["drafter"], settings.get("target"))
     path = folder / "profiles" / name.replace("/", "-") / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, json.dumps(profile(found, subject, conditions), indent=2) + "\n")
-    return path
 
 
 @final
@@ -100,21 +99,6 @@ def table(comparisons: Mapping[str, Comparison], texts: int, title: str) -> Tabl
 def _cells(counts: Drafted) -> tuple[str, str, str, str]:
     rate = f"{counts.accepted / counts.drafted:.3f}" if counts.drafted else "-"
     return str(counts.drafts), str(counts.drafted), str(counts.accepted), rate
-
-
-def content(settings: dict[str, Any], comparisons: Mapping[str, Comparison]) -> dict[str, Any]:
-    """Returns the content of `serve-check.json`."""
-    drafters = {
-        name: {
-            "lab": asdict(comparison.lab),
-            "vllm": asdict(comparison.vllm),
-            "differences": list(map(asdict, comparison.differences)),
-            "beside_sampled": list(map(asdict, comparison.beside_sampled)),
-            "audit": comparison.audit,
-        }
-        for name, comparison in comparisons.items()
-    }
-    return {"settings": settings, "drafters": drafters}
 
 
 def fault(comparisons: Mapping[str, Comparison]) -> str | None:

@@ -198,7 +198,6 @@ class Speculation:
         return ((0, round) for round in rounds)
 
     def _chances(self, count: int, sampling: Sampling) -> list[Chance]:
-        """Returns the chance of each row of a call."""
         if self._chance is not None:
             call = self._chance.named(f"call {self._calls}")
             self._calls += 1
@@ -247,8 +246,7 @@ def output(
 def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Tensor:
     """Returns the prompts followed by their texts, padded on the right to one length.
 
-    Raises:
-        ConfigError: the texts differ in length and there is no padding id.
+    Raises `ConfigError` if the texts differ in length and there is no padding id.
     """
     width = max(map(len, texts))
     pad = config._pad_token_tensor

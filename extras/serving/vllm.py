@@ -4,7 +4,7 @@ import ast
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -20,7 +20,7 @@ from outrider.contract.pen import Pen
 from outrider.contract.sampling import Sampling
 from outrider.contract.sheet import Sheet
 from outrider.contract.target import Session, Target
-from outrider.extras.serving.vllm_requests import Request, Requests, Row
+from outrider.extras.serving.vllm_requests import Request, Requests
 from outrider.plugins.registry import installed
 
 VARIABLE = "OUTRIDER_DRAFTER"
@@ -71,8 +71,7 @@ class OutriderProposer:
     make: makes an unbound drafter. Defaults to the one that `OUTRIDER_DRAFTER` describes.
     version: of vLLM. Defaults to the installed one.
 
-    Raises:
-        ConfigError: the version of vLLM is not supported, or the drafter needs more than tokens.
+    Raises `ConfigError` if this vLLM is not supported, or the drafter needs more than tokens.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class OutriderProposer:
         self._longest = int(model.max_model_len)
         self._make = make or from_environment
         self._target = ServedTarget(int(model.get_vocab_size()), _tokenizer(model), self._longest)
-        self._requests = Requests(self._new_drafter)
+        self.requests: Requests = Requests(self._new_drafter)
 
     def propose(
         self,
@@ -110,16 +109,12 @@ class OutriderProposer:
         ]
         texts = (token_ids_cpu[row, : lengths[row]] for row in drafted)
         drafts: list[list[int]] = [[] for _ in sampled_token_ids]
-        for row, request in zip(drafted, self.follow(texts), strict=True):
+        for row, request in zip(drafted, self.requests.follow(texts), strict=True):
             drafts[row] = list(self.draft(request).tokens)
         return drafts
 
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: vLLM calls it, and there is no model to load."""
-
-    def follow(self, texts: Iterable[Row]) -> list[Request]:
-        """Returns the request that each text belongs to."""
-        return self._requests.follow(texts)
 
     def draft(
         self, request: Request, sampling: Sampling = GREEDY, chance: Chance = UNUSED
@@ -132,11 +127,11 @@ class OutriderProposer:
         vocab_size = self._target.vocab_size
         pen = Pen(Sheet(sampling=sampling, chance=chance, vocab_size=vocab_size, gamma=room))
         try:
-            self._requests.drafter(request).propose(request.context, pen)
+            self.requests.drafter(request).propose(request.context, pen)
             return pen.sheet.finish()
         except Exception:  # the request goes on without drafts, and the server with it
             log.exception("%s failed: this request goes on without drafts", self._title)
-            self._requests.give_up(request)
+            self.requests.give_up(request)
             return Draft()
 
     def _new_drafter(self) -> Drafter:
@@ -165,8 +160,7 @@ def title(drafter: Drafter) -> str:
 def from_environment() -> Drafter:
     """Returns the drafter that the environment variable describes.
 
-    Raises:
-        ConfigError: the variable is not set, or holds no drafter's config.
+    Raises `ConfigError` if the variable is not set, or holds no drafter's config.
     """
     from outrider.plugins.config import build
 

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.contract.chance import SampledChance
-from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.sampling import Sampling
 from outrider.extras.serving.vllm import OutriderProposer
@@ -33,8 +32,7 @@ class OutriderSpeculator:
 
     draft_logits: log q times the temperature [requests, gamma, vocab], by the request's slot.
 
-    Raises:
-        ConfigError: the version of vLLM is not supported, or the drafter needs more than tokens.
+    Raises `ConfigError` if this vLLM is not supported, or the drafter needs more than tokens.
     """
 
     num_query_per_req = 1
@@ -98,29 +96,19 @@ class OutriderSpeculator:
         rows = [row for row in range(len(slots)) if sampled[row] and lengths[row] < self._longest]
         ids = self._states.all_token_ids.gpu
         texts = (ids[slots[row], : lengths[row]].cpu().numpy() for row in rows)
-        for row, request in zip(rows, self._proposer.follow(texts), strict=True):
+        for row, request in zip(rows, self._proposer.requests.follow(texts), strict=True):
             slot = slots[row]
             heat, seed = float(temperature[slot]), int(seeds[slot])
             # Its noise is its own, and depends on the request's seed and the place in the text.
             chance = SampledChance.seeded(seed, lengths[row])
             draft = self._proposer.draft(request, Sampling(temperature=heat), chance)
-            self._note(drafts[row], self.draft_logits[slot], draft, heat)
+            drafts[row, : len(draft)] = torch.tensor(draft.tokens, dtype=torch.int64)
+            logits = self.draft_logits[slot].fill_(LEAST)
+            logits.scatter_(-1, drafts[row][:, None], 0.0)
+            for step, probs in enumerate(draft.probs):
+                if probs is not None and heat > 0:
+                    logits[step] = (probs.log() * heat).clamp(min=LEAST)
         return drafts
-
-    def _note(
-        self,
-        tokens: Int[Tensor, "gamma"],
-        logits: Float[Tensor, "gamma vocab"],
-        draft: Draft,
-        temperature: float,
-    ) -> None:
-        """Writes a draft's tokens, and what they were drawn from."""
-        tokens[: len(draft)] = torch.tensor(draft.tokens, dtype=torch.int64)
-        logits.fill_(LEAST)
-        logits.scatter_(-1, tokens[:, None], 0.0)
-        for step, probs in enumerate(draft.probs):
-            if probs is not None and temperature > 0:
-                logits[step] = (probs.log() * temperature).clamp(min=LEAST)
 
 
 SECOND_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"

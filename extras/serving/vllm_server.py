@@ -82,8 +82,7 @@ class Server:
         Outrider's patches of vLLM are asked for, unless these say otherwise.
     patience: the most seconds for the start, and for each answer.
 
-    Raises:
-        ServerError: the server did not start; the message quotes the first error that it printed.
+    Raises `ServerError` if it did not start; the message quotes the first error that it printed.
     """
 
     def __init__(
@@ -115,7 +114,6 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Returns the address that it answers at."""
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> "Server":
@@ -210,8 +208,7 @@ class Server:
 def version_in(python: Path) -> tuple[str, Path]:
     """Returns the version and the folder of vLLM in an interpreter's environment.
 
-    Raises:
-        ServerError: there is no such interpreter, or its environment has no vLLM.
+    Raises `ServerError` if there is no such interpreter, or its environment has no vLLM.
     """
     script = (
         "from importlib.metadata import packages_distributions, version;"

@@ -9,8 +9,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
-from outrider.decoding.batches.batched import batched
-from outrider.decoding.batches.turns import Turn
+from outrider.decoding.batches.batch_target import Turn, batched
 from outrider.lab.measuring.texts import seed
 
 MARK = "\0here\0"

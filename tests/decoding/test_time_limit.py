@@ -7,7 +7,10 @@ import time
 import pytest
 
 from outrider import ConfigError
-from outrider.decoding.time_limit import TimeUp, check_limit, time_limit
+from outrider.decoding.clock import TimeUp, time_limit
+from outrider.decoding.run import Run
+from outrider.targets.tabular import TabularTarget
+from outrider.verifiers.token import Token
 
 
 def test_a_call_is_ended_and_the_timer_is_put_back() -> None:
@@ -24,13 +27,13 @@ def test_a_limit_that_can_not_be_kept_is_refused() -> None:
     errors = list[str]()
 
     def check() -> None:
-        check_limit("draft_timeout", None)
+        Run(target=TabularTarget(6), verifier=Token())
         with pytest.raises(ConfigError) as caught:
-            check_limit("draft_timeout", 1)
+            Run(target=TabularTarget(6), verifier=Token(), draft_timeout=1.5)
         errors.append(str(caught.value))
 
     thread = threading.Thread(target=check)
     thread.start()
     thread.join()
-    line = "draft_timeout=1: expected none: it needs the main thread of a Unix process"
+    line = "draft_timeout=1.5: expected none: it needs the main thread of a Unix process"
     assert errors == [line]

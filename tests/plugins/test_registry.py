@@ -22,7 +22,7 @@ from outrider.plugins.builtin import builtin_modules
 from outrider.plugins.entry import Entry
 from outrider.plugins.options import option_schema
 from outrider.plugins.parts import make
-from outrider.plugins.registry import builtin, plugin_manager, registry_from
+from outrider.plugins.registry import builtin, registry_from
 from outrider.plugins.roles import ROLES, plural
 from outrider.verifiers.token import Token
 
@@ -62,7 +62,10 @@ def registered(name: str, factory: Any, role: str = "drafter") -> Any:
 
 
 def registry(*extra: Any) -> Any:
-    return registry_from(plugin_manager(extra))
+    found = registry_from(extra)
+    if found.faults:
+        raise PluginError(found.faults[0])
+    return found
 
 
 def test_hook_register_drafters(install: Any) -> None:
@@ -96,7 +99,7 @@ def test_hooks_are_those_of_the_roles() -> None:
 
 
 def test_the_built_in_parts_are_plugins_too() -> None:
-    parts = registry_from(plugin_manager(installed=False))
+    parts = registry_from(installed=False)
     assert {entry.distribution for entry in parts.entries} == {"outrider"}
     assert {*builtin_modules()} == {entry.plugin for entry in parts.entries}
     assert parts.find("drafter", "bigram").product is NGram  # made by a function
@@ -262,10 +265,11 @@ def test_a_plugin_that_registers_nothing_is_named_where_its_part_is_missed(
 
 def test_a_line_that_is_written_twice_counts_once(install: Any) -> None:
     install(*(metadata.EntryPoint("twice", "outrider.plugins.roles", "outrider") for _ in "12"))
-    assert plugin_manager().has_plugin("twice")
+    (line,) = registry().silent
+    assert line.startswith("plugin 'twice' of twice registers nothing")
     install(metadata.EntryPoint("dashed", "my-plug", "outrider"))
     with pytest.raises(PluginError, match=r"'dashed' of .*: ValueError: 'my-plug' names no module"):
-        plugin_manager()
+        registry()
 
 
 def test_entry_points_that_are_not_utf_8_name_their_distribution(
@@ -277,7 +281,7 @@ def test_entry_points_that_are_not_utf_8_name_their_distribution(
     (folder / "entry_points.txt").write_bytes(b"[outrider]\nn\xe4me = strange\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError, match=r"distribution strange: entry_points.txt can't be read"):
-        plugin_manager()
+        registry()
 
 
 def test_a_setting_with_a_name_of_hydras_names_its_part() -> None:

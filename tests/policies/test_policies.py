@@ -18,7 +18,7 @@ from outrider.policies.bandit import Bandit
 from outrider.policies.confidence import Confidence, fitted
 from outrider.policies.cost_model import CostModel
 from outrider.policies.entropy import Entropy
-from outrider.policies.goodput import Goodput, line
+from outrider.policies.goodput import Goodput, coefficients
 from outrider.policies.heuristic import Heuristic
 from outrider.policies.optimal import Optimal
 from outrider.policies.utility import Utility, best
@@ -231,10 +231,13 @@ def test_goodput_stops_drafting_that_does_not_pay_and_probes_again(played: Any) 
 
 
 def test_goodput_fits_a_line_to_the_calls() -> None:
-    assert line([(1, 1.0), (1, 1.1)]) is None
-    assert line([(1, 1.2), (3, 1.6), (5, 2.0)]) == pytest.approx((1.0, 0.2))
-    assert line([(1, 2.0), (5, 1.0)]) == (1.5, 0.0)  # noise: more rows are never faster
-    assert line([(1, 0.1), (5, 1.9)]) == pytest.approx((0.0, (0.1 + 0.38) / 2))
+    assert coefficients([((1, 1), 1.0), ((1, 1), 1.1)]) is None
+    line = [((1, rows), seconds) for rows, seconds in ((1, 1.2), (3, 1.6), (5, 2.0))]
+    assert coefficients(line) == pytest.approx([1.0, 0.2])
+    falling = coefficients([((1, 1), 2.0), ((1, 5), 1.0)])  # noise: more rows are never faster
+    assert falling == pytest.approx([1.5, 0.0])
+    below = coefficients([((1, 1), 0.1), ((1, 5), 1.9)])
+    assert below == pytest.approx([0.0, (0.1 + 5 * 1.9) / 26])
 
 
 def test_utility_keeps_to_lengths_that_pay(played: Any) -> None:

@@ -11,7 +11,7 @@ import outrider
 from outrider.base.errors import TargetError
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.drafters.early_exit import EarlyExit
 from outrider.lab.measuring.reference import reference
 from outrider.targets.defaults import own_defaults

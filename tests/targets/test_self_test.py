@@ -15,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralFo
 
 from outrider import Chance, ConfigError, Sampling, TargetError, decode
 from outrider.contract.chance import SampledChance
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.decoding.decode import decode_together
 from outrider.drafters.ngram import NGram
 from outrider.drafters.prompt_lookup import PromptLookup

@@ -8,7 +8,7 @@ from tiny.toy_target import PlainBatch
 from torch import Tensor
 
 from outrider import BatchTarget, Chance, Draft, Sampling, Session
-from outrider.decoding.batches.turns import Turn
+from outrider.decoding.batches.batch_target import Turn
 from outrider.testing import batches as checks
 
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -277,12 +277,10 @@ def absent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes the distributions of some names appear as not installed."""
 
     def hide(*names: str) -> None:
-        def found(name: str) -> Any:
-            if name in names:
-                raise PackageNotFoundError(name)
-            return distribution(name)
-
-        monkeypatch.setattr("outrider.plugins.entry.distribution", found)
+        monkeypatch.setattr(
+            "outrider.plugins.entry.distributions",
+            lambda name: () if name in names else distributions(name=name),
+        )
 
     return hide
 

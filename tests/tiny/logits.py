@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from outrider import Draft, Target, Verdict
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from tiny.subject import Subject
 
 ROOT = -1

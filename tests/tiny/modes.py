@@ -17,7 +17,7 @@ from outrider import (
     decode_together,
     generate_together,
 )
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.medusa import Medusa

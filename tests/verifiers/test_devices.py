@@ -12,7 +12,7 @@ from outrider.contract.chance import SampledChance
 from outrider.contract.draft import ROOT
 from outrider.contract.drafter import Drafter
 from outrider.contract.verifier import Verifier
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.plugins.parts import make
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget

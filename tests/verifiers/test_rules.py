@@ -24,12 +24,11 @@ from outrider.verifiers.cactus import Cactus
 from outrider.verifiers.cascade import Cascade
 from outrider.verifiers.gumbel import Gumbel
 from outrider.verifiers.k_seq import KSeq, smallest_rho
+from outrider.verifiers.lenient import ScaledUniform
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.recursive import Candidates, MultiStep, WithoutReplacement
-from outrider.verifiers.rejection import Rejection
-from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.scaled_uniform import ScaledUniform
+from outrider.verifiers.sample_match import Rejection, SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.typical import Typical

@@ -8,8 +8,7 @@ from outrider import Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Setup, output_distribution, target_distribution
 from outrider.testing.table_drafters import ChainDrafter
-from outrider.verifiers.lenient import Lenient
-from outrider.verifiers.scaled_uniform import ScaledUniform
+from outrider.verifiers.lenient import Lenient, ScaledUniform
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)

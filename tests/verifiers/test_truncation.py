@@ -6,7 +6,7 @@ from outrider import Sampling
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.exact import Setup, loop_distribution
 from outrider.testing.table_drafters import CHAINS, ChainDrafter
-from outrider.verifiers.truncation import Truncation
+from outrider.verifiers.typical import Truncation
 
 SAMPLED = Sampling(temperature=1.0)
 

@@ -1,13 +1,36 @@
-"""What decoding several texts together asks of a target beyond `Target`."""
+"""What decoding several texts together asks of a target beyond `Target`, and how any serves it."""
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import final
 
 from outrider.contract.chance import TARGET, Chance
+from outrider.contract.constraint import Constraint
+from outrider.contract.context import Tokens
 from outrider.contract.draft import Draft, Logits, Verdict
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Session, Target
-from outrider.decoding.batches.turns import Turn, without_end
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a target reads of a text, and how it goes on.
+
+    ids: what it reads. They replace the id that ended the turn before, if it was one of `eos`.
+    sampling, chance, max_new_tokens: of what it writes then, as in `BatchTarget.write`.
+    """
+
+    ids: Sequence[int]
+    sampling: Sampling
+    chance: Chance
+    max_new_tokens: int
+
+
+def without_end(text: list[int], turn: Turn, eos: Collection[int]) -> list[int]:
+    """Returns a text without the end of text that a turn's ids replace."""
+    return text[:-1] if turn.ids and text and text[-1] in eos else text
 
 
 class BatchTarget(Target):
@@ -101,3 +124,46 @@ class BatchTarget(Target):
 def score_one_by_one(sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
     """Returns the scores of each text's draft, from a pass for each."""
     return [session.score(draft) for session, draft in zip(sessions, drafts, strict=True)]
+
+
+def batched(target: Target) -> BatchTarget:
+    """Returns a target that serves batches: itself, or one that scores text after text for it."""
+    return target if isinstance(target, BatchTarget) else OneByOne(target)
+
+
+@final
+class OneByOne(BatchTarget):
+    """Serves the texts of a target one after the other."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self.vocab_size: int = target.vocab_size
+        self.max_length: int | None = target.max_length
+        self.eos: frozenset[int] = target.eos
+
+    def begin(self, prompt: Sequence[int]) -> tuple[list[int], Tokens | None]:
+        return self._target.begin(prompt)
+
+    def constraint(
+        self, ids: Sequence[int], source: Tokens | None, limit: int | None = None
+    ) -> Constraint | None:
+        return self._target.constraint(ids, source, limit)
+
+    def open(self, tokens: Sequence[int], needs: frozenset[str] = frozenset()) -> Session:
+        return self._target.open(tokens, needs)
+
+    def open_together(
+        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
+    ) -> list[Session]:
+        return [self.open(prompt, needs) for prompt in prompts]
+
+    def score_together(self, sessions: Sequence[Session], drafts: Sequence[Draft]) -> list[Logits]:
+        return score_one_by_one(sessions, drafts)
+
+    def join(
+        self,
+        sessions: Sequence[Session],
+        prompt: Sequence[int],
+        needs: frozenset[str] = frozenset(),
+    ) -> Session:
+        return self.open(prompt, needs)

@@ -10,7 +10,7 @@ from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.round import Round
 from outrider.contract.target import Session
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.decoding.calls import call_drafter, computing
 from outrider.decoding.clock import Lap, now
 from outrider.decoding.rounds import Proposal, blank_sheet, finish, proposal, propose, remember

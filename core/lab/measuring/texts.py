@@ -14,7 +14,7 @@ from outrider.base.folders import write_if_possible
 from outrider.contract.chance import SampledChance
 from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.plugins.fingerprint import code_version, hash_of, versions
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.placement import home

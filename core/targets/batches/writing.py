@@ -13,7 +13,7 @@ from outrider.contract.chance import TARGET, Chance
 from outrider.contract.draft import Draft, Verdict
 from outrider.contract.sampling import Sampling, likeliest
 from outrider.contract.target import check_finite
-from outrider.decoding.batches.turns import Turn, without_end
+from outrider.decoding.batches.batch_target import Turn, without_end
 from outrider.targets.batches.sessions import (
     TogetherSession,
     join_sessions,

@@ -12,7 +12,7 @@ import pytest
 
 from outrider.base.errors import ConfigError
 from outrider.cli.commands.new_plugin import TEMPLATES, write_plugin
-from outrider.plugins.registry import plugin_manager, registry_from
+from outrider.plugins.registry import registry_from
 from outrider.plugins.roles import ROLES
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "outrider-my-bigram"
@@ -42,7 +42,7 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
     entry_points = settings["project"]["entry-points"]["outrider"]
     assert entry_points == {f"my_{role}": f"outrider_my_{role}"}
     module = importlib.import_module(entry_points[f"my_{role}"])
-    registry = registry_from(plugin_manager([module], installed=False))
+    registry = registry_from([module], installed=False)
     made = registry.find(role, f"my_{role}").factory
     assert made.__name__ in (f"My{role.title()}", f"my_{role}")
     if role == "command":
@@ -69,7 +69,7 @@ def test_a_package_of_several_roles_registers_each(
     monkeypatch.syspath_prepend(str(folder))
     settings = tomllib.loads((folder / "pyproject.toml").read_text())
     modules = map(importlib.import_module, settings["project"]["entry-points"]["outrider"].values())
-    registry = registry_from(plugin_manager(modules, installed=False))
+    registry = registry_from(modules, installed=False)
     for role in roles:
         assert registry.find(role, "my_lab").factory is not None
     tests = [runpy.run_path(str(file)) for file in folder.glob("test_*.py")]

@@ -11,8 +11,7 @@ from tiny.drafters import InTurn, tokens_of
 from outrider import ConfigError, Constraint, Sampling, decode
 from outrider.contract.policy import Fixed
 from outrider.decoding.batches import continuous_batch
-from outrider.decoding.batches.batch_target import BatchTarget, score_one_by_one
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import BatchTarget, batched, score_one_by_one
 from outrider.decoding.decode import decode_together
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.lookahead_decoding import LookaheadDecoding

@@ -14,7 +14,7 @@ import torch
 from outrider import Drafter, Sampling, Verifier, decode, generate_together
 from outrider.base.errors import OutriderError
 from outrider.contract.chance import SampledChance
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.drafters.eagle3.drafter import Eagle3
 from outrider.drafters.hierarchy import Hierarchy
 from outrider.drafters.lookahead_decoding import LookaheadDecoding

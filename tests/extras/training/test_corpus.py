@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from outrider import SampledChance, Sampling
 from outrider.data.prompts import Prompt
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.extras.training.card import write_fingerprints
 from outrider.extras.training.corpus import collect_texts
 from outrider.extras.training.generated_texts import Text, Writing, template_around_user

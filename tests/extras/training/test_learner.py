@@ -9,7 +9,7 @@ import torch
 from tiny.learners import FAMILIES, make_learner
 
 from outrider import SampledChance, Sampling, decode
-from outrider.decoding.batches.batched import batched
+from outrider.decoding.batches.batch_target import batched
 from outrider.drafters.parts.networks.vocabulary import Vocabulary, count_tokens, frequent
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.loop import train_network

@@ -35,13 +35,11 @@ from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.block import Block
 from outrider.verifiers.ceiling import acceptance_ceiling
 from outrider.verifiers.k_seq import KSeq
-from outrider.verifiers.lenient import Lenient
+from outrider.verifiers.lenient import Lenient, ScaledUniform
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.optimal_transport import OptimalTransport
 from outrider.verifiers.recursive import Candidates, MultiStep, WithoutReplacement
-from outrider.verifiers.rejection import Rejection
-from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.scaled_uniform import ScaledUniform
+from outrider.verifiers.sample_match import Rejection, SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
 from outrider.verifiers.typical import Typical

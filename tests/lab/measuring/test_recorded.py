@@ -20,14 +20,11 @@ from outrider.testing.table_drafters import ChainDrafter
 from outrider.verifiers.block import Block
 from outrider.verifiers.cactus import Cactus
 from outrider.verifiers.gumbel import Gumbel
-from outrider.verifiers.lenient import Lenient
-from outrider.verifiers.rejection import Rejection
-from outrider.verifiers.sample_match import SampleMatch
-from outrider.verifiers.scaled_uniform import ScaledUniform
+from outrider.verifiers.lenient import Lenient, ScaledUniform
+from outrider.verifiers.sample_match import Rejection, SampleMatch
 from outrider.verifiers.token import Token
 from outrider.verifiers.traversal import Traversal
-from outrider.verifiers.truncation import Truncation
-from outrider.verifiers.typical import Typical
+from outrider.verifiers.typical import Truncation, Typical
 
 VOCAB, GAMMA, PROMPT = 24, 3, [0, 1]
 TARGET = TabularTarget(VOCAB, 1, seed=2, sharpness=2.0)

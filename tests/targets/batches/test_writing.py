@@ -10,9 +10,7 @@ import torch
 
 from outrider import Chance, Sampling, TargetError
 from outrider.contract.chance import SampledChance
-from outrider.decoding.batches.batch_target import BatchTarget
-from outrider.decoding.batches.batched import batched
-from outrider.decoding.batches.turns import Turn
+from outrider.decoding.batches.batch_target import BatchTarget, Turn, batched
 from outrider.targets.batches import writing
 from outrider.targets.batches.batch_rows import PaddedBatch
 from outrider.targets.transformers import TransformersTarget

@@ -13,7 +13,7 @@ from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.drafters.small_lm import SmallLM
 from outrider.extras.cpu.engine import PackedWeights
 from outrider.plugins.hookspecs import Register, hookimpl
-from outrider.plugins.registry import plugin_manager, registry_from
+from outrider.plugins.registry import registry_from
 from outrider.targets.passes import engine
 from outrider.targets.passes.engine import MODULES, Engine, Modules, engine_of, engines, use_engine
 from outrider.targets.passes.first_layers import first_layers
@@ -62,7 +62,7 @@ def plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         register("masked", Masked)
 
     module: Any = SimpleNamespace(register_engines=register_engines)
-    registry = registry_from(plugin_manager([module], installed=False))
+    registry = registry_from([module], installed=False)
     monkeypatch.setattr(engine, "installed", lambda: registry)
     engines.cache_clear()
     yield
