@@ -36,8 +36,7 @@ class Classifier(Policy):
     path: a file that `outrider train recipe=classifier` wrote.
     threshold: the least probability of acceptance at which to draft on, in [0, 1].
 
-    Raises `ConfigError` if the file is missing or not a classifier, or the threshold is outside
-    [0, 1].
+    Raises `ConfigError` if the file is missing or not a classifier.
     """
 
     @checked("policy")

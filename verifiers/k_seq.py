@@ -8,9 +8,7 @@ from outrider.contract.devices import wide
 from outrider.contract.draft import ROOT, Draft, Verdict
 from outrider.contract.verifier import Probs, Scores, Verifier, VerifierExample
 from outrider.verifiers.token import token_rates
-
-STEPS = 60
-"""Bisections of the interval of rho, enough for the last bit of a float."""
+from outrider.verifiers.towards import STEPS
 
 
 @final

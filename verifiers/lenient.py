@@ -38,8 +38,7 @@ class Lenient(Verifier):
         the rule is the token rule. It looks at the text before the draft for that. Defaults to
         None: everywhere.
 
-    Raises `ConfigError` if the lenience is outside (0, 1], the residual is unknown, or `within` is
-    not two different ids.
+    Raises `ConfigError` if `within` is not two different ids.
     """
 
     examples: ClassVar[tuple[VerifierExample, ...]] = (

@@ -156,7 +156,10 @@ def claimed(path: Path, wait: Callable[[str], None] | None = None) -> Iterator[N
     try:
         lock = hold(file)
     except Timeout as error:
-        line = f"{path}: {_read(holder)} writes to it"
+        name = "another process"  # where its note is about to be written, or just deleted
+        with suppress(OSError):
+            name = holder.read_text(encoding="utf-8")
+        line = f"{path}: {name} writes to it"
         if wait is None:
             raise ConfigError(f"{line}: expected another folder, or wait for its end") from error
         wait(f"{line}; waiting for its end")
@@ -228,10 +231,3 @@ def _sync(path: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _read(holder: Path) -> str:
-    try:
-        return holder.read_text(encoding="utf-8")
-    except OSError:  # it is about to be written, or just deleted
-        return "another process"

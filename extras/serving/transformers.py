@@ -163,22 +163,26 @@ class Speculation:
             if streamer is not None:
                 for token in round.tokens:
                     streamer.put(torch.tensor([token]))
-        return output(call, rows, [generation.tokens for generation in self.generations])
+        texts = [generation.tokens for generation in self.generations]
+        sequences = padded(call.input_ids, texts, call.config)
+        if not call.returns_dict:
+            return sequences
+        scores: Any = rows[0].scores if call.config.output_scores else None
+        logits: Any = rows[0].raw_logits if call.config.output_logits else None
+        return GenerateDecoderOnlyOutput(sequences, scores, logits)  # type: ignore[arg-type]
 
     def _rounds(
         self, call: Call, rows: Sequence[Request], sampling: Sampling
     ) -> Iterator[tuple[int, Round]]:
         """Yields the rounds of all rows, each with the number of its row."""
-        target = self._bound(call.model, rows[0].eos)
+        parts = (self._bound(call.model, rows[0].eos), self._drafter, self._verifier)
         chances = self._chances(len(rows), sampling)
         extra = () if self._constraint is None else (self._constraint,)
         constraints = [AllOf(row, *extra) for row in rows]
         options = self._lengths | {"sampling": sampling, "max_new_tokens": call.max_new_tokens}
         if len(rows) > 1:
             return decode_together(
-                target,
-                self._drafter,
-                self._verifier,
+                *parts,
                 [row.prompt for row in rows],
                 policies=[copy.deepcopy(self._policy) for _ in rows],
                 chances=chances,
@@ -186,9 +190,7 @@ class Speculation:
                 **options,
             )
         rounds = decode(
-            target,
-            self._drafter,
-            self._verifier,
+            *parts,
             rows[0].prompt,
             policy=self._policy,
             chance=chances[0],
@@ -226,21 +228,6 @@ def attach(model: Any, speculation: Speculation) -> None:
     >>> attach(pipe.model, Speculation("prompt_lookup", gamma=4))
     """
     model.generate = partial(speculation.generate, model)
-
-
-def output(
-    call: Call, rows: Sequence[Request], texts: Sequence[Sequence[int]]
-) -> Tensor | GenerateDecoderOnlyOutput:
-    """Returns the texts in the form that the call asked for."""
-    sequences = padded(call.input_ids, texts, call.config)
-    if not call.returns_dict:
-        return sequences
-    config, row = call.config, rows[0]
-    return GenerateDecoderOnlyOutput(
-        sequences=sequences,  # type: ignore[arg-type]
-        scores=row.scores if config.output_scores else None,  # type: ignore[arg-type]
-        logits=row.raw_logits if config.output_logits else None,  # type: ignore[arg-type]
-    )
 
 
 def padded(input_ids: Tensor, texts: Sequence[Sequence[int]], config: Any) -> Tensor:

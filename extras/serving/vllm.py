@@ -146,15 +146,10 @@ class OutriderProposer:
         if drafter.observes:
             raise ConfigError(f"drafter {name} observes: inside vLLM a drafter sees only tokens")
         drafter.bind(self._target)
-        self._title = title(drafter)
+        entries = installed().of("drafter").values()
+        owners = (entry.distribution for entry in entries if entry.product is type(drafter))
+        self._title = f"drafter {name} of {next(owners, 'no plugin')}"
         return drafter.open()
-
-
-def title(drafter: Drafter) -> str:
-    """Returns a drafter's name in the log: its class, and the package that registers it."""
-    kind, entries = type(drafter), installed().of("drafter").values()
-    owners = (entry.distribution for entry in entries if entry.product is kind)
-    return f"drafter {kind.__name__} of {next(owners, 'no plugin')}"
 
 
 def from_environment() -> Drafter:
@@ -186,19 +181,13 @@ def check_version(version: str | None = None, folder: Path | None = None) -> Non
         version, folder = str(vllm.__version__), Path(vllm.__file__).parent
     if version.startswith(SUPPORTED):
         return
-    if missing := sorted(HANDED_OVER - _handed_over(folder)):
-        line = f"expected one whose {HOOK} hands over {', '.join(missing)}, as 0.32 has"
-        raise ConfigError(f"vllm {version}: {line}")
-
-
-def _handed_over(folder: Path | None) -> set[str]:
-    """Returns the names of what a version's interface hands over to `propose`; it isn't run."""
     file = None if folder is None else folder / HOOK
     tree = ast.parse(file.read_text() if file is not None and file.is_file() else "")
-    found = (
-        it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef) and it.name == "propose"
-    )
-    return {argument.arg for each in found for argument in each.args.args}
+    functions = (it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef))
+    arguments = (it.args.args for it in functions if it.name == "propose")
+    if missing := sorted(HANDED_OVER - {it.arg for own in arguments for it in own}):
+        line = f"expected one whose {HOOK} hands over {', '.join(missing)}, as 0.32 has"
+        raise ConfigError(f"vllm {version}: {line}")
 
 
 def _tokenizer(model: Any) -> Any:
