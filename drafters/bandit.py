@@ -27,7 +27,7 @@ KEPT, LAST, ROUNDS = 0.8, 16, 2
 
 @final
 class Bandit(CompositeDrafter):
-    """Has the drafter write whose rounds bring most tokens in their time, by UCB (2505.15141).
+    """Has the drafter write that brings most tokens in its time, by UCB (2505.15141).
 
     A text begins with what earlier ones taught, and soon goes by its own rounds. Where no draft
     pays, it is left to `none`, if that is among the drafters.
