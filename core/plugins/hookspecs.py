@@ -67,25 +67,54 @@ class Register(Protocol):
 RegisterCommand = Callable[[Command], None]
 
 
-def _of_role(parts: str, example: str) -> Callable[[Register], None]:
-    """Returns the hook that registers the parts of a role."""
-
-    def hook(register: Register) -> None: ...
-
-    hook.__doc__ = f"Registers {parts}: `register({example})`."
-    return hookspec(hook)
+@hookspec
+def register_drafters(register: Register) -> None:
+    """Registers drafters: `register("my_bigram", MyBigram)`."""
 
 
-register_drafters = _of_role("drafters", '"my_bigram", MyBigram')
-register_verifiers = _of_role("acceptance rules", '"token", Token')
-register_policies = _of_role("policies for how long to draft", '"fixed", Fixed')
-register_targets = _of_role("targets", '"tabular", TabularTarget')
-register_engines = _of_role("engines, which run the passes of models", '"packed", PackedWeights')
-register_constraints = _of_role("constraints on texts", '"regex", regex')
-register_data_sources = _of_role("functions that return prompts", '"jsonl", jsonl')
-register_recipes = _of_role("recipes of training", '"bigram", TableRecipe')
-register_reports = _of_role("what follows a run, such as a logger", '"page", Page')
-register_scores = _of_role("scores of answers", '"rouge2", Rouge2')
+@hookspec
+def register_verifiers(register: Register) -> None:
+    """Registers acceptance rules: `register("token", Token)`."""
+
+
+@hookspec
+def register_policies(register: Register) -> None:
+    """Registers policies for how long to draft: `register("fixed", Fixed)`."""
+
+
+@hookspec
+def register_targets(register: Register) -> None:
+    """Registers targets: `register("tabular", TabularTarget)`."""
+
+
+@hookspec
+def register_engines(register: Register) -> None:
+    """Registers engines, which run the passes of models: `register("packed", PackedWeights)`."""
+
+
+@hookspec
+def register_constraints(register: Register) -> None:
+    """Registers constraints on texts: `register("regex", regex)`."""
+
+
+@hookspec
+def register_data_sources(register: Register) -> None:
+    """Registers functions that return prompts: `register("jsonl", jsonl)`."""
+
+
+@hookspec
+def register_recipes(register: Register) -> None:
+    """Registers recipes of training: `register("bigram", TableRecipe)`."""
+
+
+@hookspec
+def register_reports(register: Register) -> None:
+    """Registers what follows a run, such as a logger: `register("page", Page)`."""
+
+
+@hookspec
+def register_scores(register: Register) -> None:
+    """Registers scores of answers: `register("rouge2", Rouge2)`."""
 
 
 @hookspec
