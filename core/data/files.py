@@ -27,6 +27,7 @@ def csv(
 ) -> list[Prompt]:
     """Returns the prompts in a CSV file; its first line names the columns, like keys of `jsonl`.
 
+    path: the file.
     column, limit, skip: as for `jsonl`.
     delimiter: the character between columns. Defaults to a tab in a .tsv file, and a comma
         otherwise.
@@ -70,6 +71,7 @@ def parquet(
 ) -> list[Prompt]:
     """Returns the prompts in a parquet file; its columns are named like the keys of `jsonl`.
 
+    path: the file.
     column, limit, skip: as for `jsonl`.
 
     Raises `ConfigError` if the file is missing, empty or damaged, or a row is in no known form.
@@ -119,6 +121,7 @@ def hub(
     name: OWNER/SET on the hub, or a folder.
     split: the part of the data set.
     subset: its configuration, if it has several.
+    path: the file.
     column, limit, skip: as for `jsonl`.
 
     Raises `ConfigError` if the data set can't be loaded.
@@ -137,6 +140,7 @@ def hub(
 def lines(path: ExistingFile, limit: int | None = None) -> list[Prompt]:
     """Returns the lines of a text file, each a prompt; empty ones are left out.
 
+    path: the file.
     limit: as for `csv`.
 
     Raises `ConfigError` if the file is missing, empty, or not text.

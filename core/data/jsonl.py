@@ -36,6 +36,7 @@ def jsonl(
 ) -> list[Prompt]:
     """Returns the prompts in a file with a JSON object per line, in a form of `records.FORMS`.
 
+    path: the file.
     column: the key that holds the prompt: a string, a list of turns, or a list of messages.
         Defaults to that of the record's form.
     limit: how many to take, evenly spaced over the file, so that its categories stay mixed.

@@ -143,12 +143,12 @@ def _from_pretrained(
         is_own = (folder / "tokenizer_config.json").is_file()
         tokenizer = read_pretrained(AutoTokenizer, name, **trust) if is_own else tokenizer
         return adapted(model, folder, len(tokenizer) * is_own), tokenizer, report
-    has_tokenizer = any(any(Path(name).glob(pattern)) for pattern in TOKENIZERS)
-    expected = "files of a tokenizer in it, such as tokenizer.json"
-    require(has_tokenizer or not Path(name).is_dir(), "model", name, expected)
     read_ahead(weight_files(name))
     config = read_pretrained(AutoConfig, name, **trust)
     auto_model = _auto_model(config, **trust)
+    has_tokenizer = any(any(Path(name).glob(pattern)) for pattern in TOKENIZERS)
+    expected = "files of a tokenizer in it, such as tokenizer.json"
+    require(has_tokenizer or not Path(name).is_dir(), "model", name, expected)
     if spread is not None:
         options = options | spread.load_options(config)
     options = options | {"output_loading_info": True, "ignore_mismatched_sizes": True}

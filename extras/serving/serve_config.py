@@ -59,10 +59,12 @@ def vllm_settings(
     name = type(drafter).__name__
     if drafter.trees or drafter.asks:
         raise ConfigError(f"drafter {name} can't go into vLLM: expected one that writes chains")
-    node = config["target"]
-    if "optimize" in node:  # not packed: its tensors are exported
-        node = {**node, "optimize": "none"}
-    native = exported(drafter, config, lambda: build(node), folder)
+
+    def target() -> Any:  # not packed: its tensors are exported
+        node = config["target"]
+        return build({**node, "optimize": "none"} if "optimize" in node else node)
+
+    native = exported(drafter, config, target, folder)
     if native is not None:
         return {}, native
     if drafter.needs - OFFERED_NEEDS or drafter.observes:

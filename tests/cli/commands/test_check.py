@@ -29,7 +29,7 @@ def test_check_prints_the_self_test_of_a_target(run: Any, folder: Path) -> None:
     out = run.done("check", "target=transformers", f"target.model={folder}")
     assert "self-test of LlamaForCausalLM" in out
     assert "the first layers work as a model" in out
-    assert out.count("holds") == 7
+    assert out.count("holds") == 6
     assert "NO" not in out
     out = run.done("check", "target=tabular", "target.encoder=true")
     assert "self-test" not in out

@@ -115,7 +115,7 @@ def test_serve_config_is_named_where_it_takes_the_drafter(
     class Asked(Exception):
         """The target is asked for tensors: the drafter is exported."""
 
-    monkeypatch.setattr(serve_config, "_build_target", lambda _: raising(Asked()))
+    monkeypatch.setattr(serve_config, "build", lambda _: raising(Asked()))
     made = config(**own)
     try:
         settings = {**plain_values(made), "gamma": 3}
