@@ -118,7 +118,7 @@ def test_serve_config_is_named_where_it_takes_the_drafter(
     monkeypatch.setattr(serve_config, "build", lambda _: raising(Asked()))
     made = config(**own)
     try:
-        settings = {**plain_values(made), "gamma": 3}
+        settings = {**plain_values(made), "gamma": 3, "target": {}}
         serve_config.vllm_settings(settings, build(made["drafter"]), Path("not-there"))
         taken = True
     except Asked:
