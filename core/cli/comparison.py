@@ -95,16 +95,16 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
     for line in conclusion_of(summary):
         if line != doubt:
             console.print(plain(line))
-    if (found := finding_of(summary)) is not None and not found.certain:
-        console.print(plain(_more_prompts(summary)), soft_wrap=True)
+    if (found := finding_of(summary)) is not None and found.enough:
+        console.print(plain(_more_prompts(summary, found.enough)), soft_wrap=True)
     notes = [note for note in table.notes if note != doubt]
     for line in (*notes, *(lines if summary.prompts[FEWEST - 1 :] else [])):
         console.print(plain(line, "dim"))
 
 
-def _more_prompts(summary: Summary) -> str:
-    """Returns how to measure twice as many prompts, as far as the settings tell."""
-    data, more = summary.run.facts["settings"].get("data"), 2 * len(summary.prompts)
+def _more_prompts(summary: Summary, more: int) -> str:
+    """Returns how to measure so many prompts, as far as the settings tell."""
+    data = summary.run.facts["settings"].get("data")
     own = ("data.limit=", "hydra.run.dir=", "resume=")
     start = (summary.run.facts.get("starts") or [{}])[-1]
     words = [it for it in shlex.split(start.get("command", "")) if not it.startswith(own)]

@@ -32,14 +32,14 @@ class Finding:
 
     first, size, chance: what ranks first, by how much, and what the tests say, each for itself.
     sentence: the three together.
-    certain: whether the tests leave nothing open, so that more prompts would not help.
+    enough: how many prompts would say more; None if the tests leave nothing open.
     """
 
     first: str
     size: str
     chance: str
     sentence: str
-    certain: bool
+    enough: int | None
 
 
 def finding_of(summary: Summary) -> Finding | None:
@@ -61,6 +61,7 @@ def finding_of(summary: Summary) -> Finding | None:
     tests = over_plain if rate == "speedup" else ()
     plain = next((pair for pair in tests if pair.one == name), None)
     lead = LEADS[rate].format(value)
+    enough = 2 * first.prompts
     unit = {"speedup": "{}x plain decoding", "alpha": "alpha {}"}.get(rate, "{} tokens per call")
     size = unit.format(value) + _ends(plain)
     if reference is not None:
@@ -70,7 +71,7 @@ def finding_of(summary: Summary) -> Finding | None:
         subject = "no drafter was faster" if others else f"{name} was not faster"
         nearest = f"{name} came nearest, with {value}x" if others else f"{value}x"
         sentence = f"{CONDITION}, {subject} than plain decoding: {nearest}."
-        return Finding("none", f"{nearest} plain decoding", "", sentence, certain=True)
+        return Finding("none", f"{nearest} plain decoding", "", sentence, enough=None)
     elif first.prompts < FEWEST or (plain is not None and not plain.reachable):
         few = f"{first.prompts} prompt{'s are' if first.prompts > 1 else ' is'} too few to tell"
         family = max((pair.family for pair in (*pairs, *over_plain)), default=1)
@@ -89,7 +90,9 @@ def finding_of(summary: Summary) -> Finding | None:
         if certain and plain:
             lead = f"is the fastest with {value}x" if others else f"has {value}x"
     sentence = f"{CONDITION}, {name} {lead}{rest}."
-    return Finding(name, size, f"{chance[:1].upper()}{chance[1:]}", sentence, certain)
+    return Finding(
+        name, size, f"{chance[:1].upper()}{chance[1:]}", sentence, None if certain else enough
+    )
 
 
 def conclusion_of(summary: Summary) -> list[str]:
