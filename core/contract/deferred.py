@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
-from typing import final
+from itertools import accumulate, zip_longest
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
@@ -51,15 +51,22 @@ def read(drawn: Sequence[Picked]) -> list[int]:
 
     Raises `DrafterError` if the logits of one do not describe a distribution.
     """
-    rows = torch.stack([picked.logits.float() for picked in drawn])
-    tokens = torch.cat([picked.token for picked in drawn])
+    logits = torch.stack([picked.logits for picked in drawn])
+    return [ids[0] for ids in _read(logits, torch.stack([picked.token for picked in drawn]))]
+
+
+def _read(
+    logits: Float[Tensor, "rows vocab"], tokens: Int[Tensor, "rows drawn"]
+) -> list[list[int]]:
+    """Returns the ids that were drawn from each row, with one wait; raises as `read` does."""
+    rows = logits.float()
     # Any id is a number that float32 can hold.
-    facts = torch.stack([tokens.float(), rows.amax(-1), rows.amin(-1), rows.sum(-1)], dim=1)
-    ids = []
-    for token, highest, lowest, total in facts.tolist():
+    facts = [rows.amax(-1), rows.amin(-1), rows.sum(-1), *tokens.float().unbind(-1)]
+    found = []
+    for highest, lowest, total, *ids in torch.stack(facts, dim=1).tolist():
         check_numbers(highest, partial(list, (lowest, total)))
-        ids.append(int(token))
-    return ids
+        found.append([int(token) for token in ids])
+    return found
 
 
 def pick_siblings(
@@ -82,30 +89,28 @@ def pick_siblings(
     before = [0, *accumulate(widths)]
     counts = [min(width, room - used) for width, used in zip(widths, before, strict=False)]
     counts = [count for count in counts if count > 0]
+    described(logits[0], sheet.vocab_size)
     logits = logits[: len(counts)].clone()
     ranks: list[tuple[Tensor, Tensor | None]] = []  # a token of each node, and its distribution
     if sheet.sampling.greedy:
         ranks = [(likeliest(logits), None)] * (max(counts) if replacement else 1)
     else:
-        shares = [[sheet.chance.share() for _ in range(count)] for count in counts]
+        shares: list[list[Any]] = [[sheet.chance.share() for _ in range(it)] for it in counts]
         if None in shares[0]:
             return None
         probs = sheet.sampling.exact(logits)
-        for rank in range(max(counts)):
-            there = [float((own[rank : rank + 1] or [0])[0] or 0) for own in shares]
-            ranks.append((located(probs, there), probs))
+        for of_rank in zip_longest(*shares, fillvalue=0.0):  # a node with fewer draws in vain
+            ranks.append((located(probs, of_rank), probs))
             if not replacement:
                 probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
                 probs = probs / probs.sum(-1, keepdim=True)
-    rows = logits.float()
-    facts = [rows.amax(-1), rows.amin(-1), rows.sum(-1), *(tokens.float() for tokens, _ in ranks)]
     found: list[tuple[Tensor, list[Drawn]]] = []
-    for node, (highest, lowest, total, *ids) in enumerate(torch.stack(facts, dim=1).tolist()):
-        check_numbers(highest, partial(list, (lowest, total)))
+    ids = _read(logits, torch.stack([tokens for tokens, _ in ranks], dim=1))
+    for node, (row, own) in enumerate(zip(logits, ids, strict=True)):
         siblings: list[Drawn] = [
-            (int(token), None if probs is None else probs[node])
-            for token, (_, probs) in zip(ids[: counts[node]], ranks, strict=False)
+            (token, None if probs is None else probs[node])
+            for token, (_, probs) in zip(own[: counts[node]], ranks, strict=False)
             if token >= 0
         ]
-        found.append((logits[node], siblings))
+        found.append((row, siblings))
     return found
