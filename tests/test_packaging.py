@@ -73,24 +73,6 @@ DOORS = ("command", "recipe", "engine", "data", "constraint", "report", "score")
 """The roles of the parts that one package of a stranger registers."""
 
 
-def write_package_of_all(folder: Path) -> Path:
-    """Writes a package whose modules are those that `outrider new-plugin` writes for each role."""
-    package = folder / "outrider_doors"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    for role in DOORS:
-        written = write_plugin(f"doors-{role}", [role], folder / "each")
-        shutil.copy(written / f"outrider_doors_{role}" / "__init__.py", package / f"{role}.py")
-    points = "\n".join(f'doors_{role} = "outrider_doors.{role}"' for role in DOORS)
-    (folder / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["setuptools>=77"]\nbuild-backend = "setuptools.build_meta"\n'
-        '[project]\nname = "outrider-doors"\nversion = "0.1.0"\n'
-        f"[project.entry-points.outrider]\n{points}\n"
-        '[tool.setuptools]\npackages = ["outrider_doors"]\n'
-    )
-    return folder
-
-
 @pytest.fixture(scope="module")
 def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A throw-away environment with the wheel and four packages of plugins, installed plainly.
@@ -104,7 +86,7 @@ def stranger(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(python, "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).strip()
     )
     copies = [shutil.copytree(example, folder / example.name) for example in EXAMPLES]
-    doors = write_package_of_all(folder / "outrider-doors")
+    doors = write_plugin("doors", DOORS, folder)
     run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation",
         "--target", site, wheel, *copies, doors, cwd=folder)  # fmt: skip
     own = [path for path in sys.path if path.endswith("site-packages")]
@@ -141,18 +123,18 @@ def printed(
 ) -> tuple[Path, list[str]]:
     """A folder in which a stranger ran each command, and what each of them printed."""
     model = ["target=transformers", f"target.model={folder}", "max_new_tokens=4", "gamma=2"]
-    data = ["data=doors_data", "data.limit=2"]
+    data = ["data=doors", "data.limit=2"]
     drafters = ["drafters=[none,bigram]", "protocol=overlap", "cache=false"]
     folder = tmp_path_factory.mktemp("commands")
     commands = [
-        ["doors_command", "doors_data"],
-        [*GENERATE, "constraint=doors_constraint", "constraint.length=9", "hydra.run.dir=guided"],
-        ["compare", *model, *data, *drafters, "reports=[doors_report]", "hydra.run.dir=run"],
+        ["doors", "doors"],
+        [*GENERATE, "constraint=doors", "constraint.length=9", "hydra.run.dir=guided"],
+        ["compare", *model, *data, *drafters, "reports=[doors]", "hydra.run.dir=run"],
         [
             "train",
             *model,
             *data,
-            *("recipe=doors_recipe", "recipe.texts=3", "out=trained", "hydra.run.dir=training"),
+            *("recipe=doors", "recipe.texts=3", "out=trained", "hydra.run.dir=training"),
         ],
         [
             "train",
@@ -161,11 +143,11 @@ def printed(
             *("drafter=falcon", "recipe.texts=3", "recipe.held_out=2", "recipe.vocabulary=25"),
             *("recipe.schedule.epochs=1", "out=falcon", "hydra.run.dir=network"),
         ],
-        ["check", "recipe=doors_recipe", "recipe.texts=2", "score=doors_score"],
+        ["check", "recipe=doors", "recipe.texts=2", "score=doors"],
         [
             "generate",
             *model,
-            *("target.optimize=doors_engine", "prompt=the cat", "drafter=bigram"),
+            *("target.optimize=doors", "prompt=the cat", "drafter=bigram"),
             "hydra.run.dir=engine",
         ],
         *([*GENERATE, f"drafter={name}", f"hydra.run.dir={name}"] for name in DRAFTERS),
@@ -210,7 +192,7 @@ def test_a_stranger_uses_every_door(printed: tuple[Path, list[str]]) -> None:
     assert counted == "100 prompts\n"
     tokens = json.loads((folder / "guided" / "generation.json").read_text())["tokens"]
     assert len(tokens) == 7 and all(a != b for a, b in pairwise(tokens))
-    lines = (folder / "run" / "doors_report.csv").read_text().splitlines()
+    lines = (folder / "run" / "doors.csv").read_text().splitlines()
     assert lines == [f"overlap,0+{b},{name}" for b in (0, 1) for name in ("none", "bigram")]
     assert not (folder / "run" / "report.html").exists()
     assert (folder / "trained" / "model.safetensors").is_file()

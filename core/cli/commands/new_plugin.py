@@ -19,7 +19,6 @@ PREFIX = "outrider-"
 POINTS = "[project.entry-points.outrider]"
 """What a package's entry points stand below."""
 
-
 TEMPLATES = (*ROLES, "command")
 """The roles whose part a package can have. `template/ROLE.py.jinja` is the part, and says its
 title, what its tests make, and a command that uses it."""
@@ -66,8 +65,7 @@ def new_plugin(arguments: Sequence[str]) -> None:
 def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = False) -> Path:
     """Returns the folder of a package below `parent` with a part of each role, all of one name.
 
-    add: whether the package is there already. Its first part is the package itself, each other one
-        a module of it with the name of its role.
+    add: whether the package is there already. Each part is a module with the name of its role.
 
     Raises `ConfigError` if a role or the name is not valid, or is taken, or the folder exists, or
     with `add` is no package.
@@ -93,15 +91,17 @@ def write_plugin(name: str, roles: Sequence[str], parent: Path, *, add: bool = F
 
 
 def _write_part(folder: Path, package: str, part: str, role: str, *, is_first: bool) -> None:
-    filled, point = _filled(role, part), part if is_first else f"{part}_{role}"
+    filled = _filled(role, part)
     makes = getattr(filled, "makes", "")
     values = {
         "name": part,
         "role": role,
+        "hook": ROLES[role].hook if role in ROLES else "register_commands",
         "symbol": part if role in FUNCTIONS else _class_name(part),
         "distribution": folder.name,
         "package": package,
-        "module": package if is_first else f"{package}.{role}",
+        "module": f"{package}.{role}",
+        "is_first": is_first,
         "title": filled.title,
         "makes": makes,
         "helper": next((it for it in ("partial", "cache") if f"{it}(" in makes), ""),
@@ -109,18 +109,14 @@ def _write_part(folder: Path, package: str, part: str, role: str, *, is_first: b
         "steps": _steps(role, part),
     }
     tests = "tests_command.py" if role == "command" else "tests.py"
-    files = {tests: f"test_{point}.py"}
+    files = {"__init__.py": f"{package}/__init__.py", tests: f"test_{part}_{role}.py"}
     if is_first:
         files |= {"pyproject.toml": "pyproject.toml", "README.md": "README.md"}
-    else:
-        project = folder / "pyproject.toml"
-        line = f'{POINTS}\n{point} = "{values["module"]}"'
-        project.write_text(project.read_text(encoding="utf-8").replace(POINTS, line, 1), "utf-8")
     (folder / package).mkdir(parents=True, exist_ok=True)
-    (folder / package / f"{'__init__' if is_first else role}.py").write_text(str(filled), "utf-8")
+    (folder / package / f"{role}.py").write_text(str(filled), encoding="utf-8")
     for source, path in files.items():
-        text = ENVIRONMENT.get_template(f"{source}.jinja").render(values)
-        (folder / path).write_text(text, "utf-8")
+        with (folder / path).open("a", encoding="utf-8") as file:  # one more hook, or a new file
+            file.write(ENVIRONMENT.get_template(f"{source}.jinja").render(values))
 
 
 def _filled(role: str, part: str) -> Any:

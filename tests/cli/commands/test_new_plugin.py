@@ -43,12 +43,13 @@ def test_a_written_package_registers_its_part_and_passes_its_tests(
     assert entry_points == {f"my_{role}": f"outrider_my_{role}"}
     module = importlib.import_module(entry_points[f"my_{role}"])
     registry = registry_from([module], installed=False)
+    assert f"outrider_my_{role}.{role}" not in sys.modules  # nor what it imports, such as torch
     made = registry.find(role, f"my_{role}").factory
     assert made.__name__ in (f"My{role.title()}", f"my_{role}")
     if role == "command":
         return  # its test takes the fixtures of pytest, which runs it where it is installed
 
-    tests = runpy.run_path(str(folder / f"test_my_{role}.py"))
+    tests = runpy.run_path(str(folder / f"test_my_{role}_{role}.py"))
     test: Any = tests[f"test_my_{role}_keeps_the_contract"]
     (mark,) = test.pytestmark
     assert mark.args[1]
@@ -68,8 +69,8 @@ def test_a_package_of_several_roles_registers_each(
     assert contents(Path("added") / folder.name) == contents(folder)
     monkeypatch.syspath_prepend(str(folder))
     settings = tomllib.loads((folder / "pyproject.toml").read_text())
-    modules = map(importlib.import_module, settings["project"]["entry-points"]["outrider"].values())
-    registry = registry_from(modules, installed=False)
+    assert settings["project"]["entry-points"]["outrider"] == {"my_lab": "outrider_my_lab"}
+    registry = registry_from([importlib.import_module("outrider_my_lab")], installed=False)
     for role in roles:
         assert registry.find(role, "my_lab").factory is not None
     tests = [runpy.run_path(str(file)) for file in folder.glob("test_*.py")]
@@ -104,7 +105,7 @@ def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> Non
 
 def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
     out = run.done("new-plugin", "my-bigram", "--role", "policy")
-    assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "__init__.py").is_file()
+    assert (tmp_path / "outrider-my-bigram" / "outrider_my_bigram" / "policy.py").is_file()
     for line in ("pip install", "  pytest", "outrider check policy=my_bigram"):
         assert line in out
     err = run.refused("new-plugin", "my-bigram")

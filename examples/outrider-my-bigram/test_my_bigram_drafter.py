@@ -4,7 +4,7 @@ from functools import partial
 
 from outrider.testing import parametrize_with_checks
 
-from outrider_my_bigram import MyBigram
+from outrider_my_bigram.drafter import MyBigram
 
 
 @parametrize_with_checks([MyBigram, partial(MyBigram, reach=2)])
