@@ -126,7 +126,8 @@ class Counts:
         """
         if not self.rounds:
             return "no token was written"
+        tokens = f"{self.emitted} token{'s' if self.emitted != 1 else ''}"
         calls = f"{self.rounds} call{'s' if self.rounds != 1 else ''}"
         rate = f"{self.block_efficiency:.2f} tokens per call, {self.emitted / seconds:.1f} tokens/s"
         drafts = f",\n{self.accepted} of {self.drafted} drafted tokens accepted"
-        return f"{self.emitted} tokens in {calls}: {rate}{drafts if self.drafted else ''}"
+        return f"{tokens} in {calls}: {rate}{drafts if self.drafted else ''}"

@@ -121,7 +121,8 @@ def generate(
 ) -> Generation:
     """Returns the text that `target` writes after `prompt`, with `drafter` to speed it up.
 
-    >>> outrider.generate("smollm2", "Repeat: one, two, three, four, five.", gamma=4).text
+    >>> outrider.generate("smollm2", "Repeat: one, two, three, four, five.", chat=True).text
+    'One, two, three, four, five.'
 
     prompt: text, ids, or the messages of a chat, each with its role and content.
     target, drafter, verifier: parts as `outrider.decode` takes them. A target can also be a hub id
@@ -161,7 +162,7 @@ def generate_together(
 ) -> list[Generation]:
     """Returns the text after each prompt, written in one batch.
 
-    >>> texts = outrider.generate_together("smollm2", ["Name three rivers.", "And three lakes?"])
+    >>> outrider.generate_together("smollm2", ["Name a river.", "Name a lake."], chat=True)
 
     Each text ends on its own. It is the one that `generate` writes with the prompt's index as
     `number`. A prompt that is listed several times gets independent texts above temperature 0.

@@ -10,7 +10,14 @@ from outrider.lab.runs.row import Row, ceilings, drafted, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import FEWEST, Interval
-from outrider.lab.tables.rates import caveats, figure_of, rate_figure, star_notes, stars_of
+from outrider.lab.tables.rates import (
+    caveats,
+    figure_of,
+    rate_figure,
+    some_times_are_sure,
+    star_notes,
+    stars_of,
+)
 from outrider.lab.tables.table import RATES, Cell, Column, Figure, Table, column_of, names_of
 
 BY_RUN = ("alpha", "alpha_tested", "block_efficiency", "tokens_per_second", "speedup")
@@ -95,19 +102,21 @@ def pivot(summaries: Sequence[Summary], rate: str, setting: str) -> Table:
 
 def by_run(summaries: Sequence[Summary], rate: str) -> Table:
     """Returns a rate by drafter, with a column for each run and the stars of each run's tests."""
-    timed = [rate] if RATES[rate].source == "clock" else []
+    mark_doubts = some_times_are_sure(row for summary in summaries for row in summary.rows)
     rows: dict[str, dict[Any, Cell]] = {}
     for number, summary in enumerate(summaries):
         stars = stars_of(summary)
         for row in in_order(summary.rows, rate):
-            rows.setdefault(row.drafter, {})[number] = rate_figure(row, rate, stars, timed)
+            figure = rate_figure(row, rate, stars, mark_doubts=mark_doubts)
+            rows.setdefault(row.drafter, {})[number] = figure
     names = labels([summary.run for summary in summaries])
     headings = (
         name.replace("temperature ", "T = ").replace(", ", "\n") or column_of(rate).title
         for name in names
     )
     runs = {name: summary.rows for name, summary in zip(names, summaries, strict=True)}
-    notes = (*star_notes(summaries, rate), *(caveats(runs) if timed else []))
+    is_timed = RATES[rate].source == "clock"
+    notes = (*star_notes(summaries, rate), *(caveats(runs) if is_timed else []))
     return _by_name(rate, headings, rows, range(len(names)), notes)
 
 

@@ -77,7 +77,7 @@ def rates_table(
     ordered = [(label, row) for label, run in rows.items() for row in in_order(run, sort)]
     below = [row for run in rows.values() for row in ceilings(run)]
     some_are_lossless = any(row.lossless for row in all_rows)
-    some_are_sure = any(drafted(row) and not row.doubts for row in all_rows)
+    mark_doubts = some_times_are_sure(all_rows)
 
     def cells(label: str, row: Row) -> Iterable[Cell]:
         yield from [label] if len(rows) > 1 else []
@@ -89,7 +89,7 @@ def rates_table(
             elif name == "speedup" and pair is not None:
                 yield figure_of(tested_speedup(pair), name)
             else:
-                yield rate_figure(row, name, known, [name] if some_are_sure else [])
+                yield rate_figure(row, name, known, mark_doubts=mark_doubts)
 
     return Table(
         title,
@@ -138,16 +138,21 @@ def starred_rates_table(summaries: Mapping[str, Summary], title: str) -> Table:
     return rates_table(rows, title, stars=stars, notes=notes)
 
 
+def some_times_are_sure(rows: Iterable[Row]) -> bool:
+    """Returns whether doubtful times stand beside others, so that a mark tells them apart."""
+    return any(drafted(row) and not row.doubts for row in rows)
+
+
 def rate_figure(
-    row: Row, rate: str, stars: Stars | None = None, marked: Sequence[str] = ()
+    row: Row, rate: str, stars: Stars | None = None, *, mark_doubts: bool
 ) -> Figure | None:
     """Returns the figure of a rate, with its stars: none where the clock is doubtful.
 
-    marked: the rates that have a mark if their time is doubtful; all have one of a drafter that was
-        trained on the prompts.
+    mark_doubts: whether doubtful times have a mark; a drafter that was trained on the prompts has
+        one in any case.
     """
     is_doubtful = bool(row.doubts) and rate in RATES and RATES[rate].source == "clock"
-    mark = " !" * (row.trained_on > 0 or (is_doubtful and rate in marked))
+    mark = " !" * (row.trained_on > 0 or (is_doubtful and mark_doubts))
     known = {} if is_doubtful or row.trained_on else stars or {}
     return figure_of(row.rates.get(rate), rate, mark + known.get((row.drafter, rate), ""))
 

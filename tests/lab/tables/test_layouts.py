@@ -58,6 +58,9 @@ def test_a_rate_has_a_column_for_each_run_with_stars_and_doubts(whole_run: Run) 
     assert figures[1] == value(other, name, "speedup")
     notes = " ".join(table.notes)
     assert "differs from bigram" in notes and "the clock is wrong" in notes
+    one = LAYOUTS["speedup"]([first])  # where all are doubtful, no mark tells them apart
+    assert not any(" !" in str(cell) for row in cells(one) for cell in row)
+    assert "the clock is wrong" in " ".join(one.notes)
     first.pairs, other.pairs = other.pairs, other.pairs
     assert "4 prompts are too few to show a difference" in " ".join(LAYOUTS["alpha"](runs).notes)
     first.pairs = [pair for pair in first.pairs if pair.rate != "alpha"]
