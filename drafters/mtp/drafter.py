@@ -10,8 +10,11 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from outrider.base.errors import ConfigError
+from outrider.contract.context import Context
+from outrider.contract.pen import Pen
 from outrider.contract.target import Target
-from outrider.drafters.mtp.tensors import published, read, target_folder
+from outrider.drafters.mtp.depths import Depths
+from outrider.drafters.mtp.tensors import count_layers, published, read, target_folder
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import ANY, read_entries
@@ -40,13 +43,15 @@ class MtpNetwork(FeatureNetwork):
     any. Embeddings and head are the target's. The state that it returns has been through its last
     norm, as the target's own states have.
 
+    further: how many such layers there are beside it, each of which predicts one token further.
+
     Raises `ConfigError` for a target whose layers are not built as Llama's are.
     """
 
     family = "mtp"
     reads: tuple[str, ...] = (HIDDEN,)
 
-    def __init__(self, target: Target, vocabulary: Vocabulary) -> None:
+    def __init__(self, target: Target, vocabulary: Vocabulary, *, further: int = 0) -> None:
         super().__init__()
         decoder, config = _decoder(target), _one_layer(target)
         width = config.hidden_size
@@ -63,6 +68,9 @@ class MtpNetwork(FeatureNetwork):
         self._embed(target)
         self.borrowed_head: weights.BorrowedHead | None = weights.BorrowedHead.of(
             target, vocabulary
+        )
+        self.further: nn.ModuleList = nn.ModuleList(
+            MtpNetwork(target, vocabulary) for _ in range(further)
         )
 
     def forward(
@@ -101,7 +109,8 @@ class MtpNetwork(FeatureNetwork):
         weights.read_config(folder, target)
         layers = int(target.model.config.get_text_config().num_hidden_layers)
         file, tensors, vocabulary = read(folder, layers, target.vocab_size)
-        return cls.with_tensors(tensors, file, target, vocabulary)
+        options = {"further": count_layers(tensors) - 1}
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as DeepSeek-V3 names it, in half precision."""
@@ -165,10 +174,11 @@ def _one_layer(target: Target) -> Any:
 
 @final
 class Mtp(FeatureDrafter[MtpNetwork]):
-    """Drafts with the target's layer for multi-token prediction (2412.19437).
+    """Drafts with the target's layers for multi-token prediction (2412.19437).
 
     The checkpoints of DeepSeek-V3 (also in eight bits), GLM-4.5, Qwen3-Next and MiMo-7B have such a
-    layer, which transformers does not load. If there are several, the first one drafts all tokens.
+    layer, which transformers does not load. A single one drafts all tokens. Of several, each drafts
+    one, and a draft has at most as many tokens as there are layers.
 
     path: a folder with these tensors, such as one that `outrider train` has written for a target
         without them; "untrained" for random weights. Defaults to the folder of the target.
@@ -181,3 +191,19 @@ class Mtp(FeatureDrafter[MtpNetwork]):
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:
         super().__init__(MtpNetwork, path, tree)
+
+    def _start(self) -> None:
+        super()._start()
+        self._depths = Depths([self._network, *self._network.further])
+
+    @property
+    def in_rows(self) -> bool:
+        return not len(self._network.further) and super().in_rows
+
+    @torch.no_grad()
+    def propose(self, context: Context, pen: Pen) -> None:
+        if not len(self._network.further):
+            super().propose(context, pen)
+        elif pen.open and (states := context.features.get(HIDDEN)) is not None:
+            text, known = context.tokens, states[: len(context.tokens) - 1]
+            self._depths.draft(pen, self._shape, text, known[None], self._logits)

@@ -1,7 +1,7 @@
 """The tensors of multi-token prediction in published checkpoints, named as in `MTPNetwork`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,23 +65,41 @@ def read(folder: Path, layers: int, size: int) -> tuple[Path, dict[str, Tensor],
     """
     files = tensor_files(folder)
     for prefix, names in layouts(layers).items():
-        own = [name for name in files if name.startswith(prefix) and not name.endswith(SHARED)]
-        if own:
-            known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
-            tensors = _load({name: files[name] for name in (*own, *known)})
-            vocabulary = Vocabulary.take_from(tensors, size)
+        fusion = next(old for old, new in names.items() if new == "eh_proj.")
+        found: dict[str, Tensor] = {}
+        for place, start in _places(prefix, count_layers(files, fusion)):
+            own = [name for name in files if name.startswith(start) and not name.endswith(SHARED)]
+            tensors = _load({name: files[name] for name in own})
             tensors = dequantised(tensors, checkpoint.read_config(folder))
-            short = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+            short = {name.removeprefix(start): tensor for name, tensor in tensors.items()}
             stacked = _stacked(checkpoint.replace_prefixes(short, names))
             if names is MIMO:
                 stacked["eh_proj.weight"] = torch.cat(
                     stacked["eh_proj.weight"].chunk(2, 1)[::-1], 1
                 )
-            return files[own[0]], stacked, vocabulary
+            found |= {place + name: tensor for name, tensor in stacked.items()}
+        if found:
+            known = [TENSOR] if TENSOR in files else []  # of a layer that was trained here
+            vocabulary = Vocabulary.take_from(_load({name: files[name] for name in known}), size)
+            return next(files[name] for name in files if name.startswith(prefix)), found, vocabulary
     raise ConfigError(
         f"drafter.path={str(folder)!r}: expected tensors of multi-token prediction, named"
         f" model.layers.{layers}.*, mtp.* or model.mtp_layers.0.*"
     )
+
+
+def count_layers(names: Iterable[str], fusion: str = "eh_proj.") -> int:
+    """Returns how many layers some tensors are of. fusion: the name of what begins a layer."""
+    return sum(name.endswith(f"{fusion}weight") for name in names)
+
+
+def _places(prefix: str, layers: int) -> list[tuple[str, str]]:
+    """Returns what the names of each layer begin with, in the network and in checkpoints."""
+    places = [("", prefix)][:layers]
+    for number in range(1, layers):
+        following = re.sub(r"\d+", lambda first: str(int(first[0]) + 1), places[-1][1])
+        places.append((f"further.{number - 1}.", following))
+    return places
 
 
 def dequantised(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
@@ -103,7 +121,11 @@ def published(tensors: Mapping[str, Tensor], layers: int, prefix: str) -> dict[s
 
     layers, prefix: of the target, and one of their `layouts`.
     """
-    names = {new: prefix + old for old, new in layouts(layers)[prefix].items()}
+    names = {
+        place + new: start + old
+        for place, start in _places(prefix, count_layers(tensors))
+        for old, new in layouts(layers)[prefix].items()
+    }
     named: dict[str, Tensor] = {}
     for name, tensor in checkpoint.replace_prefixes(tensors, names).items():
         experts, _, part = name.rpartition(".")

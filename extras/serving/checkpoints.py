@@ -133,7 +133,7 @@ def write_stitched(network: MtpNetwork, target: Target, folder: Path) -> None:
     index = {"metadata": {}, checkpoint.MAP: placed}
     write_whole(folder / checkpoint.INDEX, json.dumps(index, indent=1) + "\n")
     config = checkpoint.read_config(folder)
-    config.get("text_config", config)[COUNTS[kind]] = 1
+    config.get("text_config", config)[COUNTS[kind]] = 1 + len(network.further)
     write_whole(folder / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
 
 

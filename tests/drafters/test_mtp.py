@@ -8,15 +8,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny.checkpoints import change
+from tiny.drafters import bound
 from tiny.gguf_drafters import assert_same_drafts, theirs
 from tiny.models import build, entries
-from tiny.published import PublishedNetwork, Refused, causal_mask, fed_back, hidden
+from tiny.published import TEXT, PublishedNetwork, Refused, causal_mask, fed_back, hidden
 from torch import Tensor, nn
+from transformers.modeling_layers import MtpModel
 
 from outrider import ConfigError, decode
 from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.parts.checkpoint import replace_prefixes
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
 ENTRIES = {entry.name: entry for entry in entries()}
@@ -35,18 +38,18 @@ FUSION = {
 """The names of the two norms, the fusion and the last norm, and what all names begin with."""
 
 
-def single_experts(layer: nn.Module) -> dict[str, Tensor]:
-    """Returns a layer's tensors as they are published, with each expert's own."""
-    tensors = dict(layer.state_dict())
-    if "mlp.experts.down_proj" not in tensors:
-        return tensors
-    both, down = tensors.pop("mlp.experts.gate_up_proj"), tensors.pop("mlp.experts.down_proj")
-    for number in range(len(both)):
-        expert = f"mlp.experts.{number}."
-        tensors[f"{expert}gate_proj.weight"] = both[number, : both.shape[1] // 2]
-        tensors[f"{expert}up_proj.weight"] = both[number, both.shape[1] // 2 :]
-        tensors[f"{expert}down_proj.weight"] = down[number]
-    return tensors
+def single_experts(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Returns tensors as they are published, with each expert's own."""
+    single = dict(tensors)
+    for name in [name for name in tensors if name.endswith("mlp.experts.down_proj")]:
+        experts = name.removesuffix("down_proj")
+        both, down = single.pop(f"{experts}gate_up_proj"), single.pop(name)
+        for number in range(len(both)):
+            gate, up = both[number].chunk(2)
+            single[f"{experts}{number}.gate_proj.weight"] = gate
+            single[f"{experts}{number}.up_proj.weight"] = up
+            single[f"{experts}{number}.down_proj.weight"] = down[number]
+    return single
 
 
 def layer_of(name: str) -> Any:
@@ -74,7 +77,7 @@ class TestPublished(PublishedNetwork):
         tensors = {f"{norm}.weight": 0.9 + 0.2 * torch.randn(32) for norm in (words, states, end)}
         tensors[f"{fusion}.weight"] = 0.9 + 0.2 * torch.randn(32, 64)
         inner = "layers.0." if prefix == "mtp." else ""
-        layer = single_experts(layer_of(variant))
+        layer = single_experts(layer_of(variant).state_dict())
         tensors |= {inner + name: tensor for name, tensor in layer.items()}
         if not inner:  # the published files have copies of these
             tensors["embed_tokens.weight"] = model.get_input_embeddings().weight
@@ -122,6 +125,60 @@ class TestPublished(PublishedNetwork):
             return after, model.lm_head(after)
 
         return fed_back(hidden(model, text), text, drafted, step)
+
+
+class TestSeveralLayers(PublishedNetwork):
+    """Three layers with experts, or none, each of which transformers' own model runs once."""
+
+    drafter, network, longest = Mtp, MtpNetwork, 3
+    variants = ("deepseek_v3", "glm4_moe")
+    refused: ClassVar[Refused] = {
+        r"tensor further\.1\.hnorm\.weight is missing$": (
+            {}, {"model.layers.6.hnorm.weight": None},
+        )
+    }  # fmt: skip
+
+    def target(self, llama: Any, variant: Any = None) -> TransformersTarget:
+        return TransformersTarget(build(ENTRIES[variant]))
+
+    def theirs(self, model: Any) -> Any:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            layers = MtpModel(model, 3).eval()
+            for parameter in layers.layers.parameters():
+                nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=0.2)
+        return layers
+
+    def layout(self, model: Any, variant: str) -> Any:
+        tensors = {}
+        for number, layer in enumerate(self.theirs(model).layers):
+            names = {"mtp_block.": "", "post_norm.": "shared_head.norm."}
+            for name, rows in replace_prefixes(layer.state_dict(), names).items():
+                tensors[f"model.layers.{4 + number}.{name}"] = rows
+        return json.loads(model.config.to_json_string(use_diff=False)), single_experts(tensors)
+
+    def reference(self, model: Any, w: Any, text: Any, drafted: Any, variant: str) -> Any:
+        layers, states, probs = self.theirs(model), hidden(model, text), []
+        for depth in range(len(drafted)):
+            ids = torch.tensor([[*text, *drafted[:depth]][depth + 1 :]])
+            positions = torch.arange(ids.shape[1])[None] + depth + 1
+            states = layers.forward_layer(depth, states, positions, None, input_ids=ids)
+            probs.append(layers._project_to_logits(states)[0, -1].softmax(-1))
+        return probs
+
+    def test_a_tree_has_the_distributions_of_its_paths(self, llama: Any, tmp_path: Path) -> None:
+        target = self.target(llama, "glm4_moe")
+        self.folder(tmp_path, target, "glm4_moe")
+        drafter = bound(Mtp(str(tmp_path), tree="2x2x1"), target)
+        for length in (6, 9):
+            draft = draft_after(drafter, target, TEXT[:length], 4, seed=length)
+            assert len(draft) == 10
+            for node in set(draft.calls):  # the first of its siblings
+                path = [draft.tokens[it] for it in draft.path(node)]
+                with torch.no_grad():
+                    right = self.reference(target.model, {}, TEXT[:length], path, "glm4_moe")[-1]
+                found = draft.probs[node]
+                torch.testing.assert_close(found, right.double(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "glm4_moe"])

@@ -87,11 +87,16 @@ class FeatureDrafter(TrainedDrafter[Network]):
         self._cache = KeysAndValues()
         self._text = Tokens([])  # the text in the cache
 
+    @property
+    def in_rows(self) -> bool:
+        """Returns whether one pass drafts a token for each of several texts."""
+        return not self.trees
+
     def open_together(self) -> Self | None:
-        return None if self.trees else self.open()
+        return self.open() if self.in_rows else None
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        if not self.trees and (len(pairs) > 1 or len(self._rows)):
+        if self.in_rows and (len(pairs) > 1 or len(self._rows)):
             self._rows.draft(pairs)
         else:
             super().propose_batch(pairs)
