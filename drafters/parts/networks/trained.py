@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from outrider.contract.context import Context
+from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -198,6 +198,10 @@ class StagedDrafter(TrainedDrafter[Stages]):
 
     needs: frozenset[str] = frozenset({"model", HIDDEN})
 
+    def first_state(self, text: Tokens, states: Float[Tensor, "tokens width"]) -> State:
+        """Returns what the first stage reads, from the target's states; the newest has none."""
+        return self._network.start(states[len(text) - 2])
+
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
         features = context.features.get(HIDDEN)
@@ -206,7 +210,7 @@ class StagedDrafter(TrainedDrafter[Stages]):
         network = self._network
         if network.stages is not None:
             pen.limit(network.stages)
-        start = network.start(features[len(context.tokens) - 2])
+        start = self.first_state(context.tokens, features)
         newest = context.tokens[-1]
         states: dict[tuple[Any, ...], Tensor] = {}
 
