@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, final
 
@@ -90,7 +91,7 @@ class Work:
         start = {"runs_by": _engines(self._target, self._variants)}
         given, parts = plain_settings(settings), plain_values(configs)
         kept = {name: value for name, value in given.items() if name not in (*LISTS, *SHOWN)}
-        arguments = HydraConfig.get().overrides.task
+        arguments = [*flags_of_config(), *HydraConfig.get().overrides.task]
         variants = self._variants.items()
         remember = [name for name, it in variants if it.drafter.remembers]
         themselves = [name for name, it in variants if it.drafter.is_target]
@@ -110,7 +111,7 @@ class Work:
                 for turn, text in enumerate(prompt.turns, start=1)
             ],
             "identity": identity(self._target, parts, given["quality"]),
-            "starts": [provenance(str(HydraConfig.get().job.config_name), arguments) | start],
+            "starts": [provenance(HydraConfig.get().job.name, arguments) | start],
         }
 
     def questions(self, on_text: Callable[[], None]) -> list[Question]:
@@ -174,3 +175,12 @@ def _engines(target: Target, variants: Mapping[str, Variant]) -> dict[str, str]:
         for name, some in models.items()
         if some and None not in some
     }
+
+
+def flags_of_config() -> list[str]:
+    """Returns the flags of the command line that say where its config is, or which one it is."""
+    hydra = HydraConfig.get()
+    name = str(hydra.job.config_name)
+    sources = hydra.runtime.config_sources
+    folders = [("-cd", it.path) for it in sources if it.provider == "command-line"]
+    return [*chain(*folders), *(["--config-name", name] if name != hydra.job.name else [])]

@@ -108,7 +108,8 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
     parsed = OverridesParser.create().parse_overrides(words)
     kind = command_entry(command).source.settings_class
     tops = {it.name for it in fields(kind)} if kind else set(composed(command))
-    chosen = (*SEARCH_PATH, *(group for group in GROUPS if group in tops))
+    groups = [group for group in GROUPS if group in tops]
+    chosen = (*SEARCH_PATH, *groups)
     may_sweep = any(word in SWEEP for word in overrides)
     for override in parsed:
         if not override.key_or_group:
@@ -121,16 +122,19 @@ def _of_overrides(command: str, overrides: Sequence[str]) -> str | None:
             return f"{override.input_line}: expected a name, as in GROUP=NAME"
     names = [it for it in parsed if it.key_or_group in chosen and not it.is_sweep_override()]
     known = composed(command, [it.input_line or "" for it in names])
-    lines = (_of_override(it, known, parsed) for it in parsed)
+    lines = (_of_override(it, known, groups, parsed) for it in parsed)
     return next(filter(None, lines), None)
 
 
-def _of_override(override: Override, config: DictConfig, others: Sequence[Override]) -> str | None:
+def _of_override(
+    override: Override, config: DictConfig, groups: Sequence[str], others: Sequence[Override]
+) -> str | None:
     """Returns what is wrong with a setting that a config does not have; None if it has it.
 
-    others: what else is set, which may say what is meant.
+    groups: the groups that the command has, chosen or not. others: what else is set, which may say
+        what is meant.
     """
-    key, known = override.key_or_group, keys_of(config)
+    key, known = override.key_or_group, list(dict.fromkeys([*groups, *keys_of(config)]))
     if key.startswith("hydra.sweeper.params"):  # which is null, where nothing can be added
         return f"{key}: expected the values beside --multirun, as in gamma=1,2, or in a file"
     if override.is_add() or override.is_force_add() or key.startswith("hydra"):

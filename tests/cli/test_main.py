@@ -53,6 +53,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
         (("generate", *TABULAR, "gama=3"), "gama: no such setting; did you mean 'gamma'?"),
         (("train", "recipe=eagle", "recipe.steps=3"), "did you mean 'recipe.options.steps'?"),
         (("train", "recipe.steps=3"), "recipe=classifier has it; there are: recipe."),
+        (("check", "drafte=bigram"), "drafte: no such setting; did you mean 'drafter'"),
         (("compare", "recipe=medusa"), "recipe: no such setting; check, train have it"),
         (("generate", *TABULAR, "gamma=0"), "gamma=0: expected a whole number in [1, 4096]"),
         (("check",), "nothing to check: expected drafter=NAME, verifier=NAME, policy=NAME"),

@@ -20,7 +20,7 @@ from outrider.cli.replay import error_of, replayed
 from outrider.cli.reports import chosen_reports
 from outrider.cli.screen import Screen
 from outrider.cli.settings import Compare
-from outrider.cli.work import Work
+from outrider.cli.work import Work, flags_of_config
 from outrider.lab.measuring.compare import PROTOCOLS
 from outrider.lab.measuring.laws import READINGS
 from outrider.lab.measuring.machine import load
@@ -216,5 +216,5 @@ def _advice(run_folder: RunFolder) -> str | None:
         if override.partition("=")[0] not in replaced
     ]
     words = [*kept, "resume=true", f"hydra.run.dir={run_folder.path}"]
-    command = shlex.join(["outrider", str(hydra.job.config_name), *words])
+    command = shlex.join(["outrider", hydra.job.name, *flags_of_config(), *words])
     return f"{saved}. To continue: {command}"

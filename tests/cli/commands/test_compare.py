@@ -157,3 +157,21 @@ def test_more_prompts_are_asked_for_by_the_command_of_the_run(
     assert (
         f"{count} prompts would say more: outrider compare {same} data.limit={count}\n" in printed
     )
+
+
+def test_the_command_that_a_run_records_has_its_own_configs(
+    run: Any, quick: list[str], tmp_path: Path
+) -> None:
+    place = tmp_path / "own"
+    (place / "drafter").mkdir(parents=True)
+    (place / "drafter" / "mine.yaml").write_text("defaults:\n  - bigram\n")
+    (place / "runs.yaml").write_text("defaults:\n  - compare\n  - _self_\ngamma: 3\n")
+    chosen = ["-cd", "own", "--config-name=runs", "drafters=[none,mine]", "data.limit=1"]
+    rest = [word for word in quick if not word.startswith("gamma=")]
+    printed = run.done("compare", *rest, *chosen, "hydra.run.dir=out")
+    facts = json.loads(Path("out", "run.json").read_text())
+    again = shlex.split(facts["starts"][0]["command"])
+    assert again[:6] == ["outrider", "compare", "-cd", str(place), "--config-name", "runs"]
+    assert shlex.join(again[1:6]) in printed
+    run.done(*again[1:], "hydra.run.dir=again")
+    assert json.loads(Path("again", "run.json").read_text())["settings"]["gamma"] == 3
