@@ -1,5 +1,5 @@
 """Audits a server: whether its texts keep the target's distribution when it drafts.
 
-`audit` asks by the `plan` through a `client`, holds each text against what is `expected` of it, and
-bets on the difference in `martingale`; `promises` are what a server owes beside its distribution.
+`audit` asks through a `client`, holds each text against what is `expected` of it, and bets on the
+difference in `martingale`; `promises` are what a text shows by itself.
 """

@@ -34,9 +34,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def _log_probability(value: Any) -> float:
-    """Returns a number from -inf to 0; null is what some servers write for -inf."""
-    if value is None:
-        return -math.inf
+    """Returns a number from -inf to 0."""
     is_number = isinstance(value, (int, float, str)) and not isinstance(value, bool)
     number = float(value) if is_number else math.nan
     if not number <= ROUNDED:
@@ -47,18 +45,20 @@ def _log_probability(value: Any) -> float:
 def _natural(listed: Any) -> Any:
     """Returns log-probabilities of one position; raises `ValueError` for those of another base."""
     numbers = listed.values() if isinstance(listed, dict) else [top.logprob for top in listed]
-    if (total := sum(map(math.exp, numbers))) > 1 + ROUNDED:
+    if (total := sum(math.exp(it) for it in numbers if it is not None)) > 1 + ROUNDED:
         raise ValueError(f"their probabilities sum to {total:.2f}: expected natural logarithms")
     return listed
 
 
-LogProb = Annotated[float, BeforeValidator(_log_probability)]
+LogProb = Annotated[float, BeforeValidator(_log_probability)] | None
 Id = Annotated[NonNegativeInt, Strict()]
 
 
-class _Named(BaseModel):
+class _Entry(BaseModel):
     token: StrictStr
     id: Id | None = None
+    logprob: LogProb = None
+    top_logprobs: Annotated[list["_Entry"], AfterValidator(_natural)] | None = None
 
     @property
     def name(self) -> Token:
@@ -69,21 +69,12 @@ class _Named(BaseModel):
         return self.token if self.id is None else self.id
 
 
-class _Top(_Named):
-    logprob: LogProb
-
-
-class _Entry(_Named):
-    logprob: LogProb | None = None
-    top_logprobs: Annotated[list[_Top], AfterValidator(_natural)] | None = None
-
-
 class _Listed(BaseModel):
     """Log-probabilities: an entry a token in chats and llama.cpp, a column a field in others."""
 
     content: list[_Entry] | None = None
     tokens: list[StrictStr] | None = None
-    token_logprobs: list[LogProb | None] | None = None
+    token_logprobs: list[LogProb] | None = None
     top_logprobs: list[Annotated[dict[str, LogProb], AfterValidator(_natural)] | None] | None = None
 
     @model_validator(mode="after")
@@ -97,7 +88,7 @@ class _Listed(BaseModel):
                 raise ValueError(f"{name}: {len(column)} for {len(self.tokens)} tokens")
         self.content = []
         for token, logprob, top in zip(self.tokens, own, tops, strict=True):
-            listed = [_Top(token=name, logprob=it) for name, it in (top or {}).items()]
+            listed = [_Entry(token=name, logprob=it) for name, it in (top or {}).items()]
             self.content.append(_Entry(token=token, logprob=logprob, top_logprobs=listed))
         return self
 
@@ -143,7 +134,11 @@ class _Choice(_Message):
         likeliest: list[dict[Token, float]] = []
         shared: set[Token] = set()
         for entry, token in zip(entries, tokens, strict=False):
-            told = [(top.name, top.logprob) for top in entry.top_logprobs or ()]
+            # Null is what some servers write for -inf.
+            told = [
+                (top.name, -math.inf if top.logprob is None else top.logprob)
+                for top in entry.top_logprobs or ()
+            ]
             row = {token if name == entry.name else name: logprob for name, logprob in told}
             shared |= {name for name in row if sum(name == other for other, _ in told) > 1}
             likeliest.append(row)

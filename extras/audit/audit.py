@@ -9,13 +9,11 @@ from typing import final
 from outrider.base.errors import require
 from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
-from outrider.extras.audit.client import Choice, Client, Request, Token
+from outrider.extras.audit.client import GREEDY, Asked, Choice, Client, Request, Token, batches
 from outrider.extras.audit.evidence import CONTROL, Evidence
 from outrider.extras.audit.expected import PLAIN, Expected
-from outrider.extras.audit.greedy import Greedy
 from outrider.extras.audit.martingale import PLAUSIBLE, Bets
 from outrider.extras.audit.pairs import TwoSamples
-from outrider.extras.audit.plan import GREEDY, Asked, batches
 from outrider.extras.audit.result import Finding, Result
 
 REPEATED = 2
@@ -24,11 +22,8 @@ REPEATED = 2
 TOLERANCE = 0.2
 """How far listed log-probabilities may be from the expected ones."""
 
-LISTED = "log-probabilities"
-"""What is found of the ones that a server lists."""
-
-ENDS = "ends"
-"""What is found of where texts end."""
+LISTED, ENDS = "log-probabilities", "ends"
+"""What is found of those that a server lists, and of where texts end."""
 
 CYCLES_OF_PROMISES = 8
 """In how many of the first cycles seeds and stop strings are tried, and how often later."""
@@ -62,7 +57,7 @@ class Auditor:
     _sent: int = 0
     _evidence: dict[str, Evidence] = field(default_factory=dict)
     _shown: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    _greedy: Greedy = field(init=False)
+    _greedy: promises.Greedy = field(init=False)
     _needed: float = field(init=False)  # of evidence, for a suspicion
     _seeds: promises.Seeds = field(init=False)
 
@@ -73,16 +68,15 @@ class Auditor:
         sources = (self.expected is not None) + (self.baseline is not None)
         self._needed = math.log((len(names) * sources + 2) / self.level)  # two are of seeds
         self._seeds = promises.Seeds(self._needed)
-        self._greedy = Greedy(self.tie, self.expected)
+        self._greedy = promises.Greedy(self.tie, self.expected)
 
     def run(self, limit: int, report: Callable[[int], None] = lambda done: None) -> Result:
         """Returns the result, as soon as a fault is found or `limit` requests have been sent.
 
         report: is called with the number of requests sent, after each batch.
 
-        Raises:
-            OutriderError: the engine can't be judged: it fails, as without drafts or where that is
-                not known, it refuses a request, or does not tell enough.
+        Raises `OutriderError` if the engine can't be judged: it fails, as without drafts or where
+        that is not known, it refuses a request, or does not tell enough.
         """
         cycle = 0
         plans = [batches(prompt, self.skip) for prompt in self.prompts]
@@ -179,9 +173,8 @@ class Auditor:
         """Bets on which of two sampled texts is by which engine."""
         if LISTED in self.skip:
             mine, theirs = (replace(it, likeliest=()) for it in (mine, theirs))
-        least, rows = math.log(PLAUSIBLE), iter(mine.likeliest)
-        listed = [next(rows, {}) for _ in mine.parts]
-        alike = [[name for name, logprob in row.items() if logprob >= least] for row in listed]
+        least = math.log(PLAUSIBLE)
+        alike = [[name for name, it in row.items() if it >= least] for row in mine.likeliest]
         evidence = self._evidence.setdefault(asked.name + AGAINST, Evidence(TwoSamples))
         evidence.see(
             mine.parts,
@@ -223,16 +216,14 @@ class Auditor:
         return bool(self._faults) or self._most >= self._enough
 
     def _result(self) -> Result:
-        by_growth = sorted(self._evidence.items(), key=lambda item: -item[1].growths[0])
-        by_control = sorted(self._evidence.items(), key=lambda item: item[1].growths[CONTROL])
-        # Of each source, that of the kind which shows most.
-        controls = {name.endswith(AGAINST): it.growths[CONTROL] for name, it in by_control}
-        control = float(min(controls.values(), default=0.0))
         findings = [Finding(name, 1, fault=fault) for name, fault in self._faults.items()]
-        findings += [
-            Finding(name, evidence.texts, float(evidence.growths[0]), evidence.least(self._enough))
-            for name, evidence in by_growth
-        ]
+        controls: dict[bool, float] = {}  # of each source, that of the kind which shows most
+        for name, it in sorted(self._evidence.items(), key=lambda item: -item[1].growths[0]):
+            least, shown = it.least(self._enough), float(it.growths[CONTROL])
+            findings.append(Finding(name, it.texts, float(it.growths[0]), least))
+            source = name.endswith(AGAINST)
+            controls[source] = max(controls.get(source, shown), shown)
+        control = min(controls.values(), default=0.0)
         suspected = self._needed <= self._most < self._enough
         verdict = "kept" if control >= self._needed and not suspected else "too few texts"
         return Result(

@@ -1,8 +1,8 @@
-"""What is asked of an engine, and what it answers."""
+"""What is asked of an engine, each kind alone and all in one batch, and what it answers."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, final
 
@@ -10,6 +10,16 @@ from outrider.contract.sampling import Sampling
 
 Token = int | str
 """A token as an engine names it: by its id, or else by its characters."""
+
+KINDS: dict[str, tuple[Sampling, dict[str, float]]] = {
+    "temperature 1": (Sampling(temperature=1.0), {}),
+    "truncated": (Sampling(temperature=0.7, top_k=5, top_p=0.9), {}),
+    "penalties": (Sampling(temperature=1.0), {"frequency_penalty": 1.0, "presence_penalty": 2.0}),
+    "repetition penalty": (Sampling(temperature=1.0), {"repetition_penalty": 2.0}),
+}
+"""The kinds of sampled requests: how they are sampled, and with which penalties."""
+
+GREEDY = "greedy"
 
 
 @final
@@ -32,6 +42,45 @@ class Request:
     stop: tuple[str, ...] = ()
     penalties: Mapping[str, float] = field(default_factory=dict)
     more: Mapping[str, Any] = field(default_factory=dict)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request of the plan.
+
+    kind: a key of `KINDS`, or `GREEDY`.
+    alone: whether the engine has no other request at the time.
+    """
+
+    kind: str
+    alone: bool
+    request: Request
+
+    @property
+    def name(self) -> str:
+        """Returns what a report calls it."""
+        return f"{self.kind}, {'alone' if self.alone else 'in a batch'}"
+
+
+def batches(prompt: Request, skip: Collection[str]) -> list[list[Asked]]:
+    """Returns the batches of one cycle: each kind alone, and all kinds at one time.
+
+    prompt: a request whose prompt and length are taken.
+    skip: kinds that are left out, and "n" if no request is to have several texts.
+    """
+    kinds = {**KINDS, GREEDY: (Sampling(), {})}
+    alone = [
+        Asked(kind, True, replace(prompt, sampling=sampling, penalties=penalties))
+        for kind, (sampling, penalties) in kinds.items()
+        if kind not in skip
+    ]
+    firm = [replace(it, alone=False) for it in alone if it.kind == GREEDY]
+    sampled = [replace(it, alone=False) for it in alone if it.kind != GREEDY]
+    # The first kind twice over: texts of one request, and beside each other, are independent.
+    count = 1 if "n" in skip else 4
+    first = [replace(it, request=replace(it.request, n=count)) for it in sampled[:1]]
+    return [*([it] for it in alone), [*firm, *first, *sampled[1:], *sampled[:1]]]
 
 
 @final
@@ -66,9 +115,7 @@ class Client(ABC):
     def ask(self, requests: Sequence[Request]) -> list[list[Choice]]:
         """Returns the texts of each request; several requests are in the engine at one time.
 
-        Raises:
-            ServerError: the engine failed again and again, or is gone.
-            Refusal: it refused a request.
+        Raises `ServerError` if the engine fails again and again, and `Refusal` if it refuses one.
         """
 
 

@@ -15,7 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.progress import Progress
 from rich.table import Table
 
-from outrider.base.errors import OutriderError, require
+from outrider.base.errors import ConfigError, OutriderError, require
 from outrider.base.folders import write_whole
 from outrider.base.http import without_secrets
 from outrider.base.interruption import advising
@@ -26,9 +26,8 @@ from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Client, Request
 from outrider.extras.audit.evidence import ENOUGH
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
-from outrider.extras.audit.kept import REPORT, Kept
 from outrider.extras.audit.result import NEVER, Result
-from outrider.extras.audit.served import OpenAIClient
+from outrider.extras.audit.served import REPORT, Kept, OpenAIClient
 from outrider.extras.audit.settings import Audit
 from outrider.extras.audit.tasks import TaskResult, audit_task, items_of
 from outrider.extras.audit.texts import compared, written_in
@@ -36,7 +35,6 @@ from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings
 
 HEADINGS = ("kind of request", "texts", "odds against it", "would have shown", "result")
-"""Those of the evidence, in the terminal and on the page."""
 
 FAULTY = ("broken", "changed")
 """The verdicts of a fault."""
@@ -48,27 +46,19 @@ PROMPTS = 2
 def audit(settings: Audit) -> None:
     """Prints the verdict and the evidence, and writes them in Hydra's run dir.
 
-    Raises:
-        OutriderError: the server is broken, a task's score changed, or texts differ by more than
-            rounding.
+    Raises `OutriderError` if the server is broken, a task's score changed, or texts differ by more
+    than rounding.
     """
+    folder = Path(HydraConfig.get().runtime.output_dir)
     if settings.texts:
-        _audit_texts(settings)
+        _audit_texts(settings, folder)
         return
     require(settings.url is not None, "url", None, "a server's address, or texts A.jsonl B.jsonl")
-    reports, folder = chosen_reports(settings.reports), _folder()
-    kept = Kept(folder)
-    connect = partial(
-        OpenAIClient,
-        model=settings.model,
-        logprobs=settings.logprobs,
-        kept=kept,
-        key=settings.key,
-        patience=settings.patience,
-    )
+    reports, kept = chosen_reports(settings.reports), Kept(folder)
     addresses = {"url": settings.url, "baseline": settings.baseline}
-    clients = [connect(url) for url in addresses.values() if url is not None]
-    run = (_auditor if settings.task is None else _task_audit)(settings, *clients)
+    how: Any = {name: getattr(settings, name) for name in ("model", "logprobs", "key", "patience")}
+    clients = [OpenAIClient(url, kept=kept, **how) for url in addresses.values() if url is not None]
+    run = _prepared(settings, *clients)
     with (
         following(reports, folder, plain_settings(settings)),
         advising(kept.advice),
@@ -82,8 +72,7 @@ def audit(settings: Audit) -> None:
     if isinstance(result, Result):
         results().print(_table(result))
         remarks(stderr=False).print(plain(folder / "audit.html"), soft_wrap=True)
-    line = f"{settings.task or sources['url']}: {result.line}"
-    _tell(content, line, result.verdict in FAULTY)
+    _tell(content, f"{settings.task or sources['url']}: {result.line}", result.verdict in FAULTY)
 
 
 def _tell(content: str, line: str, is_fault: bool) -> None:
@@ -101,45 +90,37 @@ def _figures(result: Result | TaskResult) -> dict[str, float]:
     return numbers | {"broken": float(result.verdict in FAULTY)}
 
 
-def _folder() -> Path:
-    return Path(HydraConfig.get().runtime.output_dir)
-
-
-def _audit_texts(settings: Audit) -> None:
+def _audit_texts(settings: Audit, folder: Path) -> None:
     require(len(settings.texts) == 2, "texts", settings.texts, "two files")
     target = None if settings.target is None else build(settings.target)
     mine, theirs = map(written_in, settings.texts)
     found = compared(mine, theirs, target, tie=settings.tie, chat=settings.chat)
-    table = Table(title=f"{len(found)} of {len(mine)} texts differ")
-    for heading in ("text", "token", "first file", "second file", "below the likeliest", ""):
-        table.add_column(heading)
+    headings = ("text", "token", "first file", "second file", "below the likeliest", "")
+    table = Table(*headings, title=f"{len(found)} of {len(mine)} texts differ")
     for each in found:
         below = ", ".join(f"{gap:.2f}" for gap in each.below or ())
         cells = (str(each.number), str(each.place), *each.tokens, below, each.verdict)
         table.add_row(*map(plain, cells))
     results().print(table)
     content = json.dumps([asdict(each) for each in found], indent=1) + "\n"
-    write_whole(_folder() / REPORT, content)
-    remarks(stderr=False).print(plain(_folder() / REPORT), soft_wrap=True)
+    write_whole(folder / REPORT, content)
+    remarks(stderr=False).print(plain(folder / REPORT), soft_wrap=True)
     counts = Counter(each.verdict for each in found)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "none"
     _tell(content, f"{settings.texts[0]}: differences: {said}", counts["fault"] > 0)
 
 
-def _task_audit(
+def _prepared(
     settings: Audit, client: Client, baseline: Client | None = None
 ) -> Callable[..., Result | TaskResult]:
-    require(baseline is not None, "baseline", None, "the engine without drafts, for a task")
-    assert baseline is not None
-    sampling = Sampling(temperature=settings.temperature)
-    items = items_of(str(settings.task), settings.max_new_tokens, sampling)
+    """Returns what audits with so many requests, and reports how many were sent."""
     how: Any = {"level": settings.level, "tie": settings.tie}
-    return partial(audit_task, client, baseline, items, **how)
-
-
-def _auditor(
-    settings: Audit, client: Client, baseline: Client | None = None
-) -> Callable[..., Result | TaskResult]:
+    if settings.task is not None:
+        if baseline is None:
+            raise ConfigError("baseline=None: expected the engine without drafts, for a task")
+        sampling = Sampling(temperature=settings.temperature)
+        items = items_of(settings.task, settings.max_new_tokens, sampling)
+        return partial(audit_task, client, baseline, items, **how)
     target = None if settings.target is None else build(settings.target)
     expected: Expected | None = None if target is None else FromTarget(target)
     if expected is None and baseline is None:
@@ -156,8 +137,7 @@ def _auditor(
         elif target is not None:
             asked = tuple(target.encode(asked))
         requests.append(Request(asked, settings.max_new_tokens))
-    how: Any = {"level": settings.level, "tie": settings.tie, "skip": settings.skip}
-    return Auditor(client, requests, expected, baseline, **how).run
+    return Auditor(client, requests, expected, baseline, skip=settings.skip, **how).run
 
 
 def _rows(result: Result) -> list[tuple[str, ...]]:
@@ -187,9 +167,8 @@ def odds(growth: float | None) -> str:
 
 def _table(result: Result) -> Table:
     caption = f"greedy texts that differ at a tie: {result.ties}; {NEVER}"
-    table = Table(box=SIMPLE_HEAD, caption=caption)
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading == "texts" else "left")
+    table = Table(*HEADINGS, box=SIMPLE_HEAD, caption=caption)
+    table.columns[HEADINGS.index("texts")].justify = "right"
     for row in _rows(result):
         table.add_row(*map(plain, row))
     return table
@@ -205,6 +184,6 @@ def write(result: Result | TaskResult, folder: Path, sources: Mapping[str, str |
     if isinstance(result, Result):
         loader = PackageLoader("outrider.extras.audit", ".")
         template = Environment(loader=loader, autoescape=True).get_template("page.html.jinja")
-        page = {"result": result, "sources": sources, "headings": HEADINGS, "rows": _rows(result)}
-        write_whole(folder / "audit.html", template.render(page | {"never": NEVER}))
+        table = {"headings": HEADINGS, "rows": _rows(result), "never": NEVER}
+        write_whole(folder / "audit.html", template.render(result=result, sources=sources, **table))
     return content

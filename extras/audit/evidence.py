@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, final
 
 import numpy as np
@@ -18,14 +19,11 @@ CONTROL = RATES.index(0.16)
 MOST = math.log(1000)
 """The most evidence that one text is taken for, however odd it is."""
 
-TEXTS = 1000
-"""The texts that the least fault is told for."""
+TEXTS, ENOUGH = 1000, 8
+"""The texts that the least fault is told for, and from which on it is told."""
 
 LEFT = 1.28
 """How many standard deviations below its mean the evidence is in one audit of ten."""
-
-ENOUGH = 8
-"""The texts from which on the least fault is told."""
 
 
 @final
@@ -63,7 +61,7 @@ class Evidence:
         """
         self._first = self._first or tokens
         others = []
-        for last, right in zip((None, *tokens), alike, strict=False):
+        for last, right in zip_longest((None, *tokens)[: len(tokens)], alike[: len(tokens)]):
             names = right or self._first
             others.append(names[int(self._choices[last] * len(names))])
         uniforms, gains = self._draws.random(len(tokens)), np.zeros(len(RATES))

@@ -28,10 +28,10 @@ LARGEST = 0.3
 BFLOAT16 = 2.0**-8
 """The standard deviation of passes that round to bfloat16, in units of the largest logit."""
 
-PLAIN = Sampling(temperature=1.0)
-
 OTHERS = 1e-6
 """The least probability of all tokens that a server does not list."""
+
+PLAIN = Sampling(temperature=1.0)
 
 SAME = 1e-3
 """By how much two log-probabilities of one token differ in one answer."""
@@ -106,7 +106,8 @@ class FromTarget(Expected):
         self._target = target
         self.eos: frozenset[int] = target.eos
         self._rounding = {alone: Rounding() for alone in (True, False)}
-        self._read: tuple[tuple[int, ...], tuple[int, ...], torch.Tensor] | None = None
+        self._text: tuple[list[int], list[int]] = [], []
+        self._own = torch.empty(0)
 
     def see(self, request: Request, choice: Choice, alone: bool) -> None:
         """Compares the logits that are listed at temperature 1 and without penalties.
@@ -116,11 +117,9 @@ class FromTarget(Expected):
         ids = [token for token in choice.tokens if isinstance(token, int)]
         if len(ids) < max(len(choice.tokens), 1):
             raise OutriderError("the server tells no ids of tokens: expected `token_ids`")
-        size, most = self._target.vocab_size, max(ids)
-        if most >= size:
-            raise OutriderError(
-                f"the server wrote token {most}: expected one of the {size} that the target has"
-            )
+        if (most := max(ids)) >= self._target.vocab_size:
+            expected = f"expected one of the {self._target.vocab_size} that the target has"
+            raise OutriderError(f"the server wrote token {most}: {expected}")
         _check_end(request, choice, ids[-1] in self._target.eos)
         logits = self._logits(request, choice, penalised=False)
         if request.sampling == PLAIN and not request.penalties:
@@ -138,57 +137,53 @@ class FromTarget(Expected):
 
     def rows(self, request: Request, choice: Choice) -> Iterator[Row | None]:
         logits, sampling = self._logits(request, choice, penalised=True), request.sampling
-        whole = Sampling(temperature=sampling.temperature or 1.0).probs(logits).numpy()
-        names = range(self._target.vocab_size)
-        if sampling.top_k == sampling.min_p == 0 and sampling.top_p == 1:
-            yield from ((probs, names) for probs in whole)
+        whole = Sampling(temperature=sampling.temperature or 1.0)
+        names, probs = range(self._target.vocab_size), whole.probs(logits).numpy()
+        if sampling == whole:
+            yield from ((row, names) for row in probs)
             return
-        rows = zip(choice.tokens, whole, *kept(logits, sampling, self.sd), strict=True)
-        for token, probs, sure, maybe in rows:
+        rows = zip(choice.tokens, probs, *kept(logits, sampling, self.sd), strict=True)
+        for token, row, sure, maybe in rows:
             # What is kept in any case has the same proportions.
-            is_open = maybe[token] and not sure[token]
-            base = np.where(sure, probs / probs[sure].sum(), ROUNDING * probs)
-            yield None if is_open else (base, names)
+            base = np.where(sure, row / row[sure].sum(), ROUNDING * row)
+            yield None if maybe[token] and not sure[token] else (base, names)
 
     def greedy(self, request: Request, choice: Choice) -> tuple[int, float] | None:
         logits = self._logits(request, choice, penalised=True)
-        for position, token in enumerate(choice.tokens):
-            gap = float(logits[position].max() - logits[position, int(token)])
-            if gap > 0:
-                return position, gap
-        return None
+        gaps = (logits.amax(-1) - _of_tokens(logits, choice)).tolist()
+        return next(((at, gap) for at, gap in enumerate(gaps) if gap > 0), None)
 
     def listed_gap(self, request: Request, choice: Choice) -> float:
         """By the nearer of the two conventions of vLLM: before and after what changes logits."""
         raw = self._logits(request, choice, penalised=False).log_softmax(-1)
         processed = request.sampling.probs(self._logits(request, choice, penalised=True)).log()
-        ids, own = torch.tensor([*map(int, choice.tokens)])[:, None], choice.logprobs or ()
-        due = (table.gather(-1, ids)[:, 0].tolist() for table in (raw, processed))
-        rows = (zip(own, logprobs, strict=False) for logprobs in due)
-        return min(
-            max((abs(one - two) for one, two in row if two > LEAST), default=0.0) for row in rows
-        )
+        apart = []
+        for table in (raw, processed):
+            pairs = zip(choice.logprobs or (), _of_tokens(table, choice).tolist(), strict=False)
+            apart.append(max((abs(own - it) for own, it in pairs if it > LEAST), default=0.0))
+        return min(apart)
 
     def _logits(self, request: Request, choice: Choice, *, penalised: bool) -> torch.Tensor:
+        """Returns the target's logits along a text; its own ones of the last text are kept."""
         messages = [it[1] for it in request.prompt if isinstance(it, tuple)]
         prompt = [token for token in request.prompt if isinstance(token, int)]
         if messages:
             prompt = self._target.encode_turns(messages, chat=True)
         ids = [int(token) for token in choice.tokens]
-        logits = self._raw(tuple(prompt), tuple(ids))
-        if penalised and request.penalties:
-            settings: dict[str, Any] = {**request.penalties}
-            text = Penalties(**settings).begin(self._target, prompt)
-            rows = [text.logits([*prompt, *ids[:at]], row) for at, row in enumerate(logits)]
-            logits = torch.stack(rows)
-        return logits
-
-    def _raw(self, prompt: tuple[int, ...], ids: tuple[int, ...]) -> torch.Tensor:
-        """Returns the target's own logits along a text; those of the last text are kept."""
-        if self._read is None or self._read[:2] != (prompt, ids):
+        if self._text != (prompt, ids):
             logits = self._target.open(prompt).score(Draft.chain(ids))[: len(ids)]
-            self._read = prompt, ids, logits.detach().double()
-        return self._read[2]
+            self._text, self._own = (prompt, ids), logits.detach().double()
+        if not penalised or not request.penalties:
+            return self._own
+        settings: dict[str, Any] = {**request.penalties}
+        text = Penalties(**settings).begin(self._target, prompt)
+        rows = [text.logits([*prompt, *ids[:at]], row) for at, row in enumerate(self._own)]
+        return torch.stack(rows)
+
+
+def _of_tokens(table: torch.Tensor, choice: Choice) -> torch.Tensor:
+    """Returns the number of each token of a text."""
+    return table.gather(-1, torch.tensor([*map(int, choice.tokens)])[:, None])[:, 0]
 
 
 @final
@@ -209,10 +204,9 @@ class FromLogprobs(Expected):
             raise OutriderError(
                 "the server lists no log-probabilities: expected them, a baseline or a target"
             )
-        listed = choice.likeliest[: len(choice.tokens)]
-        missing = [place for place, top in enumerate(listed) if not top]
-        if missing or len(listed) < len(choice.tokens):  # such as tokens of accepted drafts
-            place = missing[0] if missing else len(listed)
+        rows = enumerate([*choice.likeliest, {}])
+        place = next(place for place, top in rows if not top)
+        if place < len(choice.tokens):  # such as a token of an accepted draft
             raise OutriderError(
                 f"the server lists no likeliest tokens (top_logprobs) for token {place} of a text,"
                 " so that its texts can't be judged by them: expected a baseline or a target"

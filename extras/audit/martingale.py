@@ -26,23 +26,18 @@ that are less likely."""
 PLAUSIBLE = 0.005
 """The least probability of a token that doesn't look wrong."""
 
-NEW = 2
-"""How many tokens a token is new for: those that a draft may have before the one that is bet on."""
-
 WEIGHTS = np.array([8.0, 64.0])
 """How many tokens the expected distribution counts for, in bets on what was written before."""
 
-DEPTH = 3
-"""The most tokens that a text is expected to share with others of its prompt."""
+NEW, DEPTH = 2, 3
+"""How many tokens a token is new for: those that a draft may have before the one that is bet on;
+and how many a text is expected to share with others of its prompt."""
 
 LOOSER = 4.0
 """How many times the variance of rounding a bet expects at least."""
 
-NONE = 1e-9
-"""Stands for no rounding: a prior that is as firm learns nothing."""
-
-TINY = 1e-300
-"""Stands for a probability of 0, whose logarithm there is none of."""
+NONE, TINY = 1e-9, 1e-300
+"""Stand for no rounding, since a prior that is as firm learns nothing, and for no probability."""
 
 
 @final
@@ -171,11 +166,8 @@ class Rates(Bet):
         self._due: Any = 0.0
 
     def see(self, prompt: Hashable, text: Sequence[Written]) -> None:
-        ways = [place.kinds[self._index] for place, _ in text]
-        kinds = [
-            int(way[0](place.cell(token))) for way, (place, token) in zip(ways, text, strict=True)
-        ]
-        due = np.array([masses for _, masses in ways])  # [token, kind]
+        kinds = [int(place.kinds[self._index][0](place.cell(token))) for place, token in text]
+        due = np.array([place.kinds[self._index][1] for place, _ in text])  # [token, kind]
         written = np.eye(due.shape[1])[kinds]
         before = [self._written + written.cumsum(0) - written, self._due + due.cumsum(0) - due]
 

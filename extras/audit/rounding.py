@@ -12,11 +12,8 @@ from torch import Tensor
 from outrider.contract.sampling import Sampling
 from outrider.extras.audit.client import Token
 
-QUARTILE = 0.3186
-"""Below this many standard deviations is a quarter of a normal distribution's absolute values."""
-
-TAIL = 1.645
-"""And below this many are nine tenths."""
+QUARTILE, TAIL = 0.3186, 1.645
+"""Below so many standard deviations are a quarter and nine tenths of normal absolute values."""
 
 BESIDE = 0.15
 """The most that rounding by the batch is taken for, in logits."""
@@ -24,20 +21,14 @@ BESIDE = 0.15
 SURE = 6.0
 """By how many standard deviations rounding is taken to move a logit at most."""
 
-FEW = 8
-"""Below this many numbers nothing is known."""
-
-MOST = 4000
-"""How many numbers are kept."""
+FEW, MOST = 8, 4000
+"""Below so many numbers nothing is known, and so many are kept."""
 
 LEAST = -50.0
 """Log-probabilities below this are not compared: some servers write -9999 for those of 0."""
 
-ON_STEP = 1e-4
-"""How far log-probabilities of single precision may be from the steps of their logits."""
-
-DOUBLE = 1e-5
-"""What single precision changes of a logit, in any case."""
+ON_STEP, DOUBLE = 1e-4, 1e-5
+"""How far single precision moves log-probabilities from the steps of logits, and any logit."""
 
 
 def gaps(
@@ -49,11 +40,9 @@ def gaps(
     """
     found = []
     for row, other in zip(listed, others, strict=False):
-        names = [
-            name for name, it in row.items() if it > LEAST and other.get(name, -math.inf) > LEAST
-        ]
-        for one, two in pairwise(names):
-            found.append((row[one] - row[two] - other[one] + other[two]) / math.sqrt(2))
+        both = [(it, other.get(name, LEAST)) for name, it in row.items()]
+        apart = [one - two for one, two in both if min(one, two) > LEAST]
+        found += [(one - two) / math.sqrt(2) for one, two in pairwise(apart)]
     return found
 
 
@@ -74,14 +63,15 @@ class Rounding:
         A fault that has others at three positions of four, such as those of a drafter, is not taken
         for rounding.
         """
-        known = len(self._gaps) >= FEW
-        return float(np.quantile(np.abs(self._gaps), 0.25)) / QUARTILE if known else None
+        return self._within(0.25) / QUARTILE if len(self._gaps) >= FEW else None
 
     @property
     def largest(self) -> float:
         """Returns that of a tenth of the gaps, as far as it is known and can be rounding."""
-        known = len(self._gaps) >= FEW
-        return min(float(np.quantile(np.abs(self._gaps), 0.9)) / TAIL, BESIDE) if known else 0.0
+        return min(self._within(0.9) / TAIL, BESIDE) if len(self._gaps) >= FEW else 0.0
+
+    def _within(self, share: float) -> float:
+        return float(np.quantile(np.abs(self._gaps), share))
 
 
 def step_of(logits: Sequence[float]) -> float:

@@ -1,16 +1,24 @@
-"""Asks an engine over HTTP, by the OpenAI-compatible API."""
+"""Asks an engine over HTTP, by the OpenAI-compatible API, and keeps its answers."""
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar, final
 
+from outrider.base.errors import ConfigError
+from outrider.base.folders import append_line
 from outrider.base.http import HttpClient, Refusal, Unreadable, without_secrets
 from outrider.base.terminal import plain, remarks
+from outrider.data.jsonl import json_lines
 from outrider.extras.audit.answers import choices_in, model_in
 from outrider.extras.audit.client import Choice, Client, Request
-from outrider.extras.audit.kept import Kept
+
+REPORT = "audit.json"
+"""What a run's folder has at its end."""
 
 ALL = -1
 """What servers call a top-k that keeps all tokens."""
@@ -26,10 +34,40 @@ NEUTRAL: dict[str, Any] = {
 """Settings that change no text. They are said all the same, since llama.cpp has other defaults; a
 server that refuses some, as TGI a top-p of 1, is asked without them."""
 
-UNKNOWN = (400, 422)
-"""The statuses by which a server refuses a setting that it does not know."""
-
 Found = TypeVar("Found")
+
+
+@final
+class Kept:
+    """Answers in a run's folder, each with what was asked.
+
+    A run in a folder with answers and without a report goes on: each answer is read once more
+    before the server is asked again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._lock = folder / "answers.jsonl", Lock()
+        self._left: defaultdict[str, deque[str]] = defaultdict(deque)
+        if (folder / REPORT).is_file():
+            self._path.unlink(missing_ok=True)
+        for _, line in json_lines(str(self._path)) if self._path.is_file() else ():
+            if not isinstance(line, ConfigError):  # the last one may have been cut
+                self._left[line["asked"]].append(line["answer"])
+
+    def answer(self, asked: str, ask: Callable[[], str]) -> str:
+        """Returns an answer that is left of an interrupted run, or a new one."""
+        with self._lock:
+            if left := self._left[asked]:
+                return left.popleft()
+        answer = ask()
+        with self._lock:
+            append_line(self._path, json.dumps({"asked": asked, "answer": answer}))
+        return answer
+
+    def advice(self) -> str | None:
+        """Returns how an interrupted run goes on."""
+        where = f"{self._path} keeps the answers: the same command with hydra.run.dir="
+        return f"{where}{self._path.parent} goes on" if self._path.is_file() else None
 
 
 @final
@@ -74,7 +112,7 @@ class OpenAIClient(Client):
             texts = self._asked_twice(path, body)
             self._is_strict = False
         except Refusal as refusal:
-            if self._is_strict is False or refusal.status not in UNKNOWN:
+            if self._is_strict is False or refusal.status not in (400, 422):
                 raise
             try:
                 texts = self._call(path, bare, choices_in)
@@ -110,15 +148,13 @@ class OpenAIClient(Client):
             body["seed"] = request.seed
         if request.stop:
             body["stop"] = list(request.stop)
-        messages = [message for message in asked if isinstance(message, tuple)]
-        if messages:
-            body["messages"] = [{"role": role, "content": content} for role, content in messages]
-            listed = {"logprobs": True, "top_logprobs": self._logprobs}
-        else:
-            body["prompt"] = asked if isinstance(asked, str) else list(asked)
-            listed = {"logprobs": self._logprobs}
-        path = "/chat/completions" if messages else "/completions"
-        return path, body | (listed if self._logprobs else {})
+        messages = [{"role": it[0], "content": it[1]} for it in asked if isinstance(it, tuple)]
+        body |= {"messages": messages} if messages else {"prompt": asked}
+        if self._logprobs and messages:
+            body |= {"logprobs": True, "top_logprobs": self._logprobs}
+        elif self._logprobs:
+            body["logprobs"] = self._logprobs
+        return "/chat/completions" if messages else "/completions", body
 
     def _call(
         self, path: str, body: Mapping[str, Any] | None, read: Callable[[str], Found]

@@ -44,21 +44,18 @@ def written_in(path: str) -> list[Written]:
 
     Raises `ConfigError` for a record without a text.
     """
-    found = []
+    found: list[Written] = []
     for where, record in json_lines(path):
         if isinstance(record, ConfigError):
             raise record
-        text: Any
-        fields: Mapping[str, Any] = record if isinstance(record, Mapping) else {}
-        prompt, text = (
-            next((fields[name] for name in names if fields.get(name) is not None), None)
-            for names in (PROMPTS, TEXTS)
-        )
+        told = record.items() if isinstance(record, Mapping) else ()
+        fields: dict[str, Any] = {name: it for name, it in told if it is not None}
+        text: Any = next((fields[name] for name in TEXTS if name in fields), None)
         is_ids = isinstance(text, list) and all(type(token) is int for token in text)
         if not (is_ids or isinstance(text, str)):
             known = f"a text or the ids of its tokens, as {', '.join(TEXTS)}"
             raise ConfigError(f"{where}: expected {known}")
-        found.append((prompt or "", text))
+        found.append((next((fields[name] for name in PROMPTS if name in fields), ""), text))
     return found
 
 
@@ -97,7 +94,9 @@ def compared(
             rounding = closed_by_rounding(BFLOAT16 * float(row.abs().max()))
             may_be = "rounding" if max(below) <= rounding else "fault"
             verdict = "tie" if max(below) <= tie else may_be
-        shown = tuple(_shown(target, token) for token in tokens)
+        tokenizer = None if target is None else target.tokenizer
+        told = [it if it is None or tokenizer is None else tokenizer.decode([it]) for it in tokens]
+        shown = tuple("the end" if it is None else repr(it) for it in told)
         found.append(Difference(number, place, shown, below, verdict))
     return found
 
@@ -111,14 +110,6 @@ def _tokens(
     """
     if isinstance(text, list) or target is None:
         return text
-    whole = target.encode(before + text) if before else []
-    if whole[: len(prompt)] == list(prompt) and before:
+    if before and (whole := target.encode(before + text))[: len(prompt)] == [*prompt]:
         return whole[len(prompt) :]
     return list(target.tokenizer(text, add_special_tokens=False).input_ids)  # type: ignore[misc]
-
-
-def _shown(target: Target | None, token: Any) -> str:
-    if token is None:
-        return "the end"
-    tokenizer = None if target is None else target.tokenizer
-    return repr(token if tokenizer is None else tokenizer.decode([token]))

@@ -156,14 +156,11 @@ class _Text:
         if self.has("first token of another request") and self.is_odd and not tokens:
             tokens = [0, 0]
         self.in_draft = is_draft
-        probs, share = (
-            warped(self.p_logits(tokens, counted), sampling),
-            self.wrong_share(len(tokens)),
-        )
-        share = share if sampling.temperature and self.is_wrong(is_draft) else 0.0
-        return np.asarray(
-            (1 - share) * probs + share * np.eye(len(probs))[tokens[-1] if tokens else 0]
-        )
+        probs = warped(self.p_logits(tokens, counted), sampling)
+        is_wrong = sampling.temperature and self.is_wrong(is_draft)
+        share = self.wrong_share(len(tokens)) if is_wrong else 0.0
+        last = np.eye(len(probs))[tokens[-1] if tokens else 0]
+        return np.asarray((1 - share) * probs + share * last)
 
     def is_wrong(self, is_draft: bool) -> bool:
         alone = not self.has("a tenth of another distribution in batches") or self.in_batch
@@ -182,7 +179,6 @@ class _Text:
         return warped(self.engine.drafter[last], self.row.sampling)
 
     def write(self) -> Choice:
-        reason = "length"
         while len(self.tokens) < self.row.max_tokens:
             new = self.round()
             stops = [LETTERS.index(stop) for stop in self.row.stop]
@@ -195,13 +191,10 @@ class _Text:
             self.note(kept, len(new))
             self.tokens += kept
             if found:
-                reason = "stop"
                 break
-        assert reason
         is_long = self.has("text longer than asked for")
         tokens = self.tokens if is_long else self.tokens[: self.row.max_tokens]
-        text = "".join(LETTERS[token] for token in tokens)
-        count = len(tokens)
+        text, count = "".join(LETTERS[token] for token in tokens), len(tokens)
         return Choice(text, tuple(tokens), tuple(self.logprobs[:count]), tuple(self.tops[:count]))
 
     def round(self) -> list[int]:

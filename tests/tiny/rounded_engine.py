@@ -113,15 +113,11 @@ class RoundedEngine(Client):
                 break
             tokens.append(token)
             letters += letter
-            best = (
-                np.argpartition(-raw, self.top)[: self.top]
-                if self.top < len(raw)
-                else range(len(raw))
-            )
-            named = {int(it): float(logprobs[it]) for it in {*map(int, best), token}}
-            listed.append(
-                {self.letter(it): p for it, p in named.items()} if self.names else dict(named)
-            )
+            count = min(self.top, len(raw) - 1)
+            best = np.argpartition(-raw, count)[: self.top]
+            named = {it: float(logprobs[it]) for it in {*map(int, best), token}}
+            name = self.letter if self.names else int
+            listed.append({name(it): logprob for it, logprob in named.items()})
             own.append(float(logprobs[token]))
         shown = tuple(letters) if self.names else tuple(tokens)
         return Choice(letters, shown, tuple(own), tuple(listed))
