@@ -103,7 +103,7 @@ class Auditor:
 
     def _answers(self, batch: Sequence[Asked]) -> list[list[Choice]]:
         """Returns the engine's answers; none if it fails, and only with drafts."""
-        requests = [asked.request for asked in batch]
+        requests, name = [asked.request for asked in batch], batch[0].name
         try:
             return self._ask(requests)
         except Unreadable:
@@ -111,12 +111,10 @@ class Auditor:
         except ServerError as error:  # the client has tried again
             if self.baseline is None:
                 hint = "a baseline would tell whether it does without drafts"
-                raise ServerError(
-                    f"{batch[0].name}: the engine failed, and {hint}: {error}"
-                ) from error
+                raise ServerError(f"{name}: the engine failed, and {hint}: {error}") from error
             self.baseline.ask(requests)
             fault = f"the engine failed, and without drafts it did not: {error}"
-            self._add_fault(batch[0].name, fault, REPEATED)
+            self._add_fault(name, fault, REPEATED)
             return []
 
     def _read(self, batch: Sequence[Asked], answers: Sequence[Sequence[Choice]]) -> None:

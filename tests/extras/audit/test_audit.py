@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, final, get_args
 
 import pytest
+from tiny.audit_faults import PROMPTS, TARGET, audited
 from tiny.faulty_engine import FAULTS, FaultyEngine
 
 from outrider import OutriderError
@@ -14,27 +15,17 @@ from outrider.contract.sampling import Sampling
 from outrider.extras.audit.audit import Auditor
 from outrider.extras.audit.client import Choice, Client, Request, Token
 from outrider.extras.audit.expected import Expected, FromLogprobs, FromTarget
-from outrider.extras.audit.result import Result
 from outrider.extras.audit.settings import Skipped
-from outrider.targets.tabular import TabularTarget
-
-TARGET = TabularTarget(8, order=2, seed=3, sharpness=1.2)
-PROMPTS = [Request((1, 2), 24), Request((3,), 24)]
-
-
-def audited(fault: str | None, requests: int, seed: int = 1) -> Result:
-    engine = FaultyEngine(TARGET, fault, seed=seed)
-    return Auditor(engine, PROMPTS, FromTarget(TARGET)).run(requests)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_is_found(fault: str) -> None:
-    assert audited(fault, 2000).verdict == "broken"
+    assert audited((fault, "target", 1), 2000).verdict == "broken"
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_an_engine_without_a_fault_is_not_called_broken(seed: int) -> None:
-    assert audited(None, 60, seed).verdict in ("kept", "too few texts")
+    assert audited((None, "target", seed), 60).verdict in ("kept", "too few texts")
 
 
 @pytest.mark.parametrize("limit", [11, 14, 16, 60])
@@ -217,7 +208,6 @@ def test_texts_are_compared_with_those_without_drafts() -> None:
 
 
 def test_texts_are_compared_with_the_log_probabilities_of_the_server() -> None:
-    engine = FaultyEngine(TARGET, "residual left out")
-    result = Auditor(engine, PROMPTS, FromLogprobs()).run(2000)
+    result = audited(("residual left out", "log-probabilities", 1), 2000)
     assert result.verdict == "broken"
     assert "temperature 1" in result.line

@@ -22,24 +22,19 @@ class Engine:
         self.choice: Any = {}
         self.asked: dict[str, Any] = {}
         self.refused: set[str] = set()
-        self.whole: Answer | None = None
-        self.once: Answer | None = None
+        self.whole: list[Answer] = []  # the next answers, as they are
 
     def answer(self, asked: Asked) -> Answer:
         if asked.body is None:
             return Answer({"data": [{"id": "a model"}]})
         self.asked = asked.body
-        if self.once is not None:
-            once, self.once = self.once, None
-            return once
-        if self.whole is not None:
-            return self.whole
+        if self.whole:
+            return self.whole.pop()
         if asked.headers["Content-Type"] != "application/json":
             return Answer("Unsupported Media Type", 415)  # as vLLM does
         if refused := sorted(self.refused & {*self.asked}):
             return Answer(f"what is {refused[0]}?", 422)
-        is_choice = isinstance(self.choice, dict)
-        return Answer({"choices": [self.choice]} if is_choice else self.choice)
+        return Answer({"choices": [self.choice]})
 
 
 @pytest.fixture
@@ -112,7 +107,7 @@ def test_each_servers_answers_are_read_streamed_or_not(
 ) -> None:
     """Those of llama.cpp were recorded, those of SGLang are of the form that it publishes."""
     recorded = json.loads(line)
-    engine.whole = Answer(recorded["answer"])
+    engine.whole = [Answer(recorded["answer"])]
     ((choice,),) = client.ask([Request("a prompt", 2)])
     found = choice.text, [*choice.tokens], [[*listed] for listed in choice.likeliest]
     assert found == tuple(recorded[name] for name in ("text", "tokens", "likeliest"))
@@ -181,7 +176,7 @@ def one(choice: Any) -> Answer:
 def test_an_answer_that_cannot_be_read_is_told_by_its_path(
     client: OpenAIClient, engine: Engine, answer: Answer, line: str
 ) -> None:
-    engine.whole = answer
+    engine.whole = [answer] * 2  # it is asked again
     with pytest.raises(Unreadable, match=re.escape(line)) as raised:
         client.ask([Request("a prompt", 2)])
     assert "/v1/completions: expected what OpenAI's API answers: " in str(raised.value)
@@ -195,7 +190,7 @@ def test_one_passing_refusal_changes_no_later_request(
     monkeypatch.setattr("outrider.base.http.PAUSE", 0)
     engine.choice, client = COMPLETION, OpenAIClient(url)
     for first in (True, False):
-        engine.once = Answer("not now", status)
+        engine.whole = [Answer("not now", status)]
         assert client.ask([Request("a prompt", 2)]) == [[BY_NAME]], first
         client.ask([Request("a prompt", 2)])
         assert {"top_p", "top_k", "min_p", "n"} <= {*engine.asked}
