@@ -1,6 +1,6 @@
 """The config of EAGLE-3's and P-EAGLE's networks, as SafeAILab, speculators and others have it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -101,6 +101,22 @@ class Eagle3Config:
     norms: Eagle3Norms = Eagle3Norms()
     mask: int = 0
     decoders: int = 1
+
+    @classmethod
+    def like(
+        cls,
+        target: Target,
+        layers: Sequence[int] = LOWEST,
+        inner: int | None = None,
+        decoders: int = 1,
+    ) -> "Eagle3Config":
+        """Returns a config with the sizes of the target's own layers.
+
+        inner: the width of the feed-forward layers. Defaults to the target's.
+        """
+        sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2, inner=inner)
+        mask = speculators.mask_token(target)
+        return cls(sizes, tuple(layers), mask=mask, decoders=decoders)
 
     @classmethod
     def read(cls, folder: Path, target: Target, family: str = "eagle3") -> "Eagle3Config":

@@ -26,7 +26,6 @@ from outrider.drafters.parts.networks.layer import (
     Ids,
     KeysAndValues,
     Known,
-    LayerConfig,
     RMSNorm,
     Sees,
     State,
@@ -58,8 +57,7 @@ class Eagle3Network(FeatureNetwork):
         words: Float[Tensor, "vocab width"] | None = None,
     ) -> None:
         super().__init__()
-        own = target.model.config.get_text_config()
-        config = config or Eagle3Config(LayerConfig.like(own, inputs=2))
+        config = config or Eagle3Config.like(target)
         sizes, norms = config.sizes, config.norms
         self.vocabulary = vocabulary
         self.config: Eagle3Config = config

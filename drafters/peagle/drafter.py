@@ -19,7 +19,7 @@ from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, FusionLayer, LayerCaches
 from outrider.drafters.parts.networks.features import LOWEST, default_layers, state_names
-from outrider.drafters.parts.networks.layer import Ids, LayerConfig, RMSNorm, Sees, States
+from outrider.drafters.parts.networks.layer import Ids, RMSNorm, Sees, States
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
@@ -46,9 +46,7 @@ class PEagleNetwork(TrainedNetwork):
         words: Float[Tensor, "vocab width"] | None = None,
     ) -> None:
         super().__init__()
-        if config is None:
-            sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2)
-            config = Eagle3Config(sizes, mask=speculators.mask_token(target))
+        config = config or Eagle3Config.like(target)
         self.vocabulary = vocabulary
         self.config: Eagle3Config = config
         self.reads: tuple[str, ...] = state_names(config.layers)

@@ -69,22 +69,24 @@ class CalibrationRecipe(Recipe):
     bins: Count = 10
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
-        """Decodes, fits, and writes a copy of the weights with the calibration.
-
-        Raises `ConfigError` if the drafter is not `dflash` with trained weights and a confidence of
-        0, there are fewer than two prompts, or no draft was tested.
-        """
+        """Raises `ConfigError` for another drafter, fewer than two prompts, or untested drafts."""
         require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to judge one half")
         drafter = job.drafter()
-        is_valid = isinstance(drafter, DFlash) and drafter.confidence == 0
         given = getattr(drafter, "confidence", None)
-        require(is_valid, "drafter.confidence", given, "0, and a dflash with a confidence head")
-        assert isinstance(drafter, DFlash)
+        if not isinstance(drafter, DFlash) or given != 0:
+            expected = "0, and a dflash with a confidence head"
+            raise ConfigError(f"drafter.confidence={given}: expected {expected}")
         folder = weights.folder("dflash", drafter.path)
         places = DFlashConfig.read(folder).drafted
-        tokens = outcomes(job, drafter)
-        if not len(tokens.place):
+        rows = [
+            (number % 2, place, logit, place < round.accepted)
+            for number, round in job.decoded(drafter)
+            for place, logit in enumerate(drafter.foreseen[: round.tested])
+        ]
+        if not rows:
             raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
+        half, place, logit, accepted = np.array(rows, dtype=float).T
+        tokens = Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
         pairs = fitted(tokens, places, self.weight)
         facts: dict[str, Any] = {"tokens": len(tokens.place), **self._errors(tokens, places)}
         shutil.copytree(folder, job.out, dirs_exist_ok=True)
@@ -108,30 +110,17 @@ class CalibrationRecipe(Recipe):
             own = tokens.half == half
             pairs = fitted(tokens.only(~own), places, self.weight)
             after[own] = calibrated(pairs, tokens.only(own))
+        accepted, both = tokens.accepted, (before, after)
         errors = {
-            "calibration error": [
-                calibration_error(each, tokens.accepted, self.bins) for each in (before, after)
-            ],
-            "cross entropy": [cross_entropy(each, tokens.accepted) for each in (before, after)],
+            "calibration error": [calibration_error(each, accepted, self.bins) for each in both],
+            "cross entropy": [cross_entropy(each, accepted) for each in both],
         }
-        by_place = []
-        for place in range(int(tokens.place.max()) + 1):
-            here = tokens.place == place
-            means = [float(each[here].mean()) for each in (tokens.accepted, before, after)]
-            by_place.append([int(here.sum()), *means])
-        return {"errors": errors, "by_place": by_place}
-
-
-def outcomes(job: Job, drafter: DFlash) -> Outcomes:
-    """Decodes the prompts, and returns the tokens that were tested."""
-    rows: list[tuple[int, int, float, bool]] = []
-    for number, round in job.decoded(drafter):
-        said = drafter.foreseen[: round.tested]
-        rows += [
-            (number % 2, place, logit, place < round.accepted) for place, logit in enumerate(said)
+        tested = [tokens.place == place for place in range(int(tokens.place.max()) + 1)]
+        by_place = [
+            [int(here.sum()), *(float(each[here].mean()) for each in (accepted, *both))]
+            for here in tested
         ]
-    half, place, logit, accepted = np.array(rows, dtype=float).reshape(-1, 4).T
-    return Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
+        return {"errors": errors, "by_place": by_place}
 
 
 def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:

@@ -52,6 +52,11 @@ class Recorder(Policy):
                 self.features.append(token_features)
                 self.accepted.append(accepted)
 
+    def samples(self) -> tuple[Float[Tensor, "n features"], Bool[Tensor, "n"]]:
+        """Returns the features of all tokens, and whether each was accepted."""
+        rows = torch.stack(self.features) if self.features else torch.zeros(0, FEATURES)
+        return rows, torch.tensor(self.accepted, dtype=torch.bool)
+
 
 @final
 @checked("recipe")
@@ -67,11 +72,7 @@ class ClassifierRecipe(Recipe):
     rate: Annotated[float, Above(0)] = 0.02
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
-        """Decodes and fits.
-
-        Raises:
-            ConfigError: there are fewer than two prompts, or all tokens have the same outcome.
-        """
+        """Raises `ConfigError` for fewer than two prompts, or if all tokens have one outcome."""
         require(len(job.prompts) > 1, "data", len(job.prompts), "two prompts, to hold one out")
         learned, held_out = Recorder(), Recorder()
 
@@ -81,19 +82,17 @@ class ClassifierRecipe(Recipe):
 
         for _ in job.decoded(job.drafter(), recorder):
             pass  # what is recorded is all that is wanted
-        x, y = _stacked(learned)
-        held_x, held_y = _stacked(held_out)
-        weights, loss = fit(
-            x, y, held_x, held_y, seed=job.sampling.seed or 0, steps=self.steps, rate=self.rate
-        )
-        path = job.out.with_suffix(".safetensors")
-        facts = {"tokens": len(y), "held_out": len(held_y), "held_out_loss": f"{loss:.4f}"}
+        seed, (x, y), held = job.sampling.seed or 0, learned.samples(), held_out.samples()
+        weights, loss = fit(x, y, *held, seed=seed, steps=self.steps, rate=self.rate)
+        path, count = job.out.with_suffix(".safetensors"), len(held[1])
+        facts = {"tokens": len(y), "held_out": count, "held_out_loss": f"{loss:.4f}"}
         save_weights(weights, path, {name: str(value) for name, value in facts.items()})
-        share = float(held_y.double().mean())
+        share = float(held[1].double().mean())
         job.log({"held_out": loss, "accepted": share}, self.steps)
+        plainly = -sum(p * log(p) for p in (share, 1 - share) if p > 0)  # the mean for every token
         job.console.print(
-            f"Of {len(held_y)} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
-            f" nats, {_entropy(share):.3f} without features ({len(y)} tokens to learn from)"
+            f"Of {count} held-out tokens {share:.0%} were accepted: cross entropy {loss:.3f}"
+            f" nats, {plainly:.3f} without features ({len(y)} tokens to learn from)"
         )
         job.console.print(plain(path), soft_wrap=True)
         return {"policy": "classifier", "path": str(path)}
@@ -125,12 +124,8 @@ def fit(
     generator = torch.Generator().manual_seed(seed)
     first = torch.randn(FEATURES, WIDTH, generator=generator, dtype=x.dtype) / FEATURES**0.5
     # The last layer starts at 0, so every token starts with probability one half.
-    trained = {
-        "w1": first,
-        "b1": x.new_zeros(WIDTH),
-        "w2": x.new_zeros(WIDTH, 1),
-        "b2": x.new_zeros(1),
-    }
+    zeros = {"b1": (WIDTH,), "w2": (WIDTH, 1), "b2": (1,)}
+    trained = {"w1": first} | {name: x.new_zeros(shape) for name, shape in zeros.items()}
     scaling = {"mean": x.mean(0), "scale": x.std(0).clamp(min=1e-6)}
     optimizer = torch.optim.Adam([tensor.requires_grad_() for tensor in trained.values()], lr=rate)
     best, least = trained, float("inf")
@@ -148,13 +143,3 @@ def fit(
 
 def _loss(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
     return torch.nn.functional.binary_cross_entropy(foresee(weights, x), y.to(x.dtype))
-
-
-def _stacked(recorder: Recorder) -> tuple[Tensor, Tensor]:
-    rows = torch.stack(recorder.features) if recorder.features else torch.zeros(0, FEATURES)
-    return rows, torch.tensor(recorder.accepted, dtype=torch.bool)
-
-
-def _entropy(share: float) -> float:
-    """Returns the cross entropy, in nats, of predicting the mean for every token."""
-    return -sum(p * log(p) for p in (share, 1 - share) if p > 0)

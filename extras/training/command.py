@@ -1,7 +1,7 @@
 """`outrider train`: trains a policy or a drafter by a recipe."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ def train(config: Train) -> None:
     target, prompts, name = build(config.target), build(config.data), config.target.get("model")
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
+    overrides = HydraConfig.get().overrides.task
+    kept = [override for override in overrides if not override.startswith(PATH_SETTINGS)]
     with (
         claimed(folder),
         advising(lambda: _advice(folder)),
@@ -65,7 +67,7 @@ def train(config: Train) -> None:
                 gamma=config.gamma,
                 max_new_tokens=config.max_new_tokens,
                 draft_timeout=config.draft_timeout,
-                command=_command_line(HydraConfig.get().overrides.task),
+                command=" ".join(["outrider train", *kept]),
                 origin=origin(target, str(name or config.target["_target_"].rpartition(".")[2])),
                 folder=folder,
                 out=Path(config.out).expanduser() if config.out else folder / "trained",
@@ -74,24 +76,18 @@ def train(config: Train) -> None:
             )
         )
         finish(folder)
-    settings = " ".join(_settings_of(made))
-    remarks(stderr=False).print(plain(f"to use it: {settings}"), soft_wrap=True)
-
-
-def _settings_of(made: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the settings that load what a recipe made: the role's name first."""
     role = next(iter(made))
-    yield f"{role}={made[role]}"
-    yield from (f"{role}.{name}={value}" for name, value in made.items() if name != role)
+    told = [f"{role}.{name}={value}" for name, value in made.items() if name != role]
+    line = " ".join(["to use it:", f"{role}={made[role]}", *told])
+    remarks(stderr=False).print(plain(line), soft_wrap=True)
 
 
 def _check_family(config: Train) -> None:
     """Raises `ConfigError` if another drafter was asked for than the recipe trains."""
     family = config.recipe.get("family")
     asked = [each for each in HydraConfig.get().overrides.task if each.startswith("drafter=")]
-    if family is None or not asked or family not in installed().of("drafter"):
-        return
-    if installed().find("drafter", family).path != config.drafter["_target_"]:
+    trained = installed().of("drafter").get(family)
+    if asked and trained is not None and trained.path != config.drafter["_target_"]:
         raise ConfigError(
             f"{asked[-1]}: expected drafter={family}, which the recipe trains, or no drafter"
         )
@@ -129,9 +125,3 @@ def _say_what_is_unfinished(folder: Path, facts: Mapping[str, Any]) -> None:
         setting = shlex.quote(f"hydra.run.dir={path}")
         line = f"an unfinished run of this command is in {path}: {setting} continues it"
         remarks().print(plain(line), soft_wrap=True)
-
-
-def _command_line(overrides: Iterable[str]) -> str:
-    """Returns the command that was run, without the settings that are paths."""
-    kept = (override for override in overrides if not override.startswith(PATH_SETTINGS))
-    return " ".join(["outrider train", *kept])

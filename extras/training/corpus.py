@@ -18,7 +18,7 @@ from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.extras.training.generated_texts import Text, Writing, write_texts
-from outrider.extras.training.identity import check_same, identity, read_facts
+from outrider.extras.training.identity import identity, keep_facts
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.rows import read_rows
 from outrider.plugins.fingerprint import hash_of
@@ -69,8 +69,7 @@ class TextRecipe(Recipe):
     def split(self, job: Job) -> Split:
         """Returns a job's texts, which the target writes where the file lacks them.
 
-        Raises `ConfigError` if a number is below 1, the target has an encoder, or the file holds
-        anything else.
+        Raises `ConfigError` if the target has an encoder, or the file holds anything else.
         """
         refuse_encoder(job.target, " to learn from")
         corpus = self._written(job) if self.rows is None else self._given(job, self.rows)
@@ -88,9 +87,9 @@ class TextRecipe(Recipe):
             max_new_tokens=job.max_new_tokens,
         )
         path = Path(self.file).expanduser() if self.file else job.folder / "texts.jsonl"
-        count = self.held_out + self.texts
+        count, console = self.held_out + self.texts, job.console
         return collect_texts(
-            job.writer(), job.prompts, path, count, writing=writing, console=job.console
+            job.writer(), job.prompts, path, count, writing=writing, console=console
         )
 
     def _given(self, job: Job, rows: str) -> list[Text]:
@@ -99,11 +98,7 @@ class TextRecipe(Recipe):
         texts = read_rows(rows, job.target, self.held_out + self.texts)
         expected = f"more than the {self.held_out} rows that recipe.held_out keeps"
         require(len(texts) > self.held_out, "recipe.rows", rows, expected)
-        facts = {"rows": hash_of([asdict(text) for text in texts])}
-        origin = job.folder / "rows.json"
-        if origin.is_file():
-            check_same(origin, read_facts(origin), facts)
-        write_whole(origin, json.dumps(facts, indent=1))
+        keep_facts(job.folder / "rows.json", {"rows": hash_of([asdict(text) for text in texts])})
         return texts
 
 
@@ -118,16 +113,22 @@ def collect_texts(
 ) -> list[Text]:
     """Returns `count` texts of the target, from a file as far as it goes.
 
+    What decides the texts stands beside their file; those without it are taken as they are.
+
     prompts: questions to answer, in turn. If there are none, the target writes its own.
     path: a file of JSON lines; new texts are added to it one by one. If another process writes to
         it, this one waits.
 
-    Raises:
-        ConfigError: the file holds something else, or texts that were written in another way.
+    Raises `ConfigError` if the file holds something else, or texts that were written in another
+    way.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    origin = path.with_name(f"{path.name}.origin.json")
+    facts = identity(asdict(writing), target, prompts)
+    del facts["versions"]  # later versions may read the texts
     with claimed(path, wait=lambda line: console.print(plain(line))):
-        _check_origin(path, target, prompts, writing)
+        if origin.is_file() or not path.is_file():
+            keep_facts(origin, facts)
         texts = _read_texts(path)[:count]
         missing = range(len(texts), count)
         for text in track(
@@ -140,22 +141,6 @@ def collect_texts(
             append_line(path, json.dumps({name: getattr(text, name) for name in WRITTEN}))
             texts.append(text)
     return texts
-
-
-def _check_origin(path: Path, target: Target, prompts: Sequence[Prompt], writing: Writing) -> None:
-    """Writes what decides some texts beside their file, or compares it with what is there.
-
-    Texts without an origin beside them are taken as they are.
-
-    Raises `ConfigError` if the texts there were written in another way.
-    """
-    origin = path.with_name(f"{path.name}.origin.json")
-    facts = identity(asdict(writing), target, prompts)
-    del facts["versions"]  # later versions may read the texts
-    if origin.is_file():
-        check_same(origin, read_facts(origin), facts)
-    elif not path.is_file():
-        write_whole(origin, json.dumps(facts, indent=1))
 
 
 def _read_texts(path: Path) -> list[Text]:

@@ -58,7 +58,7 @@ class DFlashObjective(Objective):
     backbone: a folder with a trained network of the same sizes to begin with; what it lacks begins
         with random weights. Defaults to random weights for all.
 
-    Raises `ConfigError` in `learner` if a number is out of range, or the backbone does not fit.
+    Raises `ConfigError` in `learner` if the backbone does not fit.
     """
 
     block: Annotated[int, AtLeast(2)] = 8
@@ -93,7 +93,10 @@ class DFlashObjective(Objective):
         )
         network = setup.network(DFlashNetwork, config=config)
         if self.backbone is not None:
-            begin_with(network, Path(self.backbone).expanduser())
+            file, tensors = checkpoint.find_tensors(Path(self.backbone).expanduser())
+            own = network.state_dict()
+            known = {name: rows for name, rows in tensors.items() if name in own}
+            checkpoint.load_tensors(network, own | known, file)
         head_loss = HeadLoss(setup.vocabulary, setup.head, self.soft)
 
         def loss(batch: Batch) -> Tensor:
@@ -151,18 +154,6 @@ class DFlashObjective(Objective):
             return total
 
         return setup.learner(network, loss, *network.reads)
-
-
-def begin_with(network: DFlashNetwork, folder: Path) -> None:
-    """Gives a network the weights of another, as far as both have them.
-
-    Raises:
-        ConfigError: there are no weights in the folder, or one has another shape.
-    """
-    file, tensors = checkpoint.find_tensors(folder)
-    own = network.state_dict()
-    known = {name: rows for name, rows in tensors.items() if name in own}
-    checkpoint.load_tensors(network, own | known, file)
 
 
 def block_states(

@@ -43,8 +43,8 @@ class DistillationObjective(Objective):
     With a vocabulary of its own, the student writes those tokens alone, and learns the target's
     distributions over them where the likeliest token is one of them.
 
-    Raises `ConfigError` in `learner` if the divergence is unknown, if a `model` is to have a
-    vocabulary of its own, or if the target has no more than `layers` layers.
+    Raises `ConfigError` in `learner` if a `model` is to have a vocabulary of its own, or if the
+    target has no more than `layers` layers.
     """
 
     model: str | None = None
@@ -66,12 +66,10 @@ class DistillationObjective(Objective):
         def loss(batch: Batch) -> Tensor:
             if self.on_policy and student.training:
                 batch = _own_texts(student, target, batch)
-            all_positions = torch.ones_like(batch.ids[0, 1:], dtype=torch.bool)
-            sampled = sample_positions(all_positions, self.share, student.training)
-            positions = sampled.nonzero()[:, 0]
+            every = batch.ids[0, 1:] >= 0
+            positions = sample_positions(every, self.share, student.training).nonzero()[:, 0]
             logits: Tensor = student(batch.ids, logits_to_keep=positions).logits
-            learned = batch.own[:, 1:] & vocabulary.knows(batch.best[:, :-1])
-            counted = learned[:, positions]
+            counted = (batch.own[:, 1:] & vocabulary.knows(batch.best[:, :-1]))[:, positions]
             target_logits = rule(linear(batch.states[HIDDEN][:, positions][counted], head))
             if not len(target_logits):
                 return logits.sum() * 0
@@ -94,8 +92,7 @@ def starting_student(target: Target, model: str | None, layers: int) -> Any:
     model: a folder or hub id. None is the target's first `layers` layers, with its embeddings and
         head; these stay as they are.
 
-    Raises:
-        ConfigError: there is no such model, or the target has no more than `layers` layers.
+    Raises `ConfigError` if there is no such model, or the target has no more than `layers` layers.
     """
     if model is not None:
         dtype = cast(Dtype, str(target.model.dtype).removeprefix("torch."))
@@ -115,17 +112,13 @@ def _own_texts(student: Any, target: Target, batch: Batch) -> Batch:
     starts = [int(row.nonzero()[0]) if row.any() else 0 for row in batch.own]
     heads = [ids[: max(1, start)].tolist() for ids, start in zip(batch.ids, starts, strict=True)]
     seeds = torch.randint(2**31, (len(heads),)).tolist()
-    chances = [SampledChance.seeded(seed) for seed in seeds]
-    length = batch.ids.shape[1] - max(map(len, heads))
-    sampling = Sampling(temperature=1.0)
-    continuations = write(
-        student, target.eos, heads, sampling, chances, max_new_tokens=max(1, length)
-    )
-    texts = [[*head, *after] for head, after in zip(heads, continuations, strict=True)]
-    ids = pad_sequence([torch.tensor(text) for text in texts], batch_first=True).to(batch.ids)
-    positions = torch.arange(ids.shape[1])
-    bounds = [(len(head), len(text)) for head, text in zip(heads, texts, strict=True)]
-    written = [(positions >= start) & (positions < end) for start, end in bounds]
-    own = torch.stack(written).to(ids.device)
+    chances, sampling = [SampledChance.seeded(seed) for seed in seeds], Sampling(temperature=1.0)
+    most = max(1, batch.ids.shape[1] - max(map(len, heads)))
+    written = write(student, target.eos, heads, sampling, chances, max_new_tokens=most)
+    pairs = list(zip(heads, written, strict=True))
+    texts = [torch.tensor([*head, *after]) for head, after in pairs]
+    ids = pad_sequence(texts, batch_first=True).to(batch.ids)
+    masks = [torch.tensor([False] * len(head) + [True] * len(after)) for head, after in pairs]
+    own = pad_sequence(masks, batch_first=True).to(ids.device)
     output = target.model(ids, output_hidden_states=True, use_cache=False)
     return Batch(ids, output.logits.argmax(-1), own, {HIDDEN: output.hidden_states[-1]})

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from torch import Tensor
-
 from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, nearest
 from outrider.contract.drafter import Drafter
@@ -74,7 +72,12 @@ class DrafterRecipe(TextRecipe):
         began = time.monotonic()
         split = self.split(job)
         size = job.target.vocab_size
-        vocabulary = frequent(self._counts(split, size), self.vocabulary or size)
+        known = Path(self.rows or "").expanduser() / FREQUENCIES
+        if self.rows and known.is_file():
+            counts = read_frequencies(known, size)
+        else:
+            counts = count_tokens(split.written(), size)
+        vocabulary = frequent(counts, self.vocabulary or size)
         setup = Setup(job.target, vocabulary, job.sampling.seed or 0)
         learner = make_learner(self.objective, self.options, setup)
         examples, held_out = self._examples(job, split, learner.reads)
@@ -105,26 +108,17 @@ class DrafterRecipe(TextRecipe):
         write_result(job, split, curve, family=self.family, began=began, facts=facts)
         return {"drafter": self.family, learner.option: str(job.out)}
 
-    def _counts(self, split: Split, size: int) -> Tensor:
-        """Returns how often each token was written, as the folder of the rows says if it does."""
-        known = Path(self.rows or "").expanduser() / FREQUENCIES
-        if self.rows and known.is_file():
-            return read_frequencies(known, size)
-        return count_tokens(split.written(), size)
-
     def _examples(self, job: Job, split: Split, names: Sequence[str]) -> tuple[Examples, Examples]:
         """Returns the texts to learn from and those held out, with the target's states."""
-        given = find_state_files([self.states, self.rows])
-        if given is not None:
-            count = len(split.held_out)  # they are the first rows
-            return (
-                read_state_files(job.target, split.learned, names, given, count),
-                read_state_files(job.target, split.held_out, names, given, 0),
-            )
+        target, learned, held_out = job.target, split.learned, split.held_out
+        if given := find_state_files([self.states, self.rows]):
+            # The rows held out are the first ones.
+            of_learned = read_state_files(target, learned, names, given, len(held_out))
+            return of_learned, read_state_files(target, held_out, names, given, 0)
         states = Path(self.states).expanduser() if self.states else job.folder / "states"
         return (
-            compute_states(job.target, split.learned, names, states / "learned", job.console),
-            compute_states(job.target, split.held_out, names, states / "held_out", job.console),
+            compute_states(target, learned, names, states / "learned", job.console),
+            compute_states(target, held_out, names, states / "held_out", job.console),
         )
 
 
@@ -133,15 +127,13 @@ def measure_drafter(
 ) -> Figures:
     """Returns alpha and the expected block efficiency along held-out answers, at temperature 1."""
     drafter.bind(target)
-    sums = {"alpha": [0.0, 0.0], "block_efficiency": [0.0, 0.0]}
+    overlaps, rounds, prefixes, tokens = 0.0, 0.0, 0.0, 0.0
     for text in held_out[:JUDGED]:
         answer = text.ids[text.answer : text.answer + ANSWER_TOKENS]
-        if not answer:
-            continue
-        answer_reference = reference(target, text.ids[: text.answer], answer, drafter.needs)
-        measured = overlap(answer_reference, drafter, Token(), Sampling(temperature=1.0), gamma)
-        sums["alpha"][0] += measured.beta[0]
-        sums["alpha"][1] += measured.prefixes[0]
-        sums["block_efficiency"][0] += measured.accepted[-1] + measured.rounds[-1]
-        sums["block_efficiency"][1] += measured.rounds[-1]
-    return {name: total / count if count else 0.0 for name, (total, count) in sums.items()}
+        if answer:
+            known = reference(target, text.ids[: text.answer], answer, drafter.needs)
+            measured = overlap(known, drafter, Token(), Sampling(temperature=1.0), gamma)
+            overlaps, prefixes = overlaps + measured.beta[0], prefixes + measured.prefixes[0]
+            rounds += measured.rounds[-1]
+            tokens += measured.accepted[-1] + measured.rounds[-1]
+    return {"alpha": overlaps / (prefixes or 1), "block_efficiency": tokens / (rounds or 1)}

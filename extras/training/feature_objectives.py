@@ -17,7 +17,7 @@ from outrider.drafters.eagle3.drafter import Eagle3Network
 from outrider.drafters.mtp.drafter import MtpNetwork
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import FeatureNetwork, default_layers
-from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig
+from outrider.drafters.parts.networks.layer import KeysAndValues
 from outrider.extras.training.learner import Learner, Objective, Setup
 from outrider.extras.training.losses import forward_kl, nearness, top_k
 from outrider.extras.training.states import Batch
@@ -65,7 +65,11 @@ def unrolled_loss(
     head: the target's output matrix for the tokens that the network knows.
     """
     count = batch.ids.shape[1] - 1
-    states = _first_states(network, batch, unrolling.noise)
+    features = [batch.states[name][:, :-1] for name in network.reads]
+    if network.training and unrolling.noise:
+        noise = [(2 * torch.rand_like(rows) - 1) * unrolling.noise for rows in features]
+        features = [rows + added for rows, added in zip(features, noise, strict=True)]
+    states = network.states(features)
     device, cache = states.device, KeysAndValues()
     earlier = causal(count, count, device)[None, None]
     itself = torch.eye(count, dtype=torch.bool, device=device)[None, None]
@@ -80,38 +84,18 @@ def unrolled_loss(
         # A state gives the distribution of the token after it, which the target must have written.
         counted = _shifted(batch.own, step + 2, count) & _shifted(writable, step + 1, count)
         if counted.any():
-            terms = _terms(network, states[counted], target_states[counted], head, unrolling)
+            own, right = states[counted], target_states[counted]
+            logits, target_logits = network.logits(own), linear(right, head)
+            terms = unrolling.distribution * forward_kl(logits, target_logits)
+            if unrolling.best:
+                terms = terms + unrolling.best * top_k(logits, target_logits)
+            if unrolling.feature:
+                terms = terms + unrolling.feature * nearness(own, right)
             total = total + unrolling.decay**step * terms.mean()
         weight += unrolling.decay**step
         if unrolling.detach:
             states = states.detach()
     return total / weight
-
-
-def _first_states(network: FeatureNetwork, batch: Batch, noise: float) -> Tensor:
-    """Returns the network's input states at each position but the last, with noise in training."""
-    features = [batch.states[name][:, :-1] for name in network.reads]
-    if network.training and noise:
-        features = [rows + (2 * torch.rand_like(rows) - 1) * noise for rows in features]
-    return network.states(features)
-
-
-def _terms(
-    network: FeatureNetwork,
-    states: Float[Tensor, "positions w"],
-    target_states: Float[Tensor, "positions width"],
-    rows: Float[Tensor, "known width"],
-    unrolling: Unrolling,
-) -> Float[Tensor, "positions"]:
-    """Returns the loss of one step at each position. rows: the target's, of the known tokens."""
-    terms = states.new_zeros(len(states))
-    logits, target_logits = network.logits(states), linear(target_states, rows)
-    terms = terms + unrolling.distribution * forward_kl(logits, target_logits)
-    if unrolling.best:
-        terms = terms + unrolling.best * top_k(logits, target_logits)
-    if unrolling.feature:
-        terms = terms + unrolling.feature * nearness(states, target_states)
-    return terms
 
 
 def _shifted(rows: Tensor, by: int, count: int) -> Tensor:
@@ -128,36 +112,20 @@ def start_eagle(network: EagleNetwork, target: Target, batches: Iterable[Batch])
 
     The layer adds nothing to it at first. Random weights take a thousand steps to get as far.
     """
-    table = weights.embedding(target).detach()
-
-    def pair(batch: Batch) -> tuple[Tensor, Tensor]:
-        own = batch.own[:, 1:]
-        states, embedded = batch.states[HIDDEN], embedding(batch.ids[:, 1:], table)
-        ones = embedded.new_ones(*own.shape, 1)
-        return torch.cat([embedded, states[:, :-1], ones], dim=-1)[own], states[:, 1:][own]
-
-    matrix = least_squares(map(pair, batches))
+    table, moment, cross = weights.embedding(target).detach(), torch.zeros(()), torch.zeros(())
+    for batch in batches:
+        own, states = batch.own[:, 1:], batch.states[HIDDEN]
+        words = embedding(batch.ids[:, 1:], table)
+        read = torch.cat([words, states[:, :-1], words.new_ones(*own.shape, 1)], dim=-1)
+        inputs, outputs = read[own].double(), states[:, 1:][own].double()
+        moment, cross = moment + inputs.T @ inputs, cross + inputs.T @ outputs
+    ridge = RIDGE * moment.diagonal().mean() * torch.eye(len(moment)).to(moment)
+    matrix = torch.linalg.solve(moment + ridge, cross).T
     network.fc.weight.copy_(matrix[:, :-1])
     if network.fc.bias is not None:
         network.fc.bias.copy_(matrix[:, -1])
     for layer in (network.self_attn.o_proj, network.mlp.down_proj):
         nn.init.zeros_(layer.weight)
-
-
-def least_squares(
-    pairs: Iterable[tuple[Float[Tensor, "rows inputs"], Float[Tensor, "rows outputs"]]],
-) -> Float[Tensor, "outputs inputs"]:
-    """Returns the matrix that maps inputs to outputs with the least squared error and a ridge.
-
-    pairs: batches of inputs and outputs.
-    """
-    moment = cross = torch.zeros(())
-    for inputs, outputs in pairs:
-        inputs, outputs = inputs.double(), outputs.double()
-        moment, cross = moment + inputs.T @ inputs, cross + inputs.T @ outputs
-    ridge = RIDGE * moment.diagonal().mean() * torch.eye(len(moment)).to(moment)
-    matrix: Tensor = torch.linalg.solve(moment + ridge, cross)
-    return matrix.T.float()
 
 
 @final
@@ -198,11 +166,9 @@ class Eagle3Objective(Objective):
     inner: int | None = None
 
     def learner(self, setup: Setup) -> Learner:
-        target = setup.target
-        own = target.model.config.get_text_config()
-        config = LayerConfig.like(own, inputs=2, inner=self.inner)
-        layers = tuple(self.layers or default_layers(target))
-        network = setup.network(Eagle3Network, config=Eagle3Config(config, layers))
+        layers = self.layers or default_layers(setup.target)
+        config = Eagle3Config.like(setup.target, layers, self.inner)
+        network = setup.network(Eagle3Network, config=config)
         with torch.no_grad():  # the target's own rows are a better start than random ones
             network.lm_head.weight.copy_(setup.head)
         unrolling = Unrolling(steps=self.steps, decay=self.decay)

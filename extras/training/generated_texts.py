@@ -76,45 +76,29 @@ def write_texts(
     Without prompts the target writes the questions too. It starts at the user's turn of the chat
     template, or at a single end-of-text token if there is no template.
     """
-    with target.computing():
-        if prompts:
-            yield from _answers(target, prompts, numbers, writing)
-        else:
-            yield from _conversations(target, numbers, writing)
-
-
-def _answers(
-    target: Target, prompts: Sequence[Prompt], numbers: range, writing: Writing
-) -> Iterator[Text]:
-    def head(number: int) -> list[int]:
-        turn = prompts[number % len(prompts)].turns[:1]
-        return target.encode_turns(turn, chat=writing.chat)
-
-    written = batched(target).write_turns(
-        [_answer(head(number), number, writing)] for number in numbers
-    )
-    for number, (answer,) in zip(numbers, written, strict=True):
-        ids = head(number)
-        yield Text([*ids, *answer], len(ids), len(ids))
-
-
-def _conversations(target: Target, numbers: range, writing: Writing) -> Iterator[Text]:
-    before, after = template_around_user(target, chat=writing.chat)
+    before, after = ([], []) if prompts else template_around_user(target, chat=writing.chat)
     openings = [[*before, *_encoded(target, opening)] for opening in writing.openings]
 
-    def head(number: int) -> list[int]:  # each opening meets each of the answers' samplings
+    def head(number: int) -> list[int]:
+        if prompts:
+            turn = prompts[number % len(prompts)].turns[:1]
+            return target.encode_turns(turn, chat=writing.chat)
+        # Each opening meets each of the answers' samplings.
         return openings[number // len(writing.samplings) % len(openings)]
 
-    written = batched(target).write_turns(
-        [_question(head(number), number, writing), _answer(after, number, writing)]
-        for number in numbers
-    )
-    for number, (question, answer) in zip(numbers, written, strict=True):
-        words = question
-        if after:  # these ids end the question, in place of the target's end of text
-            words = list(itertools.takewhile(lambda token: token not in target.eos, question))
-        ids = [*head(number), *words, *after]
-        yield Text([*ids, *answer], len(head(number)), len(ids))
+    def turns(number: int) -> list[Turn]:
+        if prompts:
+            return [_answer(head(number), number, writing)]
+        return [_question(head(number), number, writing), _answer(after, number, writing)]
+
+    with target.computing():
+        written = batched(target).write_turns(map(turns, numbers))
+        for number, (*questions, answer) in zip(numbers, written, strict=True):
+            begin, words = head(number), [token for question in questions for token in question]
+            if after:  # these ids end the question, in place of the target's end of text
+                words = list(itertools.takewhile(lambda token: token not in target.eos, words))
+            ids = [*begin, *words, *after]
+            yield Text([*ids, *answer], len(begin), len(ids))
 
 
 def _question(ids: Sequence[int], number: int, writing: Writing) -> Turn:

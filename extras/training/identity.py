@@ -38,8 +38,7 @@ def identity(
 def begin(folder: Path, facts: Mapping[str, Any]) -> None:
     """Writes the facts of a run into its folder, or compares them with those of the run there.
 
-    Raises:
-        ConfigError: the folder holds another run, or the file is damaged.
+    Raises `ConfigError` if the folder holds another run, or the file is damaged.
     """
     path = folder / FILE
     if path.is_file():
@@ -71,6 +70,13 @@ def unfinished(folder: Path, facts: Mapping[str, Any]) -> Path | None:
         if not saved["finished"] and saved["facts"] == facts and has_progress(path.parent):
             return path.parent
     return None
+
+
+def keep_facts(path: Path, facts: Mapping[str, Any]) -> None:
+    """Writes facts into a file, or compares them with those there; errors are those of `begin`."""
+    if path.is_file():
+        check_same(path, read_facts(path), facts)
+    write_whole(path, json.dumps(facts, indent=1))
 
 
 def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -84,11 +84,9 @@ class Objective(ABC):
 
 
 def make_learner(objective: str, options: Mapping[str, Any], setup: Setup) -> Learner:
-    """Returns a new network, and how it learns.
+    """Returns a new network, and how it learns; raises `ConfigError` if there is no such objective.
 
     objective: where its objective is, as "module:class". options: the fields of that class.
-
-    Raises `ConfigError` if there is no such class, or an option makes no sense.
     """
     try:
         made: type[Objective] = resolve_name(objective)

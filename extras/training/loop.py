@@ -40,8 +40,8 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
     evaluate: returns what to measure besides the losses at each evaluation. Defaults to nothing.
     log: takes the figures of each evaluation, and its step.
 
-    Raises:
-        ConfigError: the checkpoint belongs to another schedule, or a loss is not a finite number.
+    Raises `ConfigError` if the checkpoint belongs to another schedule, or a loss is not a finite
+    number.
     """
     from accelerate import Accelerator
 
@@ -105,8 +105,10 @@ def train_network(  # noqa: PLR0913  what is trained, on what, how, and who is t
                     batches = held_out.batches(schedule.batch, 0)
                     values = [float(loss(batch.to(device, dtype))) for batch in batches]
                 progress.record({"held_out": sum(values) / len(values)} | evaluate())
-                _report(console, progress.curve[-1])
-                log({**progress.curve[-1], "rate": group["lr"]}, progress.step)
+                point = progress.curve[-1]
+                told = [f"{name} {value:.3f}" for name, value in point.items() if name != "step"]
+                console.print(f"step {progress.step}: {', '.join(told)}", highlight=False)
+                log({**point, "rate": group["lr"]}, progress.step)
     progress.restore_best()
     network.eval()
     return progress.curve
@@ -121,8 +123,3 @@ def _remaining_batches(
         for number, batch in enumerate(examples.batches(schedule.batch, schedule.seed + epoch)):
             if epoch * in_epoch + number >= done:
                 yield batch
-
-
-def _report(console: Console, point: Figures) -> None:
-    figures = ", ".join(f"{name} {value:.3f}" for name, value in point.items() if name != "step")
-    console.print(f"step {point['step']:.0f}: {figures}", highlight=False)

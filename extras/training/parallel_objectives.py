@@ -15,9 +15,7 @@ from outrider.base.expectations import OneOf, Within
 from outrider.drafters.eagle3.config import Eagle3Config
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import default_layers
-from outrider.drafters.parts.networks.layer import LayerConfig
 from outrider.drafters.parts.networks.logits import LogitRule
-from outrider.drafters.parts.networks.speculators import mask_token
 from outrider.drafters.parts.networks.student import save_student
 from outrider.drafters.peagle.drafter import PEagleNetwork
 from outrider.extras.training.distill import starting_student
@@ -89,9 +87,8 @@ class MaskedStudent(nn.Module):
     ) -> Float[Tensor, "batch wanted vocab"]:
         """Returns the logits of the wanted rows."""
         embeddings = self.student.get_input_embeddings()(ids)
-        masks = self.mask.expand(len(ids), int((rows.masks > 0).sum()), -1)
-        device = ids.device
-        reach = additive_mask(rows.reach(), embeddings.dtype)
+        masks = self.mask.expand(len(ids), len(rows.masks) - ids.shape[1], -1)
+        device, reach = ids.device, additive_mask(rows.reach(), embeddings.dtype)
         output = self.student(
             inputs_embeds=torch.cat([embeddings, masks], dim=1),
             attention_mask=reach.to(device).expand(len(ids), -1, -1, -1),
@@ -115,8 +112,8 @@ class ParallelObjective(Objective):
     retain: the share of the masks that stays from each depth to the next; fewer cost less.
     divergence, share: as for `DistillationObjective`.
 
-    Raises `ConfigError` in `learner` if a number is out of range, if the divergence is unknown, if
-    the vocabulary is not the target's whole one, or if the target has no more than `layers` layers.
+    Raises `ConfigError` in `learner` if the vocabulary is not the target's whole one, or the target
+    has no more than `layers` layers.
     """
 
     layers: int = 6
@@ -136,8 +133,8 @@ class ParallelObjective(Objective):
         def loss(batch: Batch) -> Tensor:
             # The last token is only predicted, so it has no row.
             rows = MaskedText.sampled(batch.ids.shape[1] - 1, self.depth, self.retain)
-            all_rows = torch.ones_like(rows.masks, dtype=torch.bool)
-            wanted = sample_positions(all_rows, self.share, network.training).nonzero()[:, 0]
+            every = rows.masks >= 0
+            wanted = sample_positions(every, self.share, network.training).nonzero()[:, 0]
             logits: Tensor = network(batch.ids[:, :-1], rows, wanted)
             positions = rows.positions[wanted].to(batch.ids.device)
             counted = batch.own[:, 1:][:, positions]
@@ -162,8 +159,6 @@ class PEagleObjective(Objective):
     retain: the share of the masks that stays from each depth to the next; fewer cost less.
     decoders: the number of decoder layers.
     layers, inner: as for `Eagle3Objective`.
-
-    Raises `ConfigError` in `learner` if a number is out of range.
     """
 
     depth: Count = 8
@@ -173,14 +168,10 @@ class PEagleObjective(Objective):
     inner: int | None = None
 
     def learner(self, setup: Setup) -> Learner:
-        target, vocabulary = setup.target, setup.vocabulary
-        layers = self.layers or default_layers(target)
-        own = target.model.config.get_text_config()
-        sizes = LayerConfig.like(own, inputs=2, inner=self.inner)
-        mask = mask_token(target)
-        config = Eagle3Config(sizes, tuple(layers), mask=mask, decoders=self.decoders)
+        layers = self.layers or default_layers(setup.target)
+        config = Eagle3Config.like(setup.target, layers, self.inner, self.decoders)
         network = setup.network(PEagleNetwork, config=config)
-        head_loss = HeadLoss(vocabulary, setup.head)
+        head_loss = HeadLoss(setup.vocabulary, setup.head)
         with torch.no_grad():  # the target's own rows are a better start than random ones
             network.lm_head.weight.copy_(head_loss.matrix)
 
@@ -189,7 +180,7 @@ class PEagleObjective(Objective):
             rows = MaskedText.sampled(batch.ids.shape[1] - 2, self.depth, self.retain)
             states = row_states(network, batch, rows)
             after = rows.positions.to(batch.ids.device) + 1
-            picked = learnable(batch, vocabulary, 1)[:, after]
+            picked = learnable(batch, setup.vocabulary, 1)[:, after]
             return head_loss(
                 network.logits(states[picked]),
                 batch.states[HIDDEN][:, after][picked],
@@ -201,8 +192,8 @@ class PEagleObjective(Objective):
 
 def row_states(network: PEagleNetwork, batch: Batch, rows: MaskedText) -> Tensor:
     """Returns the network's state at each row of each text, [texts, rows, width]."""
-    masks = int((rows.masks > 0).sum())
-    count, device = len(rows.masks) - masks, batch.ids.device
+    count, device = int((rows.masks == 0).sum()), batch.ids.device
+    masks = len(rows.masks) - count
     states = network.states([batch.states[name][:, :count] for name in network.reads], masks)
     text = batch.ids[:, 1 : count + 1]
     tokens = torch.cat([text, text.new_full((len(text), masks), network.config.mask)], dim=1)

@@ -63,10 +63,13 @@ def read_rows(path: str, target: Target, limit: int) -> list[Text]:
             raise row
         rows += 1
         hidden |= _hidden(row, target)
-        for whole in _texts(row, where, target):
-            text = whole if window is None else cut(whole, window)
+        for text in _texts(row, where, target):
+            if is_long := window is not None and len(text.ids) > window:
+                mask = None if text.mask is None else text.mask[:window]
+                places = min(text.start, window), min(text.answer, window)
+                text = Text(text.ids[:window], *places, mask)
             texts += [replace(text, row=number)] if any(text.own) else []
-            number, cuts = number + 1, cuts + (text is not whole)
+            number, cuts = number + 1, cuts + is_long
         if len(texts) >= limit:
             break
     expected = f"at least one row with something to learn, of {rows}"
@@ -134,22 +137,16 @@ def _texts(row: Any, where: str, target: Target) -> list[Text]:
     if not isinstance(row, Mapping):
         raise ConfigError(f"{where}: expected an object, got {row!r:.60}")
     if row.keys() >= MASKED:
-        texts = [masked_text(row["input_ids"], row["loss_mask"], where, target.vocab_size)]
-    else:
-        column = next((name for name in TALKS if row.get(name)), None)
-        if column is None:
-            names = ", ".join(map(str, row)) or "none"
-            expected = "input_ids and loss_mask, or conversations, or messages"
-            raise ConfigError(f"{where}: expected {expected}, got {names}")
-        refuse_tools(row, f"{where}: ")
-        texts = answered(row[column], f"{where}: {column}", target, _system(row, where))
-    return texts
-
-
-def _system(row: Mapping[str, Any], where: str) -> Turns:
-    """Returns the message of the system that stands beside a conversation, if one does."""
-    texts = (text_beside(row.get(key), f"{where}: {key}") for key in ("system", "system_prompt"))
-    return [{"role": "system", "content": text} for text in texts if text][:1]
+        return [masked_text(row["input_ids"], row["loss_mask"], where, target.vocab_size)]
+    column = next((name for name in TALKS if row.get(name)), None)
+    if column is None:
+        names = ", ".join(map(str, row)) or "none"
+        expected = "input_ids and loss_mask, or conversations, or messages"
+        raise ConfigError(f"{where}: expected {expected}, got {names}")
+    refuse_tools(row, f"{where}: ")
+    beside = [text_beside(row.get(key), f"{where}: {key}") for key in ("system", "system_prompt")]
+    system = [{"role": "system", "content": text} for text in beside if text][:1]
+    return answered(row[column], f"{where}: {column}", target, system)
 
 
 def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
@@ -157,8 +154,8 @@ def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
 
     Raises `ConfigError` if these are no lists of ids and of 0 and 1, or not of one length.
     """
-    is_mask = isinstance(mask, list) and all(value in (0, 1) for value in mask)
-    mask = [int(value) for value in mask] if is_mask else mask
+    if isinstance(mask, list):
+        mask = [int(value) if value in (0, 1) else value for value in mask]
     for name, values, bound in (("input_ids", ids, size), ("loss_mask", mask, 2)):
         is_valid = isinstance(values, list) and all(is_int(x) and 0 <= x < bound for x in values)
         expected = f"a list of whole numbers from 0 to {bound - 1}"
@@ -175,14 +172,6 @@ def masked_text(ids: Any, mask: Any, where: str, size: int) -> Text:
     return Text(ids, start, answer, None if len(learned) == len(ids) - start else mask)
 
 
-def cut(text: Text, length: int) -> Text:
-    """Returns the first ids of a text, at most `length`."""
-    if len(text.ids) <= length:
-        return text
-    mask = None if text.mask is None else text.mask[:length]
-    return Text(text.ids[:length], min(text.start, length), min(text.answer, length), mask)
-
-
 def answered(messages: Any, where: str, target: Target, system: Turns) -> list[Text]:
     """Returns a text for each answer in a conversation, as speculators 0.9 makes rows of them.
 
@@ -195,7 +184,9 @@ def answered(messages: Any, where: str, target: Target, system: Turns) -> list[T
     Raises `ConfigError` if a message is in neither form, or the template can't be used, or changes
     what came before an answer.
     """
-    turns = _turns(messages, where)
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise ConfigError(f"{where}={messages!r:.60}: expected a list of messages")
+    turns = [_turn(message, f"{where}[{number}]") for number, message in enumerate(messages)]
     texts = []
     for number, turn in enumerate(turns):
         if turn["role"] != "assistant" or number == 0:
@@ -213,12 +204,6 @@ def answered(messages: Any, where: str, target: Target, system: Turns) -> list[T
                 )
         texts.append(Text(ids, start, start))
     return texts
-
-
-def _turns(messages: Any, where: str) -> Turns:
-    if not isinstance(messages, Sequence) or isinstance(messages, str):
-        raise ConfigError(f"{where}={messages!r:.60}: expected a list of messages")
-    return [_turn(message, f"{where}[{number}]") for number, message in enumerate(messages)]
 
 
 def _turn(message: Any, where: str) -> dict[str, Any]:

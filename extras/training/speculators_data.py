@@ -1,6 +1,7 @@
 """The data of speculators: texts, counts of tokens, and the target's states in files."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
-from rich.console import Console
 from rich.progress import track
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -22,7 +22,6 @@ from outrider.base.terminal import plain
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.features import default_layers
-from outrider.drafters.parts.networks.vocabulary import count_tokens
 from outrider.extras.training.corpus import TextRecipe
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.recipe import Job
@@ -73,9 +72,8 @@ def read_state_files(
 
     first: the row of the first text, where the texts do not say theirs.
 
-    Raises:
-        ConfigError: a file is missing, damaged, or of another text, or has states of another
-            target or of other layers.
+    Raises `ConfigError` if a file is missing, damaged, or of another text, or has states of another
+    target or of other layers.
     """
     layers = sorted({name for name in names if name != HIDDEN}, key=state_number)
     norm, head = last_norm(target.model), weights.head(target).detach()
@@ -97,7 +95,14 @@ def read_state_files(
         named = {name: states[:, layer] for layer, name in enumerate(layers)}
         return {BEST: best.int().cpu(), HIDDEN: last.cpu(), **named}
 
-    _compare(read(0), target, texts[0], [HIDDEN, *layers], place(0))
+    found, right = read(0), states_of(target, texts[0].ids, [HIDDEN, *layers])
+    for name in (HIDDEN, *layers):
+        gap = (found[name].float() - right[name].float()).norm() / right[name].float().norm()
+        if not gap <= FARTHEST:
+            raise ConfigError(
+                f"{place(0)}: {name} is {gap:.0%} away from the target's: expected states of this"
+                " target, of the layers that the drafter reads"
+            )
     return Examples(texts, tuple(names), read)
 
 
@@ -116,27 +121,13 @@ def _load(path: Path, ids: list[int]) -> Float[Tensor, "tokens layers width"]:
     return tensors[STATES]
 
 
-def _compare(
-    read: Mapping[str, Tensor], target: Target, text: Text, names: Sequence[str], path: Path
-) -> None:
-    right = states_of(target, text.ids, names)
-    for name in names:
-        gap = (read[name].float() - right[name].float()).norm() / right[name].float().norm()
-        if not gap <= FARTHEST:
-            raise ConfigError(
-                f"{path}: {name} is {gap:.0%} away from the target's: expected states of this"
-                " target, of the layers that the drafter reads"
-            )
-
-
 @torch.no_grad()
 def write_state_file(target: Target, ids: list[int], layers: Sequence[int], path: Path) -> None:
     """Writes the target's states along a text, in its own precision.
 
     layers: transformers' numbers of the states that precede the last ones.
     """
-    model: Any = target.model
-    before_norm: list[Tensor] = []
+    model, before_norm = target.model, list[Tensor]()
     listen: Callable[..., None] = lambda _, inputs: before_norm.append(inputs[0])
     handle = last_norm(model).register_forward_pre_hook(listen)
     try:
@@ -172,23 +163,15 @@ class SpeculatorsData(TextRecipe):
         require(is_valid, "recipe.layers", layers, f"numbers from 0 to {count - 1}")
         split = self.split(job)
         texts = [*split.held_out, *split.learned]
-        write_data(job.out, job.target, texts, layers, job.console)
+        (job.out / FOLDER).mkdir(parents=True, exist_ok=True)
+        write_rows(job.out, texts)
+        counts = Counter(token for text in texts for run in text.written for token in run)
+        with replacing(job.out / FREQUENCIES) as scratch:
+            torch.save(dict(sorted(counts.items())), scratch)
+        for number, text in enumerate(track(texts, "The target reads", console=job.console)):
+            write_state_file(job.target, text.ids, layers, state_path(job.out / FOLDER, number))
         job.console.print(plain(job.out), soft_wrap=True)
         return {"recipe.rows": str(job.out)}
-
-
-def write_data(
-    folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int], console: Console
-) -> None:
-    """Writes texts, token counts and states. layers: of the states that precede the last ones."""
-    places = folder / FOLDER
-    places.mkdir(parents=True, exist_ok=True)
-    write_rows(folder, texts)
-    counts = count_tokens([run for text in texts for run in text.written], target.vocab_size)
-    with replacing(folder / FREQUENCIES) as scratch:
-        torch.save({token: count for token, count in enumerate(counts.tolist()) if count}, scratch)
-    for number, text in enumerate(track(texts, "The target reads", console=console)):
-        write_state_file(target, text.ids, layers, state_path(places, number))
 
 
 def write_rows(folder: Path, texts: Sequence[Text]) -> None:
@@ -225,8 +208,7 @@ def write_rows(folder: Path, texts: Sequence[Text]) -> None:
 def read_frequencies(path: Path, size: int) -> Tensor:
     """Returns how often each token of the vocabulary was written. size: of the vocabulary.
 
-    Raises:
-        ConfigError: the file is damaged, or does not hold counts by token.
+    Raises `ConfigError` if the file is damaged, or does not hold counts by token.
     """
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)

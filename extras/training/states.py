@@ -76,20 +76,23 @@ class Examples:
 
         Texts of similar length go together, so that little of a batch is padding.
         """
-        for numbers in self._groups(size, torch.Generator().manual_seed(seed)):
-            rows = [(self.texts[number], self.read(number)) for number in numbers]
-            yield _padded(rows, self.names)
-
-    def _groups(self, size: int, generator: torch.Generator) -> list[list[int]]:
-        """Returns the numbers of the texts in each batch."""
+        generator, groups = torch.Generator().manual_seed(seed), list[list[int]]()
         order = torch.randperm(len(self.texts), generator=generator).tolist()
-        groups = []
         for first in range(0, len(order), size * SORTED):
             by_length = sorted(
                 order[first : first + size * SORTED], key=lambda text: len(self.texts[text].ids)
             )
             groups += [by_length[start : start + size] for start in range(0, len(by_length), size)]
-        return [groups[group] for group in torch.randperm(len(groups), generator=generator)]
+        pad = partial(pad_sequence, batch_first=True)
+        for group in torch.randperm(len(groups), generator=generator):
+            texts = [self.texts[number] for number in groups[group]]
+            rows = [self.read(number) for number in groups[group]]
+            yield Batch(
+                pad([torch.tensor(text.ids) for text in texts]),
+                pad([tensors[BEST].long() for tensors in rows]),
+                pad([torch.tensor(text.own) for text in texts]),
+                {name: pad([tensors[name] for tensors in rows]) for name in self.names},
+            )
 
 
 @torch.no_grad()
@@ -117,20 +120,26 @@ def compute_states(
     with claimed(folder, wait=lambda line: console.print(plain(line))):
         weights, ids = target.fingerprint() or "", [text.ids for text in texts]
         starts = range(0, len(ids), SHARD)
-        digests = [hash_of([weights, ids[first : first + SHARD]]) for first in starts]
-        missing = [
-            shard
-            for shard, digest in enumerate(digests)
-            if not _holds(_shard_path(folder, shard), digest, f"{shard * SHARD}.", names)
-        ]
-        for shard in track(missing, "The target reads", console=console, disable=not missing):
+        digests = {first: hash_of([weights, ids[first : first + SHARD]]) for first in starts}
+        missing = [it for it in digests.items() if not _holds(folder, *it, names)]
+        for first, digest in track(
+            missing, "The target reads", console=console, disable=not missing
+        ):
             tensors: dict[str, Tensor] = {}
-            for number in range(shard * SHARD, min((shard + 1) * SHARD, len(ids))):
-                for name, rows in states_of(target, ids[number], names).items():
+            for number, text in enumerate(ids[first : first + SHARD], start=first):
+                for name, rows in states_of(target, text, names).items():
                     tensors[f"{number}.{name}"] = rows.half() if rows.is_floating_point() else rows
-            with replacing(_shard_path(folder, shard)) as scratch:
-                save_file(tensors, scratch, metadata={"texts": digests[shard]})
-    return Examples(texts, tuple(names), _stored(folder, names))
+            with replacing(_shard_path(folder, first)) as scratch:
+                save_file(tensors, scratch, metadata={"texts": digest})
+    files: dict[Path, dict[str, Tensor]] = {}
+
+    def read(number: int) -> Mapping[str, Tensor]:
+        path = _shard_path(folder, number)
+        if path not in files:  # it is mapped into memory, not read
+            files[path] = load_file(path)
+        return {name: files[path][f"{number}.{name}"] for name in (BEST, *names)}
+
+    return Examples(texts, tuple(names), read)
 
 
 def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str, Tensor]:
@@ -143,42 +152,19 @@ def states_of(target: Target, ids: list[int], names: Sequence[str]) -> dict[str,
     return {BEST: output.logits[0].argmax(-1).int().cpu(), **states}
 
 
-def _stored(folder: Path, names: Sequence[str]) -> Callable[[int], Mapping[str, Tensor]]:
-    """Returns what reads the states of a text from the files in a folder."""
-    shards: dict[int, dict[str, Tensor]] = {}
-
-    def read(number: int) -> Mapping[str, Tensor]:
-        shard = number // SHARD
-        if shard not in shards:  # the file is mapped into memory, not read
-            shards[shard] = load_file(_shard_path(folder, shard))
-        return {name: shards[shard][f"{number}.{name}"] for name in (BEST, *names)}
-
-    return read
-
-
-def _holds(path: Path, digest: str, prefix: str, names: Sequence[str]) -> bool:
-    """Returns whether a file holds these texts, and these states of its first text.
-
-    prefix: of the names of the first text's tensors.
-    """
+def _holds(folder: Path, first: int, digest: str, names: Sequence[str]) -> bool:
+    """Returns whether a file holds these texts, and these states of its first text, `first`."""
+    path = _shard_path(folder, first)
     if not path.is_file():
         return False
     try:
         with safe_open(path, "pt") as file:
             same_texts = (file.metadata() or {}).get("texts") == digest
-            return same_texts and {prefix + name for name in names} <= set(file.keys())
+            return same_texts and {f"{first}.{name}" for name in names} <= set(file.keys())
     except SafetensorError:
         return False  # the file is damaged; it is written again
 
 
-def _shard_path(folder: Path, shard: int) -> Path:
-    return folder / f"states-{shard:05}.safetensors"
-
-
-def _padded(rows: Sequence[tuple[Text, Mapping[str, Tensor]]], names: Sequence[str]) -> Batch:
-    """Returns a batch of texts and their states."""
-    pad = partial(pad_sequence, batch_first=True)
-    ids = pad([torch.tensor(text.ids) for text, _ in rows])
-    best = pad([tensors[BEST].long() for _, tensors in rows])
-    own = pad([torch.tensor(text.own) for text, _ in rows])
-    return Batch(ids, best, own, {name: pad([it[name] for _, it in rows]) for name in names})
+def _shard_path(folder: Path, number: int) -> Path:
+    """Returns the file with the states of a text."""
+    return folder / f"states-{number // SHARD:05}.safetensors"

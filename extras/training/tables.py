@@ -23,9 +23,8 @@ from outrider.extras.training.recipe import Job
 def write_fitted(
     job: Job, drafter: Drafter, split: Split, *, family: str, began: float, facts: Mapping[str, Any]
 ) -> None:
-    """Measures a drafter on the held-out texts, prints how well it does, and writes its card.
+    """Measures what has been made on the held-out texts, prints the figures, and writes its card.
 
-    drafter: reads what has been made in the job's folder.
     began, facts: as for `write_result`.
     """
     figures = measure_drafter(job.target, drafter, split.held_out, job.gamma)
