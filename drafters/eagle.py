@@ -76,18 +76,11 @@ class EagleNetwork(FeatureNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
+        options = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        words = weights.own_embedding(tensors, file, target)
-        return cls.with_tensors(
-            checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
-            file,
-            target,
-            vocabulary,
-            config=sizes,
-            words=words,
-            **options,
-        )
+        options["words"] = weights.own_embedding(tensors, file, target)
+        tensors = checkpoint.replace_prefixes(tensors, {"layers.0.": ""})
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as SafeAILab's EAGLE names it, in half precision."""
@@ -108,8 +101,6 @@ class Eagle(FeatureDrafter[EagleNetwork]):
         package.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`; EAGLE-2's is
         dynamic:10. Defaults to a chain.
-
-    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     needs: frozenset[str] = frozenset({"model", HIDDEN})

@@ -10,8 +10,10 @@ from outrider.contract.context import Context
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
+from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
-from outrider.drafters.parts.networks.adapter import Adapter, exit_layer
+from outrider.drafters.parts.networks.adapter import TABLE, Adapter
+from outrider.drafters.parts.networks.entries import read_fields
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.logits import require_readable
 from outrider.drafters.parts.networks.shared_kv import SharedKVDrafting
@@ -55,7 +57,13 @@ class EarlyExit(Drafter):
         self._layers = layers
         self.needs: frozenset[str] = frozenset({"model", CACHE})
         if path is not None:
-            self._layers = below = _layers_below(path, layers)
+            below = layers or UNTRAINED_LAYERS
+            if path != weights.UNTRAINED:
+                folder = weights.folder(Adapter.family, path)
+                below = read_fields(folder, checkpoint.read_config(folder), TABLE)["layers"]
+                expected = f"{below}, as below the adapter"
+                require(layers in (None, below), "drafter.layers", layers, expected)
+            self._layers = below
             self.needs |= set(state_names([below]))
         self._target: Target | None = None
 
@@ -89,17 +97,3 @@ class EarlyExit(Drafter):
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         self._drafting.propose_batch(pairs)
-
-
-def _layers_below(path: str, layers: int | None) -> int:
-    """Returns how many of the target's layers lie below an adapter.
-
-    layers: the drafter's setting. For a trained adapter it has to be that number, or None.
-
-    Raises `ConfigError` if it is another number, or there is no such adapter.
-    """
-    if path == weights.UNTRAINED:
-        return UNTRAINED_LAYERS if layers is None else layers
-    below = exit_layer(weights.folder(Adapter.family, path))
-    require(layers in (None, below), "drafter.layers", layers, f"{below}, as below the adapter")
-    return below

@@ -9,11 +9,11 @@ from outrider.base.errors import ConfigError
 from outrider.base.expectations import AtLeast
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
-from outrider.contract.draft import ROOT, Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.composite import CompositeDrafter
+from outrider.drafters.parts.trees.merged_paths import MergedPaths
 from outrider.plugins.parts import make
 
 COPY: dict[str, str | int] = {"drafter": "prompt_lookup", "min_n": 2}
@@ -47,9 +47,9 @@ class Hybrid(CompositeDrafter):
     steps: the most tokens of each drafter in a chain except the last. Defaults to no limit; a
         network then drafts to the end, and leaves nothing for the next drafter.
 
-    Raises `ConfigError` for steps below 1, if the list is empty, if two drafters ask the target for
-    scores of their own, or one of `merge` does, if two drafters write trees of different kinds, if
-    a drafter can't be at its place in a chain, or if both `chain` and `merge` are set.
+    Raises `ConfigError` if two drafters ask the target for scores of their own, or one of `merge`
+    does, if two write trees of different kinds, if one can't be at its place in a chain, or if both
+    `chain` and `merge` are set.
     """
 
     @checked("drafter")
@@ -95,7 +95,7 @@ class Hybrid(CompositeDrafter):
                 pairs = [(context, pen) for context, pen in pairs if not len(pen)]
 
     def _merge(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
-        trees = [Merged(pen) for _, pen in pairs]
+        trees = [MergedPaths(pen) for _, pen in pairs]
         # Before anything is written: each draft begins at the root, under its constraint and noise.
         roots = [
             [(context, apart(pen, pen.gamma, pen.budget)) for context, pen in pairs]
@@ -104,47 +104,27 @@ class Hybrid(CompositeDrafter):
         for drafter, own in zip(self.parts, roots, strict=True):
             call_drafter(drafter, own)
             for tree, (_, pen) in zip(trees, own, strict=True):
-                tree.add(written(pen))
+                draft = written(pen)
+                for node in range(len(draft)):
+                    tree.add([draft.tokens[step] for step in draft.path(node)])
 
 
 def _check_chain(drafters: Sequence[Drafter]) -> None:
     """Raises `ConfigError` unless each drafter can go on where the one before it stops."""
-    for drafter in drafters[:-1]:
-        if drafter.trees:
-            name = type(drafter).__name__
-            raise ConfigError(f"drafter.chain: expected {name} last, since it writes trees")
-    for drafter in drafters[1:]:
-        name = type(drafter).__name__
-        if missing := sorted(drafter.needs - AFTER_A_DRAFT):
-            needed = ", ".join(missing)
-            raise ConfigError(f"drafter.chain: expected {name} first, since it needs {needed}")
-        if drafter.kind == "paths":
-            raise ConfigError(f"drafter.chain: expected {name} alone, since it writes paths")
+    for place, drafter in enumerate(drafters):
+        missing = ", ".join(sorted(drafter.needs - AFTER_A_DRAFT))
+        for is_wrong, where, why in (
+            (drafter.trees and place < len(drafters) - 1, "last", "it writes trees"),
+            (missing and place, "first", f"it needs {missing}"),
+            (drafter.kind == "paths" and place, "alone", "it writes paths"),
+        ):
+            if is_wrong:
+                name = type(drafter).__name__
+                raise ConfigError(f"drafter.chain: expected {name} {where}, since {why}")
 
 
 def _with_draft(context: Context, pen: Pen) -> Context:
     """Returns a context that ends with the chain that a pen has written."""
     drafted = [pen.token(node) for node in range(len(pen))]
-    if not drafted:
-        return context
-    return replace(context, tokens=Tokens([*context.tokens, *drafted]), features={})
-
-
-@final
-class Merged:
-    """A tree of several drafts, in which paths that begin alike share their first nodes.
-
-    pen: writes the tree.
-    """
-
-    def __init__(self, pen: Pen) -> None:
-        self._pen = pen
-        self._nodes: dict[tuple[int, ...], int] = {(): ROOT}
-
-    def add(self, draft: Draft) -> None:
-        """Writes what is new in a draft, as far as there is room."""
-        for node, token in enumerate(draft.tokens):
-            path = tuple(draft.tokens[step] for step in draft.path(node))
-            if path not in self._nodes and path[:-1] in self._nodes and self._pen.room:
-                self._pen.write(token, after=self._nodes[path[:-1]])
-                self._nodes[path] = self._pen.last
+    longer = Tokens([*context.tokens, *drafted])
+    return replace(context, tokens=longer, features={}) if drafted else context

@@ -1,7 +1,6 @@
 """LookaheadDecoding: n-grams that the target itself guesses, in the pass that scores the draft."""
 
 import copy
-from collections.abc import Sequence
 from typing import Annotated, ClassVar, Self, final
 
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from outrider.contract.drafter import Drafter, DrafterExample
 from outrider.contract.pen import Pen
 from outrider.contract.sampling import likeliest
 from outrider.contract.target import Target
+from outrider.drafters.parts.trees.merged_paths import MergedPaths
 from outrider.targets.passes.masks import context_window
 
 
@@ -36,8 +36,6 @@ class LookaheadDecoding(Drafter):
 
     A draft has up to candidates * (ngram - 1) tokens, so set `budget` to that. The window's tokens
     are scored on top of it, up to where they would leave the target's context window.
-
-    Raises `ConfigError` for a window or candidates below 1, or an ngram below 2.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (
@@ -98,7 +96,9 @@ class LookaheadDecoding(Drafter):
             self._rows = self._first_guesses(text)
         if pen.gamma < 1:
             return
-        self._write(pen, self._pool.get(text[-1], ()))
+        tree = MergedPaths(pen)
+        for ngram in reversed(self._pool.get(text[-1], ())):  # the newest first
+            tree.add(ngram[: pen.gamma])
         deepest = self._window + self._ngram - 2
         if self._longest is None or len(text) + deepest <= self._longest:
             self._ask(pen)
@@ -108,18 +108,6 @@ class LookaheadDecoding(Drafter):
         size = self._window * (self._ngram - 1)
         guesses = [text[-1 - offset % len(text)] for offset in range(size)]
         return [guesses[row :: self._ngram - 1] for row in range(self._ngram - 1)]
-
-    def _write(self, pen: Pen, ngrams: Sequence[tuple[int, ...]]) -> None:
-        """Writes n-grams as one tree with their common prefixes merged, newest first."""
-        nodes: dict[tuple[int, ...], int] = {(): ROOT}
-        for ngram in reversed(ngrams):
-            for length in range(1, min(len(ngram), pen.gamma) + 1):
-                path = ngram[:length]
-                if path not in nodes:
-                    if pen.room < 1:
-                        return
-                    pen.write(path[-1], after=nodes[path[:-1]])
-                    nodes[path] = pen.last
 
     def _ask(self, pen: Pen) -> None:
         """Asks for the window: the first row as a chain, and a branch below each of its tokens."""

@@ -148,8 +148,6 @@ class MLPSpeculator(StagedDrafter[MLPSpeculatorNetwork]):
     path: a folder that `outrider train` has written, or one of IBM's accelerators; "untrained" for
         random weights. Defaults to the weights for SmolLM2 that come with the package.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
-
-    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     def __init__(self, path: str | None = None, tree: Any = None) -> None:

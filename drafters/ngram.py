@@ -105,7 +105,14 @@ class NGram(Drafter):
 
     def _read(self, source: Path, target: Target) -> NGramTable:
         if not self._fitted:
-            table = NGramTable.fit(corpus(source, target), self._order, target.vocab_size)
+            if source.suffix == ".jsonl":
+                prompts = make("data", {"data": "jsonl", "path": str(source)})
+                texts = [turn for prompt in prompts for turn in prompt.turns]
+            else:
+                texts = [text_of(str(source), "drafter.counts")]
+            assert target.tokenizer is not None, "a tokenizer is among the drafter's needs"
+            ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+            table = NGramTable.fit(ids, self._order, target.vocab_size)
             if self._save is not None:
                 table.save(self._save)
             return table
@@ -156,21 +163,6 @@ def fitted_table(source: Path, vocab_size: int) -> NGramTable:
             f" the target's {vocab_size}"
         )
     return table
-
-
-def corpus(source: Path, target: Target) -> list[list[int]]:
-    """Returns the token ids of each text in a file.
-
-    Raises `ConfigError` if the file is not a text, or not a data set although it ends in .jsonl.
-    """
-    if source.suffix == ".jsonl":
-        prompts = make("data", {"data": "jsonl", "path": str(source)})
-        texts = [turn for prompt in prompts for turn in prompt.turns]
-    else:
-        texts = [text_of(str(source), "drafter.counts")]
-    assert target.tokenizer is not None, "a tokenizer is among the drafter's needs"
-    ids = target.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    return [list(text) for text in ids]
 
 
 def unigram(counts: str = "context", save: str | None = None, tree: Any = None) -> NGram:

@@ -144,8 +144,7 @@ class Online(RememberingDrafter["Past"]):
     memory: a file that keeps it from run to run.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` for an order below 1 or that of the table, `keep` below 1, a prior that is
-    not above 0, or a table that is missing or does not fit.
+    Raises `ConfigError` for an order below that of the table, or a table that does not fit.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (
@@ -181,14 +180,10 @@ class Online(RememberingDrafter["Past"]):
         super().bind(target)
         if self._counts is not None and self._table is None:
             self._table = fitted_table(table_file(self._counts), target.vocab_size)
-            is_longer = self._order >= self._table.order
-            require(
-                is_longer,
-                "drafter.order",
-                self._order,
-                f"at least {self._table.order}, as the table",
-            )
-            self._shortest = self._table.order - 1
+            order = self._table.order
+            expected = f"at least {order}, as the table"
+            require(self._order >= order, "drafter.order", self._order, expected)
+            self._shortest = order - 1
 
     def open(self) -> Self:
         text = copy.copy(self)

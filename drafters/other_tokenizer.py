@@ -87,28 +87,21 @@ class TranslatedModel:
         room = 0 if ids is None else self._reach(ids, OWN_TOKENS * (pen.gamma + 1))
         if ids is None or not room or not pen.open:
             return
-        before = self.translation.text_before(text, len(text))
-        drafted: list[int] = []
-        tokens: list[int] = []
-        ended = False
+        own, before = self.translation.own, self.translation.text_before(text, len(text))
+        drafted, tokens, ended = list[int](), list[int](), False
         logits = self._cached.follow(Tokens(ids))
         while len(tokens) <= pen.gamma and len(drafted) < room:
             if drafted:
                 logits = self._cached.extend(drafted[-1:])
             likeliest = int(logits[-1].argmax())
-            ended = self.translation.own.bytes_of[likeliest] is None
-            if ended:
+            if ended := own.bytes_of[likeliest] is None:
                 break
             drafted.append(likeliest)
-            tokens = self._in_target_tokens(before, drafted)
+            end = whole_characters(before + own.join(drafted))[len(before) :]
+            tokens = self.translation.target.continued(before, end) or []
         for token in tokens if ended else tokens[:-1]:
             if pen.open:
                 pen.write(token)
-
-    def _in_target_tokens(self, before: bytes, drafted: list[int]) -> list[int]:
-        """Returns the target's ids for the drafted tokens after a text, up to a whole character."""
-        end = whole_characters(before + self.translation.own.join(drafted))
-        return self.translation.target.continued(before, end[len(before) :]) or []
 
     def _reach(self, ids: list[int], most: int) -> int:
         """Returns how many tokens the model's window leaves after a text, up to `most`."""
@@ -145,9 +138,7 @@ class OtherTokenizer(Drafter):
         is_valid = vocabulary == "shared" or tree is None
         require(is_valid, "drafter.tree", tree, "none, since drafter.vocabulary=text writes chains")
         self.autoregressive: bool = vocabulary == "shared"
-        self._setting = model
-        self._vocabulary = vocabulary
-        self._settings = settings
+        self._setting, self._vocabulary, self._settings = model, vocabulary, settings
         self._tree, self._shape = tree, parse_tree(tree)
         self.kind: str = self._shape.kind
 

@@ -108,8 +108,6 @@ class ReDrafter(StagedDrafter[ReDrafterNetwork]):
     path: a folder that `outrider train` has written, or one of Apple's; "untrained" for random
         weights.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
-
-    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     def __init__(self, path: str, tree: Any = None) -> None:

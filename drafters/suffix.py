@@ -31,8 +31,6 @@ class Suffix(RememberingDrafter["Past"]):
     capacity: the most tokens of earlier texts to keep. Where they are more, the oldest texts are
         dropped until half of it is left. None for no limit.
     memory: a file that keeps them from run to run.
-
-    Raises `ConfigError` for a factor that is not above 0, or a probability outside [0, 1].
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (

@@ -114,14 +114,12 @@ class Swift(RememberingDrafter["Past"]):
 
     def _without(self, skipped: Layers) -> Model:
         """Returns the target without some layers."""
-        return some_layers(self._model, self._others(skipped))
-
-    def _others(self, skipped: Layers) -> Layers:
-        return tuple(layer for layer in range(self._depth) if layer not in skipped)
+        others = tuple(layer for layer in range(self._depth) if layer not in skipped)
+        return some_layers(self._model, others)
 
     def _skip(self, skipped: Layers) -> None:
         """Skips these layers from now on."""
-        self._skipped, self._kept = skipped, self._others(skipped)
+        self._skipped = skipped
         self._text = CachedText(self._without(skipped), self._vocab_size)
 
     def open(self) -> Self:
@@ -137,23 +135,23 @@ class Swift(RememberingDrafter["Past"]):
         skipped = self._past.skipped or self._initial
         if skipped != self._skipped:
             self._skip(skipped)
+        kept = (layer for layer in range(self._depth) if layer not in skipped)
         cache = {
             f"{name}.{index}": context.features[f"{name}.{layer}"]
-            for index, layer in enumerate(self._kept)
+            for index, layer in enumerate(kept)
             for name in ("keys", "values")
         }
         self._text.grow(self._shape, pen, self._text.follow_shared(context.tokens, cache))
 
     def remember(self, context: Context) -> None:
-        past, text = self._past, context.tokens[-self._window - 1 :]
-        best = past.skipped or self._initial
+        tried, text = self._past.tried, context.tokens[-self._window - 1 :]
+        best = self._past.skipped or self._initial
         most = self._predicted(text, best)
-        for number in range(past.tried, past.tried + TRIALS):
+        for number in range(tried, tried + TRIALS):
             changed = exchanged(best, self._depth, number)
-            count = self._predicted(text, changed)
-            if count > most:
+            if (count := self._predicted(text, changed)) > most:
                 best, most = changed, count
-        self.learn([past.tried + TRIALS, *best])
+        self.learn([tried + TRIALS, *best])
 
     def _predicted(self, text: Sequence[int], skipped: Layers) -> int:
         """Returns how many tokens of a text the target predicts without some layers."""

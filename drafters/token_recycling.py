@@ -36,8 +36,6 @@ class TokenRecycling(RememberingDrafter["Past"]):
     capacity: of how many tokens to keep the candidates from text to text; those that the target saw
         last stay. Defaults to all of the vocabulary.
     memory: a file that keeps this table from run to run.
-
-    Raises `ConfigError` for candidates or a capacity below 1.
     """
 
     examples: ClassVar[tuple[DrafterExample, ...]] = (

@@ -62,7 +62,7 @@ class Gated(Markov):
 
 
 @final
-class MarkovRNN(Corrector):
+class MarkovRNN(Markov):
     """DSpark's recurrent head (2607.05147), which remembers more than the last token.
 
     From the state s, the row W1[previous token] and the backbone's state at the place, one matrix
@@ -71,12 +71,8 @@ class MarkovRNN(Corrector):
     """
 
     def __init__(self, backbone: Backbone, config: CorrectorConfig) -> None:
-        super().__init__()
-        self.markov_w1: nn.Embedding = nn.Embedding(len(backbone.embedding), config.rank)
-        nn.init.normal_(self.markov_w1.weight, std=0.01)
+        super().__init__(backbone, config)
         self.joint_proj: nn.Linear = nn.Linear(2 * config.rank + backbone.width, 3 * config.rank)
-        known = len(backbone.vocabulary)
-        self.markov_w2: nn.Linear = nn.Linear(config.rank, known, bias=False)
 
     def forward(self, block: Block) -> Correction:
         def correction(before: Before, first: int) -> Places:

@@ -120,8 +120,7 @@ class DFlashConfig:
     def read(cls, folder: Path) -> "DFlashConfig":
         """Returns the config in a folder.
 
-        Raises:
-            ConfigError: an entry is missing, or stands for a network of another kind.
+        Raises `ConfigError` if an entry is missing, or stands for a network of another kind.
         """
         stored = checkpoint.read_config(folder)
         both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
@@ -137,14 +136,30 @@ class DFlashConfig:
         require(bool(layers), f"{folder}: layers", layers, "aux_hidden_state_layer_ids")
         if fields["corrector"] is not None:
             fields["corrector"] = CorrectorConfig(**{"kind": None, **fields["corrector"]})
-        windows = _windows(folder, decoder, both)
+        types, size = getattr(decoder, "layer_types", None) or (), None
+        windows: tuple[int | None, ...] = (None,) * int(decoder.num_hidden_layers)
+        if {*types} - {FULL}:
+            is_valid = both.get("causal") is not False
+            expected = "windows that end with the token that looks"
+            require(is_valid, f"{folder}: causal", False, expected)
+            size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
+            require(
+                is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json"
+            )
+            windows = tuple(None if kind == FULL else size for kind in types)
+        reach = TOKEN  # where windows end depends on the layout
+        if any(windows) and "speculators_model_type" in both:
+            is_whole = both.get("sliding_window_non_causal", family == DFLASH2)
+            reach = BOTH_WAYS if is_whole else TEXT
+        elif any(windows) and both.get("is_causal") is False:
+            reach = AROUND
         fields |= published_fields(folder, family, both, sizes)
         fields["calibration"] = tuple(map(tuple, fields["calibration"]))
         config = cls(
             speculators.layer_sizes(decoder),
             layers=tuple(layers),
             windows=windows,
-            reach=_reach(both, family) if any(windows) else TOKEN,
+            reach=reach,
             **fields,
         )
         pairs = config.calibration
@@ -213,31 +228,3 @@ class DFlashConfig:
         near = torch.arange(known, device=device) >= known - count - window
         every = causal(count, known, device) if self.reach == TEXT else near.expand(count, -1)
         return (near & every)[None, None]
-
-
-def _windows(folder: Path, decoder: Any, both: Mapping[str, Any]) -> tuple[int | None, ...]:
-    """Returns the window of each layer, None for full attention.
-
-    decoder: the config of the layers. both: the entries of the config, and of its nested one.
-
-    Raises:
-        ConfigError: the size of a window is missing, or it is not that of z-lab's networks.
-    """
-    types = getattr(decoder, "layer_types", None) or ()
-    if not set(types) - {FULL}:
-        return (None,) * int(decoder.num_hidden_layers)
-    is_valid = both.get("causal") is not False
-    require(is_valid, f"{folder}: causal", False, "windows that end with the token that looks")
-    size = both.get("swa_window_size") or getattr(decoder, "sliding_window", None)
-    require(is_int(size), f"{folder}: sliding_window", size, "a whole number in config.json")
-    return tuple(None if kind == FULL else size for kind in types)
-
-
-def _reach(both: Mapping[str, Any], family: str) -> str:
-    """Returns where windows end, which depends on the layout.
-
-    both: the entries of the config, and of its nested one. family: the algorithm.
-    """
-    if "speculators_model_type" not in both:
-        return AROUND if both.get("is_causal") is False else TOKEN
-    return BOTH_WAYS if both.get("sliding_window_non_causal", family == DFLASH2) else TEXT

@@ -141,8 +141,7 @@ class CorrectorConfig:
     def make(self, backbone: Backbone) -> Corrector:
         """Returns a new corrector with random weights.
 
-        Raises:
-            ConfigError: `kind` names no class that can be imported.
+        Raises `ConfigError` if `kind` names no class that can be imported.
         """
         place = CORRECTORS.get(self.kind, self.kind)
         try:

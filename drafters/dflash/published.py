@@ -101,8 +101,7 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
 
     both: the entries of the config, and of its nested one.
 
-    Raises:
-        ConfigError: the architecture or projector is that of another one.
+    Raises `ConfigError` if the architecture or projector is that of another one.
     """
     if kind := both.get("speculators_model_type"):
         return str(kind) if kind in TABLES else DFLASH
@@ -125,8 +124,7 @@ def published_fields(
 
     sizes: the fields that its table gives.
 
-    Raises:
-        ConfigError: the entries contradict each other.
+    Raises `ConfigError` if the entries contradict each other.
     """
     if kind == DSPARK:
         return _dspark(folder, stored, **sizes)

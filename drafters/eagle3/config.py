@@ -122,9 +122,8 @@ class Eagle3Config:
     def read(cls, folder: Path, target: Target, family: str = "eagle3") -> "Eagle3Config":
         """Returns the config in a folder; the norms of its heads are known by their tensors.
 
-        Raises:
-            ConfigError: an entry is missing or stands for a network of another kind, or a size is
-                not the target's.
+        Raises `ConfigError` if an entry is missing or stands for a network of another kind, or a
+        size is not the target's.
         """
         stored = checkpoint.read_config(folder)
         sizes = stored.get("transformer_layer_config") or stored

@@ -14,7 +14,7 @@ from outrider.base.pretrained import Model
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
-from outrider.drafters.parts.networks.entries import Entry, Table, read_fields
+from outrider.drafters.parts.networks.entries import Entry, Table
 from outrider.drafters.parts.networks.features import state_names
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -90,17 +90,11 @@ class Adapter(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
+        options = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
         tensors.pop("layers.0.self_attn.rotary_emb.inv_freq", None)  # of published checkpoints
-        return cls.with_tensors(
-            checkpoint.replace_prefixes(tensors, {"layers.0.": ""}),
-            file,
-            target,
-            vocabulary,
-            config=sizes,
-            **options,
-        )
+        tensors = checkpoint.replace_prefixes(tensors, {"layers.0.": ""})
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         """Writes the network as Kangaroo names it, in half precision."""
@@ -109,16 +103,6 @@ class Adapter(TrainedNetwork):
             for name, tensor in self.state_dict().items()
         }
         self._write(folder, target, tensors, exit_layer=self.layers)
-
-
-def exit_layer(folder: Path) -> int:
-    """Returns how many of the target's layers lie below the adapter in a folder.
-
-    Raises:
-        ConfigError: its config has no such entry.
-    """
-    fields = read_fields(folder, checkpoint.read_config(folder), TABLE)
-    return int(fields["layers"])
 
 
 @final

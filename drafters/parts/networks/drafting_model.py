@@ -1,6 +1,5 @@
 """A language model that drafts: read from its hub id or folder, and run by the chosen engine."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,10 @@ def require_same_vocabulary(model: Model, tokenizer: Any, target: Target, *, hin
     model_size = int(model.config.get_text_config().vocab_size)
     sizes = f"its vocabulary has {model_size} tokens, the target's {target.vocab_size}"
     if tokenizer is None or target.tokenizer is None:
-        if not _may_be_padded((model_size, target.vocab_size), target):
+        both = {model_size, target.vocab_size}
+        known = None if target.tokenizer is None else len(target.tokenizer)
+        is_padded = known is not None and known <= min(both) <= max(both) <= known + PADDING
+        if len(both) > 1 and not is_padded:
             loaded = "; with its tokenizer: drafter.model=(model, tokenizer)"
             raise ConfigError(f"the draft model does not fit the target: {sizes}{loaded}{hint}")
         return
@@ -96,11 +98,3 @@ def require_same_vocabulary(model: Model, tokenizer: Any, target: Target, *, hin
             f"the draft model does not fit the target: {sizes}, and their tokenizers disagree"
             f" on {len(differing)} entries, such as {differing[0][0]!r}{hint}"
         )
-
-
-def _may_be_padded(sizes: Sequence[int], target: Target) -> bool:
-    """Returns whether vocabularies differ by padding at most, as far as their sizes tell."""
-    if len(set(sizes)) == 1 or target.tokenizer is None:
-        return len(set(sizes)) == 1
-    known = len(target.tokenizer)
-    return all(known <= size <= known + PADDING for size in sizes)

@@ -72,8 +72,7 @@ def read_entries(
     decoder: the config of its decoder layers, of transformers, if it has such layers.
     nested: the entry that holds some of the family's own, in other layouts.
 
-    Raises:
-        ConfigError: an entry stands for a network of another kind.
+    Raises `ConfigError` if an entry stands for a network of another kind.
     """
     from transformers import GenerationConfig, PreTrainedConfig
 

@@ -58,8 +58,7 @@ class LayerConfig:
         inputs: the attention's input size, as a multiple of the hidden size.
         inner: the width of the feed-forward layer. Defaults to the target's.
 
-        Raises:
-            ConfigError: the layers differ in size.
+        Raises `ConfigError` if the layers differ in size.
         """
         rope = getattr(config, "rope_parameters", None) or {}
         try:

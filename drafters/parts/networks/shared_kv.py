@@ -52,8 +52,9 @@ class SharedKVDrafting:
         pairs = [it for it in pairs if it[1].open and "keys.0" in it[0].features]
         for first in range(0, len(pairs), TOGETHER):
             group = pairs[first : first + TOGETHER]
-            is_chain = self._shape.kind == "chain"
-            if len(group) > 1 and is_chain and share_one_text([context for context, _ in group]):
+            longest = max((context.tokens for context, _ in group), key=len)
+            share_one = all(it.tokens.shared(longest) == len(it.tokens) for it, _ in group)
+            if len(group) > 1 and self._shape.kind == "chain" and share_one:
                 self._draft_together(group)
                 continue
             for context, pen in group:
@@ -65,15 +66,13 @@ class SharedKVDrafting:
 
         A token sees the shared keys and values of its own prefix, and those of its own draft.
 
-        pairs: contexts as in `share_one_text`, at most `TOGETHER` of them.
+        pairs: at most `TOGETHER`.
         """
-        texts = [context.tokens for context, _ in pairs]
-        pens = [pen for _, pen in pairs]
-        newest = [text[-1] for text in texts]
-        known = max(map(len, texts)) - 1
+        texts, pens = [context.tokens for context, _ in pairs], [pen for _, pen in pairs]
+        newest, lengths = [text[-1] for text in texts], torch.tensor(list(map(len, texts))) - 1
+        longest, known = max(texts, key=len), int(lengths.max())
         cached = cached_model(self._model, self._adapter)
-        cached.lend(max(pairs, key=lambda pair: len(pair[0].tokens))[0].features, 0, known)
-        lengths = torch.tensor([len(text) - 1 for text in texts])
+        cached.lend(pairs[texts.index(longest)][0].features, 0, known)
         sees = torch.arange(known) < lengths[:, None]
         depth, active = 0, [row for row, pen in enumerate(pens) if pen.open]
         while active:
@@ -94,15 +93,6 @@ class SharedKVDrafting:
 
         needs = {CACHE} if self._adapter is None else {CACHE, self._adapter.reads}
         return reads_cache(target, on_shared, self._text.fresh().follow, frozenset(needs))
-
-
-def share_one_text(contexts: Sequence[Context]) -> bool:
-    """Returns whether all contexts are prefixes of one text that another model has read."""
-    texts = [context.tokens for context in contexts]
-    longest = max(texts, key=len)
-    return all("keys.0" in context.features for context in contexts) and all(
-        text.shared(longest) == len(text) for text in texts
-    )
 
 
 Logits = Float[Tensor, "1 vocab"]

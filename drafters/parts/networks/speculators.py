@@ -140,19 +140,17 @@ def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwe
     return config
 
 
-def read_layer(
-    folder: Path, target: Target, *, family: str, table: Table
-) -> tuple[dict[str, Any], LayerConfig]:
-    """Returns the fields that entries of a folder's config become, and the sizes of its layer.
+def read_layer(folder: Path, target: Target, *, family: str, table: Table) -> dict[str, Any]:
+    """Returns the fields that entries of a folder's config become, and the layer's sizes, `config`.
 
-    They are the target's own if the config has none, as those of EAGLE-1 from here. What a config
+    These are the target's own if the config has none, as those of EAGLE-1 from here. What a config
     with sizes lacks has the defaults of its type of model, as in every other reader: EAGLE's own
     networks have rotary positions of base 10,000, whatever the target's.
 
     family, table: as for `read_entries`.
 
-    Raises:
-        ConfigError: it can't be read, does not fit the target, or is for a network of another kind.
+    Raises `ConfigError` if it can't be read, does not fit the target, or is for a network of
+    another kind.
     """
     stored = weights.read_config(folder, target)
     is_bare = {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored)
@@ -161,7 +159,7 @@ def read_layer(
     decoder = read_decoder(folder, sizes | stored if is_bare else stored, "llama")
     table = {**table, **only(use_sliding_window=False)}
     fields = read_entries(folder, stored, family, table, decoder=decoder)
-    return fields, layer_sizes(decoder)
+    return fields | {"config": layer_sizes(decoder)}
 
 
 def layer_sizes(decoder: Any, inputs: int = 1) -> LayerConfig:

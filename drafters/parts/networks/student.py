@@ -71,8 +71,8 @@ def read_student(
     optimize, quantize: as for a target; "auto" means the target's own engine, and weights of eight
         bits where it has them. The head stays that of the target.
 
-    Raises:
-        ConfigError: its sizes are not the target's, or a tensor does not fit; the message names it.
+    Raises `ConfigError` if its sizes are not the target's, or a tensor does not fit; the message
+    names it.
     """
     from transformers import AutoConfig, AutoModelForCausalLM
 

@@ -48,8 +48,8 @@ class TrainedNetwork(nn.Module, ABC):
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
         """Returns the network in a folder, ready to draft for the target.
 
-        Raises:
-            ConfigError: the folder holds no such network, or one that does not fit the target.
+        Raises `ConfigError` if the folder holds no such network, or one that does not fit the
+        target.
         """
 
     @abstractmethod
@@ -130,6 +130,8 @@ class TrainedDrafter(Drafter, Generic[Network]):
     path: the network's folder, as in `TrainedNetwork.load`.
     tree: the shape of its drafts, as in `outrider.drafters.parts.trees.tree_forms`.
     untrained: options of the network that count for random weights only.
+
+    Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
 
     def __init__(

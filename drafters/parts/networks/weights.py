@@ -70,8 +70,7 @@ def folder(family: str, path: str | None) -> Path:
 
     A GGUF file stands for the folder that it is converted into.
 
-    Raises:
-        ConfigError: there is no such folder.
+    Raises `ConfigError` if there is no such folder.
     """
     location = built_in(family) if path is None else Path(path).expanduser()
     if location.suffix == gguf_files.SUFFIX and location.is_file():
@@ -108,8 +107,7 @@ def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None
 def read_config(folder: Path, target: Target) -> dict[str, Any]:
     """Returns the contents of a folder's `config.json`.
 
-    Raises:
-        ConfigError: it can't be read, or `require_fit` refuses it.
+    Raises `ConfigError` if it can't be read, or `require_fit` refuses it.
     """
     config = checkpoint.read_config(folder)
     require_fit(folder, config, target)
@@ -121,8 +119,7 @@ def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Voca
 
     size: the size of the target's vocabulary.
 
-    Raises:
-        ConfigError: there is no such file, or it can't be read.
+    Raises `ConfigError` if there is no such file, or it can't be read.
     """
     file, tensors = checkpoint.find_tensors(folder)
     vocabulary = Vocabulary.take_from(tensors, size)
@@ -145,8 +142,7 @@ def own_embedding(tensors: dict[str, Tensor], file: Path, target: Target) -> Ten
 
     file: where the tensors come from, for messages.
 
-    Raises:
-        ConfigError: they have other sizes than the target's.
+    Raises `ConfigError` if they have other sizes than the target's.
     """
     own, table = tensors.pop(EMBEDDING, None), embedding(target)
     if own is None:
@@ -163,8 +159,7 @@ def own_embedding(tensors: dict[str, Tensor], file: Path, target: Target) -> Ten
 def head(target: Target) -> Float[Tensor, "vocab width"]:
     """Returns the target's output matrix.
 
-    Raises:
-        ConfigError: the target's head is not a single matrix without bias.
+    Raises `ConfigError` if the target's head is not a single matrix without bias.
     """
     module = target.model.get_output_embeddings()
     if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:

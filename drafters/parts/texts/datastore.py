@@ -37,8 +37,8 @@ class DataStore:
     def open(cls, folder: Path, target: Target) -> "DataStore":
         """Returns the store in a folder that `write_store` wrote.
 
-        Raises:
-            ConfigError: there is no such store, it is damaged, or its tokens are not the target's.
+        Raises `ConfigError` if there is no such store, it is damaged, or its tokens are not the
+        target's.
         """
         config = checkpoint.read_config(folder)
         if config.get("format") != FORMAT:

@@ -4,11 +4,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Generic, TypeVar, final
+from typing import Annotated, Any, Generic, TypeVar, final
 
 from outrider.base.bounds import check
 from outrider.base.contents import json_of
 from outrider.base.errors import ConfigError, require
+from outrider.base.expectations import AtLeast
 from outrider.base.folders import append_line, write_whole
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
@@ -82,32 +83,25 @@ class MemoryFile:
             raise ConfigError(f"{self._setting} can't be read: {error.strerror}") from error
         if not content:
             return 0, []
-        first, *lines, rest = content.split(b"\n")
-        texts = self._texts_before(first, target)
-        entries = [self._entry(number, line, entry) for number, line in enumerate(lines, start=2)]
-        self._lines = len(lines)
+        *lines, rest = content.split(b"\n")
+        if not lines:  # not even the first one is whole
+            lines, rest = [rest], b""
+        first, *entries = (self._json(number, line) for number, line in enumerate(lines, start=1))
+        is_memory = isinstance(first, dict) and first.get("format") == FORMAT
+        if not is_memory or first.get("drafter") != self._owner:
+            raise ConfigError(f"{self._setting}: expected what {self._owner} remembers")
+        require_same_tokens(self._setting, first, target)
+        hints = {"texts": Annotated[int, AtLeast(0)], "entry": entry}
+        values = [{"texts": first.get("texts")}, *({"entry": found} for found in entries)]
+        for number, value in enumerate(values, start=1):
+            try:
+                check(hints, value)
+            except ConfigError as error:
+                raise ConfigError(f"{self._setting}, line {number}: damaged, {error}") from error
+        self._lines = len(entries)
         if rest:
             write_whole(self._path, content[: -len(rest)])
-        return texts, entries
-
-    def _texts_before(self, line: bytes, target: Target) -> int:
-        found = self._json(1, line)
-        is_memory = isinstance(found, dict) and found.get("format") == FORMAT
-        if not is_memory or found.get("drafter") != self._owner:
-            raise ConfigError(f"{self._setting}: expected what {self._owner} remembers")
-        require_same_tokens(self._setting, found, target)
-        texts = found.get("texts")
-        if not isinstance(texts, int) or texts < 0:
-            raise ConfigError(f"{self._setting}, line 1: damaged, expected a number of texts")
-        return texts
-
-    def _entry(self, number: int, line: bytes, entry: Any) -> Any:
-        found = self._json(number, line)
-        try:
-            check({"entry": entry}, {"entry": found})
-        except ConfigError as error:
-            raise ConfigError(f"{self._setting}, line {number}: damaged, {error}") from error
-        return found
+        return first["texts"], entries
 
     def _json(self, number: int, line: bytes) -> Any:
         try:

@@ -96,9 +96,9 @@ class FalconNetwork(TrainedNetwork):
 
     @classmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        options, sizes = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
+        options = speculators.read_layer(folder, target, family=cls.family, table=TABLE)
         file, tensors, vocabulary = weights.read_tensors(folder, target.vocab_size)
-        return cls.with_tensors(tensors, file, target, vocabulary, config=sizes, **options)
+        return cls.with_tensors(tensors, file, target, vocabulary, **options)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:
         self._write(folder, target, self.state_dict(), block=self.block)
