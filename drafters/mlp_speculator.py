@@ -87,20 +87,14 @@ class MLPSpeculatorNetwork(StagedNetwork):
         # The target's embeddings vary in size: these factors scale them to unit variance first.
         sizes = torch.linalg.vector_norm(self._embedding, dim=1, keepdim=True)
         self._factors = self._ratio * torch.rsqrt(sizes.square() / width + 1e-6)
-        widths = [width, *[inner] * (stages - 1)]
-        self.proj: nn.ModuleList = nn.ModuleList(
-            nn.Linear(inputs, inner, bias=False) for inputs in widths
-        )
+        inputs = [width, *[inner] * (stages - 1)]
+        self.proj: nn.ModuleList = nn.ModuleList(nn.Linear(n, inner, bias=False) for n in inputs)
         self.ln: nn.ModuleList = nn.ModuleList(ScaledNorm(inner) for _ in range(stages))
-        self.emb: nn.ModuleList = nn.ModuleList()
-        self.head: nn.ModuleList = nn.ModuleList()
-        self.out: nn.ModuleList = nn.ModuleList()
-        if borrowed:
-            self.out.extend(nn.Linear(inner, width, bias=False) for _ in range(stages))
-        else:
-            size = len(vocabulary)
-            self.emb.extend(nn.Embedding(vocabulary.size, inner) for _ in range(stages))
-            self.head.extend(nn.Linear(inner, size, bias=False) for _ in range(stages))
+        own, size = range(0 if borrowed else stages), len(vocabulary)
+        matrices = (nn.Linear(inner, width, bias=False) for _ in range(stages - len(own)))
+        self.emb: nn.ModuleList = nn.ModuleList(nn.Embedding(vocabulary.size, inner) for _ in own)
+        self.head: nn.ModuleList = nn.ModuleList(nn.Linear(inner, size, bias=False) for _ in own)
+        self.out: nn.ModuleList = nn.ModuleList(matrices)
         self.ln0: ScaledNorm | None = ScaledNorm(width, learned=False) if scale_input else None
 
     def start(self, state: State) -> State:

@@ -152,10 +152,7 @@ def table_file(counts: str) -> Path:
 
 
 def fitted_table(source: Path, vocab_size: int) -> NGramTable:
-    """Returns the table in a file.
-
-    Raises `ConfigError` if the file holds no table, or one of another vocabulary.
-    """
+    """Returns the table in a file; raises `ConfigError` if it is one of another vocabulary."""
     table = NGramTable.load(source)
     if table.vocab_size != vocab_size:
         raise ConfigError(

@@ -46,10 +46,7 @@ class SoftCounts:
     def add(
         self, context: NGram, tokens: Sequence[int], sums: Sequence[float], added: int = 1
     ) -> None:
-        """Adds distributions after `context`, by the tokens of them that are kept.
-
-        added: how many distributions the sums are of.
-        """
+        """Adds the tokens that are kept of `added` distributions after `context`, by their sums."""
         self._added[context] = self._added.pop(context, 0) + added  # the newest come last
         own = self._sums.setdefault(context, {})
         for token, p in zip(tokens, sums, strict=True):
@@ -63,10 +60,7 @@ class SoftCounts:
         ]
 
     def drop_oldest(self, capacity: int) -> None:
-        """Drops the n-grams that nothing was added to for the longest time.
-
-        capacity: how many n-grams to keep.
-        """
+        """Keeps the `capacity` n-grams that something was added to last."""
         while len(self._added) > capacity:
             context = next(iter(self._added))
             del self._added[context], self._sums[context]
@@ -102,20 +96,14 @@ def rows_of(vocab_size: int) -> Passes:
     return Passes(are_rows, "of [n-gram, number, tokens, sums]")
 
 
-def _is_row(row: object, vocab_size: int) -> bool:
-    if not (isinstance(row, Sequence) and len(row) == 4):
-        return False
-    context, added, tokens, sums = row
-    lists = all(isinstance(part, Sequence) for part in (context, tokens, sums))
-    return (
-        lists
-        and all(is_int(token) and 0 <= token < vocab_size for token in (*context, *tokens))
-        and is_int(added)
-        and added > 0
-        and len(tokens) == len(sums)
-        and all(is_number(p) and p >= 0 for p in sums)
-        and sum(sums) <= added * (1 + ROUNDING)
-    )
+def _is_row(row: Any, vocab_size: int) -> bool:
+    match row:
+        case [[*context], int(added), [*tokens], [*sums]]:
+            are_ids = all(is_int(it) and 0 <= it < vocab_size for it in (*context, *tokens))
+            are_sums = len(tokens) == len(sums) and all(is_number(p) and p >= 0 for p in sums)
+            is_counted = is_int(added) and added > 0
+            return are_ids and are_sums and is_counted and sum(sums) <= added * (1 + ROUNDING)
+    return False
 
 
 @final
@@ -237,11 +225,8 @@ class Past(TextMemory):
     capacity: the most n-grams; None for no limit.
     """
 
-    size = 1
-
     def __init__(self, capacity: int | None = None) -> None:
-        super().__init__()
-        self._capacity = capacity
+        super().__init__(capacity)
         self.counts: SoftCounts = SoftCounts()
 
     @staticmethod

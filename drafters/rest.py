@@ -1,6 +1,5 @@
 """Copies what followed the text's last tokens in a large store of texts on disk."""
 
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
@@ -60,30 +59,16 @@ class Rest(Drafter):
         text = context.tokens[-self._lengths[-1] :]
         positions = self._store.longest(text, self._lengths, self._most)
         # A node is at most as frequent as its parent, so the most frequent ones form a tree.
-        waiting: list[tuple[int, int, _Branch]] = []
+        waiting: list[tuple[int, int, tuple[int, int, int, Ints]]] = []
         node, depth, ties = ROOT, 0, count()  # equally frequent branches are taken in order
         while pen.room and len(positions):
             if depth < pen.gamma:
                 branches = self._store.following(positions)
-                for token, occurrences in branches[: None if self.trees else 1]:
-                    branch = _Branch(token, node, depth + 1, occurrences)
-                    heappush(waiting, (-len(occurrences), next(ties), branch))
+                for token, places in branches[: None if self.trees else 1]:
+                    branch = token, node, depth + 1, places
+                    heappush(waiting, (-len(places), next(ties), branch))
             if not waiting:
                 return
-            _, _, best = heappop(waiting)
-            pen.write(best.token, after=best.parent)
-            node, depth, positions = pen.last, best.depth, best.occurrences + 1
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Branch:
-    """A node of the trie that is not yet written.
-
-    occurrences: the positions of its token in the store.
-    """
-
-    token: int
-    parent: int
-    depth: int
-    occurrences: Ints
+            _, _, (token, parent, depth, places) = heappop(waiting)
+            pen.write(token, after=parent)
+            node, positions = pen.last, places + 1

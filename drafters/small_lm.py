@@ -135,12 +135,7 @@ class SmallLM(Drafter):
         self._target = target
 
     def _model_for(self, target: Target) -> Model:
-        """Returns the model that drafts for a target.
-
-        Raises:
-            ConfigError: it does not fit the target.
-            TargetError: only one of the two has an encoder.
-        """
+        """Returns the model that drafts for a target; errors are those of `bind`."""
         model = self._model_setting
         if model is None and self._layers is None and weights.is_smollm2(target):
             model = BUILT_IN
@@ -154,10 +149,7 @@ class SmallLM(Drafter):
         return drafting
 
     def _proved(self) -> SelfTest:
-        """Returns what holds for the model, which is not the target's.
-
-        Raises `ConfigError` if its drafts would not depend on the text alone, or can't be trees.
-        """
+        """Returns what holds for a model that is not the target's; errors are those of `bind`."""
         try:
             tested = self_test(self.chain_model, decoder_start(self.chain_model))
         except TargetError as error:

@@ -118,15 +118,13 @@ class Past(TextMemory):
     """
 
     def __init__(self, capacity: int | None = None) -> None:
-        super().__init__()
-        self._capacity = capacity
+        super().__init__(capacity)
         self._empty()
 
     def _empty(self) -> None:
         self.texts: SuffixAutomaton = SuffixAutomaton()
         self._kept: deque[list[int]] = deque()  # to build it again without the oldest
-        self.count: int = 0
-        self.tokens: int = 0
+        self.count = self.tokens = 0
 
     @staticmethod
     def entry(vocab_size: int) -> Any:

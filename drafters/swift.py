@@ -171,12 +171,8 @@ class Past(TextMemory):
     tried: the number of changes tried.
     """
 
-    size = 1
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.skipped: Layers | None = None
-        self.tried: int = 0
+    skipped: Layers | None = None
+    tried: int = 0
 
     @staticmethod
     def entry(vocab_size: int) -> Any:

@@ -103,11 +103,8 @@ class Past(TextMemory):
     capacity: the most rows; None for no limit.
     """
 
-    size = 1
-
     def __init__(self, capacity: int | None = None) -> None:
-        super().__init__()
-        self._capacity = capacity
+        super().__init__(capacity)
         self.next: dict[int, list[int]] = {}
 
     @staticmethod

@@ -105,12 +105,7 @@ class DFlashConfig:
         inner: int | None = None,
         **options: Any,
     ) -> "DFlashConfig":
-        """Returns a config with the sizes of the target's own layers.
-
-        decoders: the number of decoder layers.
-        inner: the width of the feed-forward layers. Defaults to the target's.
-        options: more fields.
-        """
+        """Returns a config with the sizes of the target's own layers. options: more fields."""
         sizes = LayerConfig.like(target.model.config.get_text_config(), inner=inner)
         windows = (None,) * decoders
         mask = speculators.mask_token(target)
@@ -118,10 +113,7 @@ class DFlashConfig:
 
     @classmethod
     def read(cls, folder: Path) -> "DFlashConfig":
-        """Returns the config in a folder.
-
-        Raises `ConfigError` if an entry is missing, or stands for a network of another kind.
-        """
+        """Returns the config in a folder; raises `ConfigError` for a network of another kind."""
         stored = checkpoint.read_config(folder)
         both: dict[str, Any] = {**stored, **(stored.get(NESTED) or {})}
         decoder = speculators.read_decoder(folder, stored)
@@ -169,10 +161,7 @@ class DFlashConfig:
         return config
 
     def stored(self, target: Target, vocabulary: int) -> dict[str, Any]:
-        """Returns the contents of `config.json`, as the speculators library or z-lab writes it.
-
-        vocabulary: the number of tokens that the network knows.
-        """
+        """Returns the contents of `config.json`. vocabulary: how many tokens are known."""
         decoder = speculators.decoder_config(target, self.sizes, "qwen3", len(self.windows))
         sizes = [size for size in self.windows if size is not None]
         if sizes:
@@ -215,10 +204,7 @@ class DFlashConfig:
     def sees(
         self, window: int, positions: Int[Tensor, "batch tokens"], known: int
     ) -> Bool[Tensor, "batch 1 tokens known"]:
-        """Returns what the tokens of a block after a text see in a layer with a window.
-
-        known: the number of tokens of text and block.
-        """
+        """Returns what a block sees in a layer with a window. known: its tokens and the text's."""
         if self.reach == TOKEN:
             return within(window, positions, known)
         count, device = positions.shape[-1], positions.device

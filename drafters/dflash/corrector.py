@@ -139,10 +139,7 @@ class CorrectorConfig:
         return None if kind is None else cls(kind, rank, candidates)
 
     def make(self, backbone: Backbone) -> Corrector:
-        """Returns a new corrector with random weights.
-
-        Raises `ConfigError` if `kind` names no class that can be imported.
-        """
+        """Returns a new corrector; raises `ConfigError` if `kind` can't be imported."""
         place = CORRECTORS.get(self.kind, self.kind)
         try:
             factory: Callable[..., Corrector] = resolve_name(place)

@@ -164,10 +164,7 @@ class DFlashNetwork(TrainedNetwork):
             self.confidence = nn.Linear(width + beside, 1)
 
     def fused(self, features: Sequence[States]) -> States:
-        """Returns what the layers attend to at some tokens of the text.
-
-        features: the target's at these tokens, in the order of `reads`.
-        """
+        """Returns what layers attend to at tokens of a text. features: in the order of `reads`."""
         out: Tensor = self.hidden_norm(self.fc(torch.cat(list(features), dim=-1)))
         return out
 

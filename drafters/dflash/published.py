@@ -97,11 +97,9 @@ from here has the architecture of its layers."""
 
 
 def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
-    """Returns the algorithm of a config: DFlash, or one that adds a corrector to it.
+    """Returns the algorithm of a config; raises `ConfigError` if it is none of TABLES.
 
     both: the entries of the config, and of its nested one.
-
-    Raises `ConfigError` if the architecture or projector is that of another one.
     """
     if kind := both.get("speculators_model_type"):
         return str(kind) if kind in TABLES else DFLASH
@@ -120,11 +118,9 @@ def algorithm(folder: Path, both: Mapping[str, Any]) -> str:
 def published_fields(
     folder: Path, kind: str, stored: Mapping[str, Any], sizes: dict[str, Any]
 ) -> dict[str, Any]:
-    """Returns fields of `DFlashConfig` for an algorithm; none for DFlash itself.
+    """Returns fields of `DFlashConfig`; raises `ConfigError` if entries contradict each other.
 
-    sizes: the fields that its table gives.
-
-    Raises `ConfigError` if the entries contradict each other.
+    kind, sizes: the algorithm, and the fields that its table gives.
     """
     if kind == DSPARK:
         return _dspark(folder, stored, **sizes)

@@ -5,24 +5,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from outrider.base.errors import is_int, require
+from outrider.base.errors import ConfigError, is_int, require
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
 from outrider.drafters.parts.networks.entries import ANY, Entry, Table, only, read_entries
 from outrider.drafters.parts.networks.features import LOWEST, default_layers
 from outrider.drafters.parts.networks.layer import LayerConfig
-from outrider.drafters.parts.networks.speculators import (
-    LAYERS_KEY,
-    NESTED,
-    NORM_FIRST,
-    OUTPUTS_KEY,
-)
+from outrider.drafters.parts.networks.speculators import LAYERS_KEY, NESTED, OUTPUTS_KEY
+
+NORM_FIRST = "norm_before_residual"
+"""The entry that says what the residual of the first layer adds to."""
 
 NORMS: Table = {
-    "norm_output": Entry("output", bool, False),
-    "norm_before_fc": Entry("together", bool, False),
-    "fc_norm": Entry("apart", bool, False),
+    "norm_output": Entry("norm_output", bool, False),
+    "norm_before_fc": Entry("norm_together", bool, False),
+    "fc_norm": Entry("norm_apart", bool, False),
 }
 """The entries of EAGLE-3.1 and of gpt-oss' drafters."""
 
@@ -62,31 +60,6 @@ TABLES: Mapping[str, Table] = {
 
 @final
 @dataclass(frozen=True, slots=True)
-class Eagle3Norms:
-    """Where published networks have norms beside EAGLE-3's own ones.
-
-    first: as `norm_first` of `FusionLayer`.
-    heads: as `normed` of `Attention`.
-    output: whether the state that is fed back is the normed one, which the head reads
-        (EAGLE-3.1).
-    together: whether the target's states have a norm in common before they are fused.
-    apart: whether each of them has one of its own.
-    """
-
-    first: bool = False
-    heads: bool = False
-    output: bool = False
-    together: bool = False
-    apart: bool = False
-
-    def stored(self) -> dict[str, bool]:
-        """Returns the entries of a config of the speculators library."""
-        flags = {name: getattr(self, entry.field) for name, entry in NORMS.items()}
-        return {NORM_FIRST: self.first, **flags}
-
-
-@final
-@dataclass(frozen=True, slots=True)
 class Eagle3Config:
     """What a network of EAGLE-3 or P-EAGLE is made of.
 
@@ -94,13 +67,22 @@ class Eagle3Config:
     layers: the target's hidden states that it reads, each given by the number of layers below it.
     mask: the id of the target's token that stands for P-EAGLE's mask.
     decoders: the number of its layers.
+    norm_first, norm_heads: as `norm_first` of `FusionLayer`, and as `normed` of `Attention`.
+    norm_output: whether the state that is fed back is the normed one, which the head reads
+        (EAGLE-3.1).
+    norm_together, norm_apart: whether the target's states have a norm in common before they are
+        fused, and whether each of them has one of its own.
     """
 
     sizes: LayerConfig
     layers: tuple[int, ...] = LOWEST
-    norms: Eagle3Norms = Eagle3Norms()
     mask: int = 0
     decoders: int = 1
+    norm_first: bool = False
+    norm_heads: bool = False
+    norm_output: bool = False
+    norm_together: bool = False
+    norm_apart: bool = False
 
     @classmethod
     def like(
@@ -110,13 +92,10 @@ class Eagle3Config:
         inner: int | None = None,
         decoders: int = 1,
     ) -> "Eagle3Config":
-        """Returns a config with the sizes of the target's own layers.
-
-        inner: the width of the feed-forward layers. Defaults to the target's.
-        """
+        """Returns a config with the target's own sizes. inner: the feed-forward width."""
         sizes = LayerConfig.like(target.model.config.get_text_config(), inputs=2, inner=inner)
         mask = speculators.mask_token(target)
-        return cls(sizes, tuple(layers), mask=mask, decoders=decoders)
+        return cls(sizes, tuple(layers), mask, decoders)
 
     @classmethod
     def read(cls, folder: Path, target: Target, family: str = "eagle3") -> "Eagle3Config":
@@ -132,7 +111,8 @@ class Eagle3Config:
         decoder = speculators.read_decoder(folder, stored, "qwen3" if is_masked else "llama")
         table = TABLES[family]
         fields = read_entries(folder, stored, family, table, decoder=decoder, nested=NESTED)
-        speculators.check_full_attention(folder, decoder)
+        types = sorted({*(getattr(decoder, "layer_types", None) or ())} - {"full_attention"})
+        require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
         count, mask = sizes.get("num_hidden_layers") or 1, 0
         if is_masked:
             masks = [stored[name] for name in MASKS if stored.get(name) is not None]
@@ -142,20 +122,24 @@ class Eagle3Config:
             speculators.require_fit(folder, decoder, mask, target)
         else:
             require(count == 1, f"{folder}: num_hidden_layers", count, "1 in config.json")
-            is_valid = not (fields["together"] and fields["apart"])
+            is_valid = not (fields["norm_together"] and fields["norm_apart"])
             require(is_valid, f"{folder}: fc_norm", True, "False with norm_before_fc")
-        first = speculators.norm_first(folder, {**stored, **(stored.get(NESTED) or {})})
+        first = (stored.get(NESTED) or {}).get(NORM_FIRST, stored.get(NORM_FIRST))
+        if first is None and "speculators_model_type" in stored:
+            raise ConfigError(
+                f"{folder}: config.json names no {NORM_FIRST}: expected true or false, since the"
+                " speculators library takes a missing entry as false, and vLLM as true"
+            )
+        own = speculators.layer_sizes(decoder, inputs=2)
         layers = speculators.layers_read(folder, stored) or default_layers(target)
-        norms = Eagle3Norms(first=first, **fields)
-        return cls(speculators.layer_sizes(decoder, inputs=2), layers, norms, mask, count)
+        return cls(own, layers, mask, count, norm_first=bool(first), **fields)
 
     def stored(self, family: str, target: Target, vocabulary: int) -> dict[str, Any]:
-        """Returns the contents of `config.json`, as the speculators library writes it.
-
-        vocabulary: the number of tokens that the network knows.
-        """
-        model_type = "qwen3" if self.norms.heads else "llama"
+        """Returns the contents of `config.json`. vocabulary: how many tokens are known."""
+        model_type = "qwen3" if self.norm_heads else "llama"
         decoder = speculators.decoder_config(target, self.sizes, model_type, self.decoders)
         tokens, own = (8, {MASKS[0]: self.mask}) if family == "peagle" else (4, {})
         config = speculators.config(family, target, decoder, vocabulary, tokens)
-        return config | {LAYERS_KEY: list(self.layers), **self.norms.stored(), **own}
+        norms = {name: getattr(self, entry.field) for name, entry in NORMS.items()}
+        entries = {LAYERS_KEY: list(self.layers), NORM_FIRST: self.norm_first, **norms}
+        return config | entries | own

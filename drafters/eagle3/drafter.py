@@ -29,7 +29,7 @@ class Eagle3Network(FusionNetwork, FeatureNetwork):
     ) -> States:
         words = embedding(tokens, self._embedding)
         out: Tensor = self.layers[0](words, states, positions, sees, cache)
-        return self.norm(out) if self.config.norms.output else out
+        return self.norm(out) if self.config.norm_output else out
 
 
 @final

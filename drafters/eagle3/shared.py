@@ -40,17 +40,20 @@ class FusionNetwork(TrainedNetwork):
     ) -> None:
         super().__init__()
         config = config or Eagle3Config.like(target)
-        sizes, norms = config.sizes, config.norms
+        sizes, heads = config.sizes, config.norm_heads
         self.vocabulary = vocabulary
         self.config: Eagle3Config = config
         self.reads: tuple[str, ...] = state_names(config.layers)
         width, eps, count = sizes.hidden_size, sizes.rms_norm_eps, len(config.layers)
-        self.input_norm: RMSNorm | None = RMSNorm(count * width, eps) if norms.together else None
-        self.fc_norm: Any = nn.ModuleList(RMSNorm(width, eps) for _ in config.layers if norms.apart)
+        self.input_norm: RMSNorm | None = (
+            RMSNorm(count * width, eps) if config.norm_together else None
+        )
+        own = config.layers if config.norm_apart else ()
+        self.fc_norm: Any = nn.ModuleList(RMSNorm(width, eps) for _ in own)
         self.fc: nn.Linear = nn.Linear(count * width, width, bias=False)
-        first = FusionLayer(sizes, norm_first=norms.first, normed=norms.heads)
+        first = FusionLayer(sizes, norm_first=config.norm_first, normed=heads)
         plain = replace(sizes, input_size=width)
-        others = [DecoderLayer(plain, normed=norms.heads) for _ in range(config.decoders - 1)]
+        others = [DecoderLayer(plain, normed=heads) for _ in range(config.decoders - 1)]
         self.layers: Any = nn.ModuleList([first, *others])
         self.norm: RMSNorm = RMSNorm(width, eps)
         self.lm_head: nn.Linear = nn.Linear(width, len(vocabulary), bias=False)
@@ -58,7 +61,7 @@ class FusionNetwork(TrainedNetwork):
 
     def fused(self, features: Sequence[State]) -> State:
         """Returns one state for those of the target, which are in the order of `reads`."""
-        if self.config.norms.apart:
+        if self.config.norm_apart:
             features = [norm(rows) for norm, rows in zip(self.fc_norm, features, strict=True)]
         both = torch.cat(list(features), dim=-1)
         states: Tensor = self.fc(both if self.input_norm is None else self.input_norm(both))
@@ -66,7 +69,7 @@ class FusionNetwork(TrainedNetwork):
 
     def logits(self, states: State) -> Known:
         """Returns the logits of the token after each state, over the network's vocabulary."""
-        logits: Tensor = self.lm_head(states if self.config.norms.output else self.norm(states))
+        logits: Tensor = self.lm_head(states if self.config.norm_output else self.norm(states))
         return logits
 
     @classmethod
@@ -77,8 +80,7 @@ class FusionNetwork(TrainedNetwork):
         tensors = checkpoint.replace_prefixes(tensors, {"midlayer.": "layers.0."})
         if "mask_hidden" in tensors:  # checkpoints differ in the number of its dimensions
             tensors["mask_hidden"] = tensors["mask_hidden"].reshape(1, 1, -1)
-        norms = replace(config.norms, heads="layers.0.self_attn.q_norm.weight" in tensors)
-        config = replace(config, norms=norms)
+        config = replace(config, norm_heads="layers.0.self_attn.q_norm.weight" in tensors)
         return cls.with_tensors(tensors, file, target, vocabulary, config=config, words=words)
 
     def save_checkpoint(self, folder: Path, target: Target) -> None:

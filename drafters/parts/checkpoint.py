@@ -36,10 +36,7 @@ PUBLISHED = (
 def write_checkpoint(
     folder: Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any], dtype: torch.dtype
 ) -> None:
-    """Writes `model.safetensors` and `config.json` into a folder.
-
-    dtype: the precision of floating-point tensors in the file.
-    """
+    """Writes a folder's tensors and config. dtype: the precision of floating-point tensors."""
     folder.mkdir(parents=True, exist_ok=True)
     stored = {
         name: (tensor.to(dtype) if tensor.is_floating_point() else tensor).contiguous().cpu()
@@ -51,10 +48,7 @@ def write_checkpoint(
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Returns the contents of a folder's `config.json`.
-
-    Raises `ConfigError` if there is no such file, or it does not hold a JSON object.
-    """
+    """Returns the contents of a folder's `config.json`; raises `ConfigError` if it has none."""
     path = folder / CONFIG
     if not path.is_file():
         raise ConfigError(f"drafter.path={str(folder)!r}: expected a folder with {CONFIG}")
@@ -105,10 +99,7 @@ def unpacked(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
-    """Returns the file with a folder's weights, or the index of several, and the tensors in it.
-
-    Raises `ConfigError` if the folder has no weights, or `read_tensors` refuses them.
-    """
+    """Returns the file with a folder's weights, or the index of several, and the tensors in it."""
     for name in (WEIGHTS, INDEX, *PUBLISHED):
         file = folder / name
         if name == INDEX and file.is_file():
@@ -121,10 +112,7 @@ def find_tensors(folder: Path) -> tuple[Path, dict[str, Tensor]]:
 
 
 def read_index(path: Path) -> dict[str, str]:
-    """Returns the name of the file of each tensor, by the tensor's name.
-
-    Raises `ConfigError` if the index is damaged.
-    """
+    """Returns the name of the file of each tensor; raises `ConfigError` for a damaged index."""
     try:
         return {str(name): str(file) for name, file in json_in(path)[MAP].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -133,12 +121,7 @@ def read_index(path: Path) -> dict[str, str]:
 
 
 def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copies tensors into a network, in the network's precision.
-
-    path: the file that they come from, for messages.
-
-    Raises `ConfigError` if a tensor is missing, is unknown to the network, or has the wrong shape.
-    """
+    """Copies tensors of a file into a network; raises `ConfigError` for one that does not fit."""
     own = network.state_dict()
     for name, tensor in own.items():
         if name not in tensors:
@@ -154,10 +137,7 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) 
 def replace_prefixes(
     tensors: Mapping[str, Tensor], prefixes: Mapping[str, str]
 ) -> dict[str, Tensor]:
-    """Returns the tensors with the beginnings of their names replaced, once each.
-
-    prefixes: maps the beginning of a name to its replacement; the first that matches counts.
-    """
+    """Returns tensors with beginnings of names replaced; the first that matches counts."""
     renamed: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         for old, new in prefixes.items():
@@ -176,8 +156,7 @@ def tokens_of(target: Target) -> dict[str, Any]:
 def require_same_tokens(setting: str, config: Mapping[str, Any], target: Target) -> None:
     """Raises `ConfigError` unless the tokens of a file are the target's.
 
-    setting: the setting that names the file, with its value.
-    config: has the entries of `tokens_of` for the target that the file was made with.
+    setting, config: the setting that names the file, with its value, and what `tokens_of` gave.
     """
     own, size = _fingerprint(target), target.vocab_size
     saved = config.get("tokenizer")

@@ -124,10 +124,7 @@ class CalibrationRecipe(Recipe):
 
 
 def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:
-    """Returns a factor and a summand by place, [places, 2], which make the outcomes likeliest.
-
-    weight: as for `CalibrationRecipe`.
-    """
+    """Returns a factor and a summand by place, [places, 2], that make the outcomes likeliest."""
     from scipy.optimize import minimize  # takes long to import
 
     def pair_at(place: int) -> Floats:

@@ -50,8 +50,7 @@ def write_result(
     folder's path is printed.
 
     curve: what was measured at each evaluation, with its "step".
-    began: when the job began, by `time.monotonic`.
-    facts: further facts for the card.
+    began, facts: when the job began, by `time.monotonic`, and further facts for the card.
     """
     all_facts = {
         "family": family,
@@ -87,10 +86,7 @@ def write_result(
 
 
 def origin(target: Target, name: str) -> dict[str, str]:
-    """Returns for which target weights are made, when, where and by which versions.
-
-    name: the target's; of a folder, its last part.
-    """
+    """Returns for which target weights are made, when, where and by which versions."""
     made = provenance("train", ())
     return {
         "target": Path(name).name if Path(name).exists() else name,

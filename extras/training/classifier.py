@@ -111,7 +111,6 @@ def fit(
     """Returns the weights that predict `held_y` best, and their cross entropy there, in nats.
 
     x, y: the features of the tokens to learn from, and whether they were accepted.
-    held_x, held_y: those of the held-out tokens.
 
     Raises `ConfigError` if all tokens were accepted, all were rejected, or none is held out.
     """

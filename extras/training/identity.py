@@ -21,10 +21,7 @@ LIBRARIES = ("outrider", "torch", "transformers")
 def identity(
     settings: Mapping[str, Any], target: Target, prompts: Sequence[Prompt]
 ) -> dict[str, Any]:
-    """Returns all that decides the result of a run: settings, weights, prompts, and libraries.
-
-    settings: plain values, without the folders that are written to.
-    """
+    """Returns all that decides a run: plain settings, weights, prompts, and libraries."""
     facts = {
         **settings,
         "target's weights": target.fingerprint(),
@@ -36,10 +33,7 @@ def identity(
 
 
 def begin(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Writes the facts of a run into its folder, or compares them with those of the run there.
-
-    Raises `ConfigError` if the folder holds another run, or the file is damaged.
-    """
+    """Writes the facts of a run; raises `ConfigError` if the folder holds those of another."""
     path = folder / FILE
     if path.is_file():
         check_same(path, read_facts(path, "facts", "finished")["facts"], facts)
@@ -80,10 +74,7 @@ def keep_facts(path: Path, facts: Mapping[str, Any]) -> None:
 
 
 def check_same(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` if facts have changed; the message names the first change.
-
-    path: the file that has the saved ones.
-    """
+    """Raises `ConfigError` if facts have changed from those saved in a file; names the first."""
     for name, (old, new) in differences([saved, now]).items():
         raise ConfigError(
             f"{name}={new!r}: expected {old!r}, as in {path}; another folder starts a new run"

@@ -86,10 +86,7 @@ class HeadLoss:
     soft: bool = True
 
     def __call__(self, logits: Logits, target_states: States, tokens: Tokens) -> Tensor:
-        """Returns the mean distance, 0 if there are no rows.
-
-        target_states: those that the target's head reads for the same tokens.
-        """
+        """Returns the mean distance, 0 without rows. target_states: what its head reads."""
         if not len(logits):
             return logits.sum() * 0
         return self.terms(logits, target_states, tokens).mean()

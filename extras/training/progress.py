@@ -41,8 +41,6 @@ class Schedule:
     precision: of matrix products, "full" for that of the weights, or "bf16", which is twice as
         fast on processors that support it. Weights in half precision learn as float32, with
         products in bf16.
-
-    Raises `ConfigError` for settings that make no sense.
     """
 
     epochs: Count = 2

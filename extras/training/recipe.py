@@ -98,6 +98,5 @@ class Recipe(ABC):
         name, and the settings that load it, such as
         {"drafter": "bigram", "counts": "trained/model.safetensors"}.
 
-        Raises `ConfigError` if a setting makes no sense, or what is on disk belongs to other
-        settings.
+        Raises `ConfigError` if what is on disk belongs to other settings.
         """

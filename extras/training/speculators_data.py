@@ -123,10 +123,7 @@ def _load(path: Path, ids: list[int]) -> Float[Tensor, "tokens layers width"]:
 
 @torch.no_grad()
 def write_state_file(target: Target, ids: list[int], layers: Sequence[int], path: Path) -> None:
-    """Writes the target's states along a text, in its own precision.
-
-    layers: transformers' numbers of the states that precede the last ones.
-    """
+    """Writes the target's states along a text. layers: those that precede the last ones."""
     model, before_norm = target.model, list[Tensor]()
     listen: Callable[..., None] = lambda _, inputs: before_norm.append(inputs[0])
     handle = last_norm(model).register_forward_pre_hook(listen)
@@ -206,10 +203,7 @@ def write_rows(folder: Path, texts: Sequence[Text]) -> None:
 
 
 def read_frequencies(path: Path, size: int) -> Tensor:
-    """Returns how often each token of the vocabulary was written. size: of the vocabulary.
-
-    Raises `ConfigError` if the file is damaged, or does not hold counts by token.
-    """
+    """Returns the counts of all `size` tokens; raises `ConfigError` if a file holds none."""
     try:
         found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # unpickling raises errors of many kinds

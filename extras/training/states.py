@@ -99,10 +99,7 @@ class Examples:
 def sample_positions(
     counted: Bool[Tensor, "*positions"], share: float, training: bool
 ) -> Bool[Tensor, "*positions"]:
-    """Returns the positions that a step learns from, a random `share` of those counted.
-
-    training: whether to sample; all positions count in evaluation.
-    """
+    """Returns a random `share` of the positions counted in training, and all in evaluation."""
     if share >= 1 or not training:
         return counted
     return counted & (torch.rand(counted.shape, device=counted.device) < share)

@@ -222,7 +222,7 @@ class TestPublished(PublishedNetwork):
         assert Eagle3(str(tmp_path)).needs == {"model", *names}
 
     def test_a_flag_may_be_in_the_nested_config(self, llama: Any, tmp_path: Path) -> None:
-        assert self.read(llama, tmp_path, eagle_config={"norm_output": True}).config.norms.output
+        assert self.read(llama, tmp_path, eagle_config={"norm_output": True}).config.norm_output
 
     def test_a_copy_of_the_targets_embeddings_is_not_saved(
         self, llama: Any, tmp_path: Path

@@ -153,10 +153,7 @@ class AdaptedModel:
 def cached_model(
     model: Model, adapter: Adapter | None, source: Sequence[int] | None = None
 ) -> CachedModel | AdaptedModel:
-    """Returns a model with an empty cache, and the adapter on top if there is one.
-
-    source: the input of the model's encoder, if it has one.
-    """
+    """Returns a model with an empty cache, and any adapter on top. source: an encoder's input."""
     if adapter is not None:
         return AdaptedModel(model, adapter)
     return CachedModel(model, (), source)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.pretrained import Model
@@ -47,10 +47,7 @@ class CachedText:
         self._tree = CachedTree(0)
 
     def follow(self, text: Tokens, source: Tokens | None = None, rows: int = 1) -> RowLogits:
-        """Returns the logits after the last `rows` tokens of a text.
-
-        source: the input of the model's encoder, if it has one.
-        """
+        """Returns the logits after the last `rows` tokens of a text. source: an encoder's input."""
         # The last tokens are always read again, since the cache holds no logits.
         shared = min(Tokens(self._tokens).shared(text), len(text) - rows)
         cached = self._cached
@@ -89,20 +86,14 @@ class CachedText:
         return self.extend(text[known:])
 
     def grow(self, shape: Shape, pen: Pen, base: Float[Tensor, "1 vocab"]) -> None:
-        """Writes a draft of a shape that continues the text.
-
-        base: the logits after the text.
-        """
+        """Writes a draft of a shape that continues the text. base: the logits after the text."""
         if shape.kind == "chain":
-            written = pen.chain(base[0], self._after)
+            after = lambda token: self._feed(token if isinstance(token, Tensor) else [token], 1)[0]
+            written = pen.chain(base[0], after)
             self._tokens += written[:-1]
             self._tree = CachedTree(len(self._tokens))
         else:
             shape.grow(pen, lambda paths: self.branch(paths) if paths[0] else base)
-
-    def _after(self, token: int | Int[Tensor, "1"]) -> Float[Tensor, "vocab"]:
-        """Appends a token to the cache alone, and returns the logits after it."""
-        return self._feed(token if isinstance(token, Tensor) else [token], 1)[0]
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> RowLogits:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""

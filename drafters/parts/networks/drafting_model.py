@@ -29,10 +29,8 @@ def drafting_model(model: Any, settings: ModelSettings, target: Target) -> tuple
 
     model: a hub id, a folder, "smollm2", a target, or a loaded model, alone or with its tokenizer.
 
-    Raises:
-        ConfigError: there is no such model, a setting says nothing of it, or the engine can't run
-            or quantize it.
-        TargetError: its weights are damaged.
+    Raises `ConfigError` if there is no such model, a setting says nothing of it, or its engine
+    refuses it, and `TargetError` if its weights are damaged.
     """
     if isinstance(model, str):
         return _read(model, settings, target)

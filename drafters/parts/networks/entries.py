@@ -67,8 +67,7 @@ def read_entries(
     An entry that nobody here has heard of may change what the network computes. A draft is lossless
     without it, but may not be the published one, so a line says which entries are not read.
 
-    folder, stored: the checkpoint, and the contents of its `config.json`.
-    family: the name of its drafter.
+    folder, stored, family: the checkpoint, the contents of its `config.json`, and its drafter.
     decoder: the config of its decoder layers, of transformers, if it has such layers.
     nested: the entry that holds some of the family's own, in other layouts.
 

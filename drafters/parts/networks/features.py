@@ -46,26 +46,17 @@ class FeatureNetwork(TrainedNetwork):
     reads: tuple[str, ...]
 
     def states(self, features: Sequence[State]) -> State:
-        """Returns the network's input states, by default the only feature that it reads.
-
-        features: the target's, in the order of `reads`.
-        """
+        """Returns the input states. features: in the order of `reads`; by default the only one."""
         return features[0]
 
     @abstractmethod
     def forward(
         self, states: States, tokens: Ids, positions: Ids, sees: Sees, cache: KeysAndValues
     ) -> States:
-        """Returns the state at the position of each token.
-
-        states, positions: those of the position before each token.
-        """
+        """Returns the state at each token. states, positions: those of the position before it."""
 
     def logits(self, states: State) -> Known:
-        """Returns the logits of the token after each state, by default from the borrowed head.
-
-        They are over the network's vocabulary.
-        """
+        """Returns the logits of the known tokens after each state, by the borrowed head."""
         assert self.borrowed_head is not None, "a network with its own head computes its own logits"
         return self.borrowed_head(states)
 
@@ -103,10 +94,10 @@ class FeatureDrafter(TrainedDrafter[Network]):
 
     @torch.no_grad()
     def propose(self, context: Context, pen: Pen) -> None:
-        features = [context.features.get(name) for name in self._network.reads]
-        if not pen.open or any(rows is None for rows in features):
+        reads = self._network.reads
+        if not pen.open or not all(name in context.features for name in reads):
             return
-        last = self._catch_up(context.tokens, [rows for rows in features if rows is not None])
+        last = self._catch_up(context.tokens, [context.features[name] for name in reads])
         base, known = self._logits(last), len(self._cache)
         cached = CachedTree(known)
         states: dict[tuple[Any, ...], Tensor] = {(): last[0, 0]}
@@ -118,10 +109,8 @@ class FeatureDrafter(TrainedDrafter[Network]):
             sees, positions = None, [len(self._cache)]
             if self.trees:
                 tree = cached.add(paths)
-                sees, positions = (
-                    placed(tree.sees, last.device)[None, None],
-                    tree.positions.tolist(),
-                )
+                sees = placed(tree.sees, last.device)[None, None]
+                positions = tree.positions.tolist()
             after = self._feed(before, [path[-1] for path in paths], positions, sees)
             for path, state in zip(paths, after[0], strict=True):
                 states[tuple(path)] = state
@@ -146,14 +135,8 @@ class FeatureDrafter(TrainedDrafter[Network]):
     def _feed(
         self, states: Tensor, tokens: list[Any], positions: list[int], sees: Tensor | None
     ) -> Float[Tensor, "1 tokens w"]:
-        device = states.device
-        after: Tensor = self._network(
-            states[None],
-            placed(tokens, device)[None],
-            placed(positions, device)[None],
-            sees,
-            self._cache,
-        )
+        ids, places = (placed(row, states.device)[None] for row in (tokens, positions))
+        after: Tensor = self._network(states[None], ids, places, sees, self._cache)
         return after
 
     def _logits(self, states: Float[Tensor, "1 tokens w"]) -> Float[Tensor, "tokens vocab"]:

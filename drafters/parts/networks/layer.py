@@ -222,29 +222,20 @@ def rotation(
     dtype: torch.dtype = torch.float32,
     scaling: Scaling = (),
 ) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and sine of each position's angles (2104.09864).
-
-    scaling: as in `LayerConfig`.
-    """
-    periods, factor = _periods(head_dim, theta, positions.device), 1.0
-    if scaling:
-        periods, factor = _scaled_periods(head_dim, theta, positions.device, scaling)
+    """Returns the cosine and sine of each position's angles (2104.09864)."""
+    periods, factor = _periods(head_dim, theta, positions.device, scaling)
     angles = (positions[..., None].float() / periods)[:, None]
     return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
 
 
 @cache
-def _periods(head_dim: int, theta: float, device: torch.device) -> Float[Tensor, "head_dim"]:
-    """Returns what each entry of a head divides a position by."""
-    entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
-    return (theta ** (entries / head_dim)).repeat(2)
-
-
-@cache
-def _scaled_periods(
+def _periods(
     head_dim: int, theta: float, device: torch.device, scaling: Scaling
 ) -> tuple[Float[Tensor, "head_dim"], float]:
-    """Returns the periods of scaled positions, and what the cosine and sine are multiplied by."""
+    """Returns what each entry of a head divides a position by, and the factor of both angles."""
+    if not scaling:
+        entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
+        return (theta ** (entries / head_dim)).repeat(2), 1.0
     from transformers import LlamaConfig
     from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 

@@ -51,10 +51,7 @@ PLAIN = LogitRule()
 
 @torch.no_grad()
 def require_readable(target: Target, needs: frozenset[str]) -> None:
-    """Raises `ConfigError` unless a target's hidden states have a row for each token.
-
-    needs: the names of the features that the drafter reads.
-    """
+    """Raises `ConfigError` unless the hidden states in `needs` have a row for each token."""
     names = frozenset(name for name in needs if name.startswith(HIDDEN))
     size = target.vocab_size
     name = type(target.model).__name__

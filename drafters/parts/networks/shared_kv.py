@@ -103,9 +103,7 @@ def require_readable_cache(
 ) -> None:
     """Raises `ConfigError` unless a drafter on the target's whole cache gives its model's logits.
 
-    model: the target's, or its first layers.
-    drafter: its name, for the message.
-    logits: the drafter's, after a text whose features are the target's cache.
+    drafter, logits: its name, and its logits after a text whose features are the target's cache.
     """
     if not reads_cache(target, logits, lambda text: CachedModel(model).feed(text, 1)):
         name = type(target.model).__name__
@@ -123,9 +121,8 @@ def reads_cache(
 
     They may differ by rounding, up to 5% of the standard deviation of the logits.
 
-    logits: the drafter's, after a text whose features are the target's.
+    logits: the drafter's, after a text whose features, `needs`, are the target's.
     expected: what they should be, after a text that the drafter reads from its beginning.
-    needs: the names of the features.
     """
     size = target.vocab_size
     text = Tokens([size // 2, size // 3, size // 4])

@@ -19,9 +19,6 @@ from outrider.drafters.parts.networks.vocabulary import Vocabulary
 VERSION = "0.3.0"
 """The version of the library whose layout this is."""
 
-NORM_FIRST = "norm_before_residual"
-"""The entry of a config that says what the residual of an EAGLE-3 layer adds to."""
-
 LAYERS_KEY = "eagle_aux_hidden_state_layer_ids"
 """The entry of a config that names the states a network reads."""
 
@@ -48,11 +45,9 @@ DECODERS = {"llama": "LlamaForCausalLM", "qwen3": "Qwen3ForCausalLM"}
 def config(
     algorithm: str, target: Target, decoder: Mapping[str, Any], vocabulary: int, tokens: int
 ) -> dict[str, Any]:
-    """Returns the entries that `config.json` has for every algorithm.
+    """Returns the entries that `config.json` has for every algorithm, one of SPECULATORS.
 
-    algorithm: one of SPECULATORS.
-    decoder: the sizes of the decoder layers, see `decoder_config`.
-    vocabulary: the number of tokens that the network knows.
+    decoder, vocabulary: what `decoder_config` gives, and the number of tokens that are known.
     tokens: the default number of tokens of a draft, for servers.
     """
     name = str(getattr(target.model.config, "_name_or_path", "") or "")
@@ -79,10 +74,7 @@ def config(
 def decoder_config(
     target: Target, layer: LayerConfig, model_type: str = "llama", layers: int = 1
 ) -> dict[str, Any]:
-    """Returns the sizes of a network's decoder layers, as a config of transformers.
-
-    model_type: one of DECODERS. layers: how many there are.
-    """
+    """Returns transformers' config of decoder layers. model_type: one of DECODERS."""
     model = target.model.config.get_text_config()
     rope: dict[str, Any] = {"rope_theta": layer.rope_theta}
     if layer.scaling:
@@ -110,8 +102,7 @@ def decoder_config(
 def read_decoder(folder: Path, stored: Mapping[str, Any], model_type: str = "qwen3") -> Any:
     """Returns the decoder layers' config, with the defaults of their own type of model.
 
-    folder, stored: the checkpoint, and the contents of its `config.json`.
-    model_type: the type if the config has none.
+    stored, model_type: the contents of `config.json`, and the type if it has none.
 
     Raises `ConfigError` if transformers can't read it, or the layers can't be run here.
     """
@@ -147,10 +138,7 @@ def read_layer(folder: Path, target: Target, *, family: str, table: Table) -> di
     with sizes lacks has the defaults of its type of model, as in every other reader: EAGLE's own
     networks have rotary positions of base 10,000, whatever the target's.
 
-    family, table: as for `read_entries`.
-
-    Raises `ConfigError` if it can't be read, does not fit the target, or is for a network of
-    another kind.
+    Raises `ConfigError` if it does not fit the target, or is for a network of another kind.
     """
     stored = weights.read_config(folder, target)
     is_bare = {"transformer_layer_config", "num_attention_heads"}.isdisjoint(stored)
@@ -203,12 +191,6 @@ def require_fit(folder: Path, decoder: Any, mask: int, target: Target) -> None:
     require(is_valid, f"{folder}: mask_token_id", mask, "one of the target's tokens")
 
 
-def check_full_attention(folder: Path, decoder: Any) -> None:
-    """Raises `ConfigError` if a layer's attention has a window."""
-    types = sorted(set(getattr(decoder, "layer_types", None) or ()) - {"full_attention"})
-    require(not types, f"{folder}: layer_types", types, "full_attention in every layer")
-
-
 def vocabulary_tensors(vocabulary: Vocabulary) -> dict[str, Tensor]:
     """Returns the tensors that stand for a vocabulary: none if all tokens are known."""
     if vocabulary.ids is None:
@@ -249,17 +231,3 @@ def layers_read(folder: Path, stored: Mapping[str, Any]) -> tuple[int, ...] | No
     is_valid = not above or not layers or above == tuple(layers)
     require(is_valid, f"{folder}: {LAYERS_KEY}", layers, f"{above or None}, as the others say")
     return above or tuple(int(layer) for layer in layers) or None
-
-
-def norm_first(folder: Path, stored: Mapping[str, Any]) -> bool:
-    """Returns whether the residual of an EAGLE-3 layer adds to the normed state.
-
-    Raises `ConfigError` if the config is of the speculators library and does not say it.
-    """
-    value = stored.get(NORM_FIRST)
-    if value is None and "speculators_model_type" in stored:
-        raise ConfigError(
-            f"{folder}: config.json names no {NORM_FIRST}: expected true or false, since the"
-            " speculators library takes a missing entry as false, and vLLM as true"
-        )
-    return bool(value)

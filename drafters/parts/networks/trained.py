@@ -46,11 +46,7 @@ class TrainedNetwork(nn.Module, ABC):
     @classmethod
     @abstractmethod
     def read_checkpoint(cls, folder: Path, target: Target) -> Self:
-        """Returns the network in a folder, ready to draft for the target.
-
-        Raises `ConfigError` if the folder holds no such network, or one that does not fit the
-        target.
-        """
+        """Returns the network in a folder; raises `ConfigError` if it does not fit the target."""
 
     @abstractmethod
     def save_checkpoint(self, folder: Path, target: Target) -> None:
@@ -73,10 +69,7 @@ class TrainedNetwork(nn.Module, ABC):
     def untrained(
         cls, target: Target, vocabulary: Vocabulary, *, seed: int = 0, **options: Any
     ) -> Self:
-        """Returns a network with random weights, ready to draft for the target.
-
-        options: those of the family's constructor.
-        """
+        """Returns a network with random weights. options: those of the family's constructor."""
         if vocabulary.ids is not None:  # a copy for each token would be waited for
             vocabulary.ids = placed(vocabulary.ids, home(target.model))
         return weights.with_random_weights(lambda: cls(target, vocabulary, **options), target, seed)
@@ -88,8 +81,6 @@ class TrainedNetwork(nn.Module, ABC):
         path: a folder, "untrained" for random weights, or None for the weights for SmolLM2 that
             come with the package.
         untrained: options of the constructor that count for random weights only.
-
-        Raises `ConfigError` if there is no such folder, or its network does not fit the target.
         """
         if path == weights.UNTRAINED:
             return cls.untrained(target, Vocabulary(target.vocab_size), **untrained)
@@ -104,12 +95,9 @@ class TrainedNetwork(nn.Module, ABC):
         vocabulary: Vocabulary,
         **options: Any,
     ) -> Self:
-        """Returns a network with the tensors of a checkpoint, prepared by the target's engine.
+        """Returns a network with the tensors of a file, prepared by the target's engine.
 
-        file: where the tensors come from, for messages.
-        options: those of the family's constructor.
-
-        Raises `ConfigError` if a tensor does not fit; the message names it.
+        Raises `ConfigError` if a tensor does not fit. options: those of the family's constructor.
         """
         network = cls.untrained(target, vocabulary, **options)
         checkpoint.load_tensors(network, tensors, file)

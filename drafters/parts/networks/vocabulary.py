@@ -69,10 +69,7 @@ class Vocabulary:
 
 
 def frequent(counts: Int[Tensor, "vocab"], count: int) -> Vocabulary:
-    """Returns the vocabulary of the `count` most frequent tokens. Ties go to the lower ids.
-
-    counts: how often each of the target's tokens was written.
-    """
+    """Returns the vocabulary of the `count` most frequent tokens; ties go to lower ids."""
     size = len(counts)
     if count >= size:
         return Vocabulary(size)

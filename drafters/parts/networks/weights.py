@@ -68,9 +68,7 @@ class BorrowedHead:
 def folder(family: str, path: str | None) -> Path:
     """Returns the folder of a family's weights, those for SmolLM2 if `path` is None.
 
-    A GGUF file stands for the folder that it is converted into.
-
-    Raises `ConfigError` if there is no such folder.
+    A GGUF file stands for the folder that it is converted into. Raises `ConfigError` for no folder.
     """
     location = built_in(family) if path is None else Path(path).expanduser()
     if location.suffix == gguf_files.SUFFIX and location.is_file():
@@ -92,10 +90,7 @@ def is_smollm2(target: Target) -> bool:
 
 
 def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None:
-    """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's.
-
-    folder: the folder of the config, for the message.
-    """
+    """Raises `ConfigError` if a config's hidden size or vocabulary differs from the target's."""
     for name, expected in target_sizes(target).items():
         size = config.get(name, expected)
         if int(size) != expected:
@@ -105,22 +100,14 @@ def require_fit(folder: Path, config: Mapping[str, Any], target: Target) -> None
 
 
 def read_config(folder: Path, target: Target) -> dict[str, Any]:
-    """Returns the contents of a folder's `config.json`.
-
-    Raises `ConfigError` if it can't be read, or `require_fit` refuses it.
-    """
+    """Returns the contents of a folder's `config.json`; raises what `require_fit` does."""
     config = checkpoint.read_config(folder)
     require_fit(folder, config, target)
     return config
 
 
 def read_tensors(folder: Path, size: int) -> tuple[Path, dict[str, Tensor], Vocabulary]:
-    """Returns the file of a checkpoint's tensors, the network's own ones, and its vocabulary.
-
-    size: the size of the target's vocabulary.
-
-    Raises `ConfigError` if there is no such file, or it can't be read.
-    """
+    """Returns a checkpoint's file, tensors and vocabulary. size: of the target's vocabulary."""
     file, tensors = checkpoint.find_tensors(folder)
     vocabulary = Vocabulary.take_from(tensors, size)
     return file, tensors, vocabulary
@@ -140,9 +127,7 @@ def embedding(target: Target) -> Float[Tensor, "vocab width"]:
 def own_embedding(tensors: dict[str, Tensor], file: Path, target: Target) -> Tensor | None:
     """Removes a network's embeddings from its tensors; returns them if they are not the target's.
 
-    file: where the tensors come from, for messages.
-
-    Raises `ConfigError` if they have other sizes than the target's.
+    Raises `ConfigError` if they have other sizes. file: where they come from.
     """
     own, table = tensors.pop(EMBEDDING, None), embedding(target)
     if own is None:
@@ -157,10 +142,7 @@ def own_embedding(tensors: dict[str, Tensor], file: Path, target: Target) -> Ten
 
 
 def head(target: Target) -> Float[Tensor, "vocab width"]:
-    """Returns the target's output matrix.
-
-    Raises `ConfigError` if the target's head is not a single matrix without bias.
-    """
+    """Returns the output matrix; raises `ConfigError` unless the head is one without bias."""
     module = target.model.get_output_embeddings()
     if not hasattr(module, "weight") or getattr(module, "bias", None) is not None:
         raise ConfigError("target: expected a head that is one matrix without bias")

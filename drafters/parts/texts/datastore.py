@@ -35,11 +35,7 @@ class DataStore:
 
     @classmethod
     def open(cls, folder: Path, target: Target) -> "DataStore":
-        """Returns the store in a folder that `write_store` wrote.
-
-        Raises `ConfigError` if there is no such store, it is damaged, or its tokens are not the
-        target's.
-        """
+        """Returns the store in a folder; raises `ConfigError` for none, or another target's."""
         config = checkpoint.read_config(folder)
         if config.get("format") != FORMAT:
             raise ConfigError(f"drafter.path={str(folder)!r}: expected a data store")
@@ -82,10 +78,7 @@ class DataStore:
         return self._suffixes[low:high] + len(ids)
 
     def longest(self, text: Sequence[int], lengths: range, most: int) -> Ints:
-        """Returns what `find` does for the longest suffix of a text that occurs in the store.
-
-        lengths: the lengths of the suffixes to look for, ascending.
-        """
+        """Returns what `find` does for the longest suffix that occurs. lengths: ascending."""
         # If a suffix occurs, all shorter ones do: search for the first that does not.
         possible = range(lengths.start, min(lengths.stop, len(text) + 1))
         suffixes = [text[len(text) - length :] for length in possible]
@@ -109,10 +102,7 @@ class DataStore:
 
 
 def write_store(folder: Path, texts: Iterable[Sequence[int]], target: Target) -> None:
-    """Writes a store of texts into a folder. It takes 12 bytes a token.
-
-    target: the target whose tokens the texts consist of.
-    """
+    """Writes a store of texts in the target's tokens into a folder. It takes 12 bytes a token."""
     pieces = [np.asarray([*text, END], dtype=np.int32) for text in texts]
     tokens = np.concatenate([*pieces, np.empty(0, np.int32)])
     folder.mkdir(parents=True, exist_ok=True)

@@ -132,10 +132,7 @@ class NGramTable:
 
     @classmethod
     def load(cls, path: str | Path) -> "NGramTable":
-        """Returns the table in a file that `save` wrote.
-
-        Raises `ConfigError` if the file is missing or damaged, or does not hold such a table.
-        """
+        """Returns the table in a file; raises `ConfigError` if it holds none, or is damaged."""
         try:
             with safe_open(path, "np") as file:
                 metadata = file.metadata() or {}

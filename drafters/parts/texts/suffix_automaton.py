@@ -121,10 +121,7 @@ class SuffixAutomaton:
         return len(self._next) - 1
 
     def step(self, state: int, length: int, token: int) -> tuple[int, int]:
-        """Returns the longest match of a phrase and a token: its state, and its length.
-
-        state, length: the longest match of the phrase.
-        """
+        """Returns the longest match of a matched phrase and a token: its state, and its length."""
         while state != ROOT and token not in self._next[state]:
             state = self._link[state]
             length = self._length[state]

@@ -23,11 +23,12 @@ SLACK = 16
 class TextMemory(ABC):
     """What is kept of texts that have ended. It does not change while a batch is being written.
 
+    capacity: the most that it keeps; None for no limit.
     count: the number of these texts, which `Drafter.remembered` returns.
     """
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, capacity: int | None = None) -> None:
+        self.count, self._capacity = 0, capacity
 
     @staticmethod
     @abstractmethod
@@ -39,13 +40,13 @@ class TextMemory(ABC):
         """Adds what a text taught, and drops what there is no room for."""
 
     @property
-    @abstractmethod
     def size(self) -> int:
-        """Returns the number of entries that an empty memory would learn to become this one."""
+        """Returns the number of `entries`."""
+        return 1
 
     @abstractmethod
     def entries(self) -> Iterable[Any]:
-        """Returns these entries."""
+        """Returns the entries that an empty memory would learn to become this one."""
 
 
 @final
@@ -68,10 +69,8 @@ class MemoryFile:
     def read(self, target: Target, entry: Any) -> tuple[int, list[Any]]:
         """Returns how many texts ended before the first line, and what the lines hold.
 
-        target: whose tokens the texts are made of.
-        entry: the annotation of what one line holds.
-
-        Raises `ConfigError` if the file is damaged, or another drafter's or tokenizer's.
+        Raises `ConfigError` if the file is damaged, or another drafter's or tokenizer's. entry: the
+        annotation of what one line holds.
         """
         facts = {"format": FORMAT, "drafter": self._owner, **tokens_of(target)}
         self._facts, self._lines = facts, 0
@@ -112,10 +111,7 @@ class MemoryFile:
             ) from error
 
     def add(self, entry: Any, memory: TextMemory) -> None:
-        """Adds what a text taught, which the memory has learned already.
-
-        Raises `OSError` if the file can't be written; the error names it.
-        """
+        """Adds what a text taught the memory; raises `OSError` if the file can't be written."""
         self._lines += 1
         if self._path.exists() and self._lines <= 2 * memory.size + SLACK:
             append_line(self._path, json.dumps(entry))

@@ -56,10 +56,7 @@ class Candidates:
         ]
 
     def expand(self, logits: Float[Tensor, "paths vocab"]) -> None:
-        """Adds a level.
-
-        logits: those after each of `paths`.
-        """
+        """Adds a level. logits: those after each of `paths`."""
         logs = logits.float().log_softmax(-1)
         best = logs.topk(min(self._width, logs.shape[-1]))
         children = []

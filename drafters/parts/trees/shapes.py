@@ -88,12 +88,9 @@ class Static(Shape):
                 return  # rules for paths take only equally long ones
             logits = next_logits([tokens for *_, tokens in parents])
             widths = [self.width(path) for _, path, _ in parents]
+            written = self._children(pen, logits, widths, [node for node, *_ in parents])
             layer = []
-            for (_, path, tokens), children in zip(
-                parents,
-                self._children(pen, logits, widths, [it[0] for it in parents]),
-                strict=False,
-            ):
+            for (_, path, tokens), children in zip(parents, written, strict=False):
                 layer += [
                     (child, (*path, rank), [*tokens, pen.token(child)])
                     for rank, child in enumerate(children)
@@ -200,10 +197,7 @@ def best_widths(acceptance: tuple[float, ...], budget: int, depth: int) -> dict[
 
 
 def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:
-    """Returns a `NextLogits` for a drafter that takes one path at a time.
-
-    logits: maps a path of drafted tokens to the logits of the token after it.
-    """
+    """Returns a `NextLogits` for a drafter that maps one path of drafted tokens to logits."""
     return lambda paths: torch.stack([logits(path) for path in paths])
 
 

@@ -8,7 +8,9 @@ import pytest
 import torch
 from rich.console import Console
 
-from outrider.extras.training.generated_texts import Text
+from outrider import Sampling
+from outrider.extras.training.corpus import collect_texts
+from outrider.extras.training.generated_texts import Text, Writing
 from outrider.extras.training.states import compute_states
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
@@ -22,6 +24,21 @@ def console() -> Console:
 @pytest.fixture
 def target(deep_llama: Any, words: Any) -> TransformersTarget:
     return TransformersTarget(deep_llama(), words)
+
+
+@pytest.fixture
+def collect(console: Console, tmp_path: Path) -> Any:
+    """Collects texts of a target in a file of the test's folder, greedy and drawn ones in turn."""
+    samplings = [Sampling(), Sampling(temperature=1.0)]
+
+    def collected(
+        target: Any, count: int, prompts: Any = (), name: str = "x", tokens: int = 8
+    ) -> list[Text]:
+        writing = Writing(True, samplings, question_tokens=4, max_new_tokens=tokens)
+        path = tmp_path / f"{name}.jsonl"
+        return collect_texts(target, prompts, path, count, writing=writing, console=console)
+
+    return collected
 
 
 @pytest.fixture

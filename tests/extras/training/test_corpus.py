@@ -10,12 +10,8 @@ from outrider import SampledChance, Sampling
 from outrider.data.prompts import Prompt
 from outrider.decoding.batches.batch_target import batched
 from outrider.extras.training.card import write_fingerprints
-from outrider.extras.training.corpus import collect_texts
-from outrider.extras.training.generated_texts import Text, Writing, template_around_user
+from outrider.extras.training.generated_texts import Text, template_around_user
 from outrider.lab.runs.identity import FILE, fingerprint
-
-GREEDY, DRAWN = Sampling(), Sampling(temperature=1.0)
-WRITING = Writing(chat=True, samplings=[GREEDY, DRAWN], question_tokens=4, max_new_tokens=8)
 
 
 @pytest.fixture
@@ -35,8 +31,8 @@ def test_the_template_is_split_around_the_words_of_the_user(chatty: Any) -> None
     assert template_around_user(chatty, chat=False) == ([1], [])
 
 
-def test_the_target_writes_question_and_answer(chatty: Any, tmp_path: Path, console: Any) -> None:
-    texts = collect_texts(chatty, [], tmp_path / "x.jsonl", 7, console=console, writing=WRITING)
+def test_the_target_writes_question_and_answer(chatty: Any, collect: Any) -> None:
+    texts = collect(chatty, 7)
     before, after = template_around_user(chatty, chat=True)
     assert len({tuple(text.ids) for text in texts}) > 1
     for number, text in enumerate(texts):
@@ -47,29 +43,22 @@ def test_the_target_writes_question_and_answer(chatty: Any, tmp_path: Path, cons
         answer = text.ids[text.answer :]
         assert 1 <= len(answer) <= 8
         if number % 2 == 0:  # greedy, so its neighbours make no difference
-            right = batched(chatty).write(
-                [text.ids[: text.answer]], GREEDY, [SampledChance.seeded(0)], 8
-            )
-            assert answer == right[0]
+            begin, chances = [text.ids[: text.answer]], [SampledChance.seeded(0)]
+            assert batched(chatty).write(begin, Sampling(), chances, 8) == [answer]
 
 
-def test_a_run_that_broke_off_writes_the_rest(chatty: Any, tmp_path: Path, console: Any) -> None:
-    whole = collect_texts(chatty, [], tmp_path / "a.jsonl", 9, console=console, writing=WRITING)
-    collect_texts(chatty, [], tmp_path / "b.jsonl", 6, console=console, writing=WRITING)
+def test_a_run_that_broke_off_writes_the_rest(chatty: Any, collect: Any, tmp_path: Path) -> None:
+    whole = collect(chatty, 9, name="a")
+    collect(chatty, 6, name="b")
     with (tmp_path / "b.jsonl").open("a") as file:
         file.write('{"ids": [3, ')  # killed while writing
-    assert (
-        collect_texts(chatty, [], tmp_path / "b.jsonl", 9, console=console, writing=WRITING)
-        == whole
-    )
+    assert collect(chatty, 9, name="b") == whole
     assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
 
 
-def test_given_prompts_are_answered_in_turn(target: Any, tmp_path: Path, console: Any) -> None:
+def test_given_prompts_are_answered_in_turn(target: Any, collect: Any) -> None:
     prompts = [Prompt("1", "x", ("the cat",)), Prompt("2", "x", ("a dog ran", "and ?"))]
-    texts = collect_texts(
-        target, prompts, tmp_path / "x.jsonl", 4, console=console, writing=WRITING
-    )
+    texts = collect(target, 4, prompts)
     assert [text.ids[: text.answer] for text in texts] == [[2, 4], [3, 5, 7]] * 2
     assert all(text.start == text.answer for text in texts)
 

@@ -70,10 +70,8 @@ def test_anchors_stand_before_tokens_of_the_target() -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        *({"soft": False}, {}, {"causal": True}, {"convolved": True}),
-        {"smoothing": 0.3},
-        {"smoothing": 0.0, "soft": False},
-        {"verified": 0.7},
+        *({"soft": False}, {}, {"causal": True}, {"convolved": True}, {"verified": 0.7}),
+        *({"smoothing": 0.3}, {"smoothing": 0.0, "soft": False}),
     ],
 )
 def test_the_loss_is_that_of_drafts(
@@ -236,7 +234,6 @@ def test_a_network_begins_with_a_trained_backbone(target: Any, tmp_path: Path) -
         torch.testing.assert_close(after.pop(name), rows, rtol=1e-3, atol=1e-4)
     assert any("conv" in name for name in after) and any("corrector" in name for name in after)
     assert all(torch.equal(rows, before[name]) for name, rows in after.items())
+    narrow = OPTIONS | {"inner": 8, "backbone": str(tmp_path)}
     with pytest.raises(ConfigError, match=r"tensor .* is \[.*: expected"):
-        make_learner(
-            "dflash", target, Vocabulary(31), 0, OPTIONS | {"inner": 8, "backbone": str(tmp_path)}
-        )
+        make_learner("dflash", target, Vocabulary(31), 0, narrow)

@@ -48,10 +48,9 @@ def test_each_step_is_a_depth_of_a_draft(
     ids = [3, 7, 7, 12, 4, 9, 30, 2, 7, 7, 12]
     network, batch = made(family, target), batch_of(target, ids)
     recorded: list[torch.Tensor] = []
-    logits_of = network.logits
-    monkeypatch.setattr(
-        network, "logits", lambda states: recorded.append(logits_of(states)) or recorded[-1]
-    )
+    inner = network.logits
+    record = lambda states: recorded.append(inner(states)) or recorded[-1]
+    monkeypatch.setattr(network, "logits", record)
     unrolled_loss(network, batch, weights.head(target), UNROLLING)
     monkeypatch.undo()
     drafter: Any = (Eagle if family == "eagle" else Eagle3)("untrained")
@@ -90,9 +89,7 @@ def test_only_the_targets_own_tokens_count(target: Any) -> None:
     one_step = replace(UNROLLING, steps=1)
     only = unrolled_loss(network, Batch(batch.ids, batch.best, last, batch.states), head, one_step)
     moved = {name: rows.clone() for name, rows in batch.states.items()}
-    moved[HIDDEN][0, 3] += (
-        1  # the layer reads it, so it changes the loss although it is not counted
-    )
+    moved[HIDDEN][0, 3] += 1  # the layer reads it, so the loss changes, though it is not counted
     other = unrolled_loss(network, Batch(batch.ids, batch.best, last, moved), head, one_step)
     assert only.item() > 0
     assert other.item() != only.item()
@@ -126,9 +123,7 @@ def test_eagle_starts_as_the_best_matrix(target: Any) -> None:
     states = [torch.randn(40, width, generator=generator)]
     for position in range(1, 30):  # each state is linear in the one before and the token
         states.append(0.9 * states[-1] @ turn + embedding(ids[:, position], table) + 0.5)
-    batch = Batch(
-        ids, ids, torch.ones_like(ids, dtype=torch.bool), {HIDDEN: torch.stack(states, dim=1)}
-    )
+    batch = Batch(ids, ids, ids >= 0, {HIDDEN: torch.stack(states, dim=1)})
     start_eagle(network, target, [batch])
     before, right = batch.states[HIDDEN][:, :-1], batch.states[HIDDEN][:, 1:]
     positions = torch.arange(29).expand(40, -1)

@@ -8,10 +8,7 @@ import pytest
 import torch
 
 from outrider import ConfigError
-from outrider.contract.sampling import Sampling
 from outrider.data.prompts import Prompt
-from outrider.extras.training.corpus import collect_texts
-from outrider.extras.training.generated_texts import Writing
 from outrider.extras.training.identity import FILE, begin, finish, identity, unfinished
 from outrider.extras.training.progress import CHECKPOINT
 from outrider.extras.training.states import compute_states
@@ -21,17 +18,18 @@ PROMPTS = [Prompt("1", "x", ("the cat",))]
 
 
 def test_another_run_in_the_folder_is_named(target: Any, tmp_path: Path) -> None:
-    facts = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, PROMPTS)
+    settings = {"recipe": {"texts": 5}, "sampling": {"seed": 0}}
+    facts = identity(settings, target, PROMPTS)
     begin(tmp_path, facts)
     begin(tmp_path, facts)  # it continues
     with pytest.raises(ConfigError, match=r"sampling\.seed=1: expected 0, as in .*training\.json"):
         begin(tmp_path, {**facts, "sampling": {"seed": 1}})
-    other = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, target, [])
-    with pytest.raises(ConfigError, match="data's prompts="):
-        begin(tmp_path, other)
-    strange = identity({"recipe": {"texts": 5}, "sampling": {"seed": 0}}, TabularTarget(4), PROMPTS)
-    with pytest.raises(ConfigError, match="target's weights="):
-        begin(tmp_path, strange)
+    for change, other in (
+        ("data's prompts=", identity(settings, target, [])),
+        ("target's weights=", identity(settings, TabularTarget(4), PROMPTS)),
+    ):
+        with pytest.raises(ConfigError, match=change):
+            begin(tmp_path, other)
     (tmp_path / FILE).write_text("{")
     with pytest.raises(ConfigError, match=r"training\.json: damaged"):
         begin(tmp_path, facts)
@@ -52,21 +50,11 @@ def test_the_newest_unfinished_run_is_found(target: Any, tmp_path: Path) -> None
     assert unfinished(tmp_path, facts) is None
 
 
-def test_texts_that_were_written_in_another_way_are_refused(
-    target: Any, tmp_path: Path, console: Any
-) -> None:
-    def collect(tokens: int) -> Any:
-        writing = Writing(
-            chat=True, samplings=[Sampling()], question_tokens=4, max_new_tokens=tokens
-        )
-        return collect_texts(
-            target, PROMPTS, tmp_path / "x.jsonl", 2, console=console, writing=writing
-        )
-
-    texts = collect(4)
-    assert collect(4) == texts
+def test_texts_that_were_written_in_another_way_are_refused(target: Any, collect: Any) -> None:
+    texts = collect(target, 2, PROMPTS, tokens=4)
+    assert collect(target, 2, PROMPTS, tokens=4) == texts
     with pytest.raises(ConfigError, match=r"max_new_tokens=5: expected 4, as in .*origin\.json"):
-        collect(5)
+        collect(target, 2, PROMPTS, tokens=5)
 
 
 def test_states_of_another_target_are_computed_again(

@@ -86,23 +86,16 @@ def test_texts_that_are_too_short_to_learn_from_end_the_run(
 def test_another_schedule_is_refused(go: Any, tmp_path: Path) -> None:
     go(tmp_path)
     with pytest.raises(ConfigError, match=r"recipe\.epochs=5: expected 4, as in the interrupted"):
-        go(tmp_path, Schedule(epochs=5, batch=6, rate=0.02, warmup=2, evaluate=3, patience=9))
+        go(tmp_path, replace(SCHEDULE, epochs=5))
 
 
 def test_a_loss_that_is_not_a_number_ends_the_run(
     target: Any, examples: Any, console: Any, tmp_path: Path
 ) -> None:
     learned = make_learner("medusa", target, Vocabulary(31), 0, {"heads": 1})
-    broken = lambda batch: learned.loss(batch) * float("nan")
+    broken = replace(learned, loss=lambda batch: learned.loss(batch) * float("nan"))
     with pytest.raises(ConfigError, match="the loss is not a number after 1 steps"):
-        train_network(
-            replace(learned, loss=broken),
-            examples,
-            examples,
-            SCHEDULE,
-            folder=tmp_path,
-            console=console,
-        )
+        train_network(broken, examples, examples, SCHEDULE, folder=tmp_path, console=console)
 
 
 @pytest.mark.parametrize("family", ["medusa", "eagle3", "dflash", "small_lm"])

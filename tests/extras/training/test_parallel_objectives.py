@@ -41,18 +41,15 @@ def test_each_row_predicts_the_token_of_a_draft(target: Any, texts: Any, tmp_pat
     rows = MaskedText.sampled(ids.shape[1], 3, 0.7)
     logits = learned.network(ids, rows, torch.arange(len(rows.masks)))[0]
     probs = logits.detach().softmax(-1)
-    for row, (position, masks) in enumerate(
-        zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
-    ):
+    pairs = zip(rows.positions.tolist(), rows.masks.tolist(), strict=True)
+    for row, (position, masks) in enumerate(pairs):
         draft = draft_after(drafter, target, texts[0].ids[: position - masks + 1], masks + 1)
         torch.testing.assert_close(draft.probs[-1], probs[row].double(), rtol=0.02, atol=2e-3)
 
 
 def test_the_loss_falls(target: Any, examples: Any, tmp_path: Path, console: Any) -> None:
     learned = make_learner("pard", target, Vocabulary(31), 0, PARD | {"share": 0.9})
-    schedule = Schedule(
-        epochs=16, batch=12, rate=0.01, warmup=4, evaluate=16, patience=9, whitened=False
-    )
+    schedule = Schedule(epochs=16, batch=12, rate=0.01, warmup=4, evaluate=16, patience=9)
     batch = next(examples.batches(24, 0)).to(torch.device("cpu"), torch.float32)
     before = learned.loss(batch).item()
     train_network(learned, examples, examples, schedule, folder=tmp_path, console=console)
@@ -82,13 +79,8 @@ def test_the_loss_is_that_of_drafts(
             if not (batch.own[text, position + 2] and known.knows(best) and known.knows(token)):
                 continue
             prefix = Tokens(batch.ids[text, : position - masks + 2].tolist())
-            draft = write_draft(
-                drafter,
-                target,
-                Context(prefix, None, features),
-                gamma=masks + 1,
-                sampling=Sampling(temperature=1.0),
-            )
+            context, drawn = Context(prefix, None, features), Sampling(temperature=1.0)
+            draft = write_draft(drafter, target, context, gamma=masks + 1, sampling=drawn)
             own = known.rows(draft.probs[-1].log()[:, None]).T
             right = (batch.states[HIDDEN][text, position + 1] @ known.rows(head).T)[None].double()
             terms.append(float(forward_kl(own, right)))

@@ -18,12 +18,9 @@ def test_the_states_are_the_targets(examples: Any, texts: Any, target: Any) -> N
             (text,) = [t for t in texts if t.ids == ids[: len(t.ids)].tolist() and own[2:].any()]
             length = len(text.ids)
             output = target.model(torch.tensor([text.ids]), output_hidden_states=True)
-            torch.testing.assert_close(
-                states[0][:length].float(), output.hidden_states[-1][0], atol=1e-2, rtol=1e-2
-            )
-            torch.testing.assert_close(
-                states[3][:length].float(), output.hidden_states[2][0], atol=1e-2, rtol=1e-2
-            )
+            for stored, layer in ((states[0], -1), (states[3], 2)):
+                right = output.hidden_states[layer][0]
+                torch.testing.assert_close(stored[:length].float(), right, atol=1e-2, rtol=1e-2)
             assert best[:length].tolist() == output.logits[0].argmax(-1).tolist()
             assert own.tolist() == [2 <= position < length for position in range(len(ids))]
             checked += 1

@@ -129,7 +129,7 @@ def header(**facts: object) -> Callable[[list[str]], list[str]]:
         (changed(2, "[1, 2"), "line 3: damaged, expected JSON"),
         (changed(0, "\x00\x01"), "line 1: damaged, expected JSON"),
         (header(format="outrider-memory-9"), "expected what Suffix remembers"),
-        (header(texts=-1), "line 1: damaged, expected a number of texts"),
+        (header(texts=-1), "line 1: damaged, texts=-1: expected "),
         (header(vocab_size=9), "its vocabulary has 9 tokens, the target's 12"),
     ],
 )
