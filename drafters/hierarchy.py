@@ -33,7 +33,7 @@ class Hierarchy(CompositeDrafter):
     dtype, device, optimize, quantize, device_map, quantization_config: as for `small_lm`.
     attn_implementation, trust_remote_code: likewise.
 
-    Raises `ConfigError` for an `ahead` below 1, or a faster drafter that writes trees.
+    Raises `ConfigError` for a faster drafter that writes trees.
     """
 
     autoregressive = True

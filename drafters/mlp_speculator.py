@@ -29,10 +29,7 @@ TABLE: Table = {
 
 @final
 class ScaledNorm(nn.Module):
-    """Layer normalisation without subtracting the mean.
-
-    learned: whether it has a scale and a shift.
-    """
+    """Layer normalisation without a mean, and with a scale and a shift only if `learned`."""
 
     def __init__(self, width: int, *, learned: bool = True) -> None:
         super().__init__()

@@ -220,10 +220,7 @@ class Online(RememberingDrafter["Past"]):
 
 @final
 class Past(TextMemory):
-    """What was learned of earlier texts.
-
-    capacity: the most n-grams; None for no limit.
-    """
+    """What was learned of earlier texts, of at most `capacity` n-grams."""
 
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__(capacity)

@@ -32,8 +32,7 @@ class Rest(Drafter):
     tree: whether to write the tree, as many nodes as the run's `budget` allows. Defaults to the
         path, which is a chain.
 
-    Raises `ConfigError` for numbers below 1 or min_n above max_n, and in `bind` if there is no such
-    store, or if its texts were tokenized by another tokenizer than the target's.
+    Raises `ConfigError` for a min_n above max_n, and in `bind` for a store of another tokenizer.
     """
 
     @checked("drafter")

@@ -112,10 +112,7 @@ class Suffix(RememberingDrafter["Past"]):
 
 @final
 class Past(TextMemory):
-    """The texts that ended, each after what its encoder read, in one automaton.
-
-    capacity: the most tokens of these texts; None for no limit.
-    """
+    """The texts that ended, each after what its encoder read, of at most `capacity` tokens."""
 
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__(capacity)
@@ -160,10 +157,7 @@ class Past(TextMemory):
 
 @final
 class Match:
-    """The longest suffix of a text that occurs in earlier texts.
-
-    count: the number of these texts when the match began.
-    """
+    """The longest suffix of a text that occurs in earlier texts; they were `count` then."""
 
     def __init__(self, past: Past) -> None:
         self.past = past

@@ -50,8 +50,7 @@ class Swift(RememberingDrafter["Past"]):
     memory: a file that keeps the choice from run to run.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
 
-    Raises `ConfigError` for numbers that are too small, and in `bind` if the target has too few
-    layers, or can't be run without some of them.
+    Raises `ConfigError` in `bind` if the target has too few layers, or can't be run without some.
     """
 
     needs: frozenset[str] = frozenset({"model", "cache"})

@@ -98,10 +98,7 @@ class TokenRecycling(RememberingDrafter["Past"]):
 
 @final
 class Past(TextMemory):
-    """The table as it was at the end of earlier texts, the newest rows last.
-
-    capacity: the most rows; None for no limit.
-    """
+    """The table as earlier texts left it, the newest rows last, at most `capacity` of them."""
 
     def __init__(self, capacity: int | None = None) -> None:
         super().__init__(capacity)

@@ -114,8 +114,6 @@ class CorrectorConfig:
     ratio: the width of its feed-forward layers, in multiples of `rank`.
     factors: the width of the vectors whose cosines are its logits. Defaults to `rank`.
     scale: what the cosines are multiplied by.
-
-    Raises `ConfigError` if there is no such corrector, or a number is too low.
     """
 
     kind: str

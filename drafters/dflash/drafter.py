@@ -16,6 +16,7 @@ from outrider.contract.pen import Pen
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.network import DFlashNetwork
+from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import LOWEST, state_names
@@ -44,8 +45,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
 
     foreseen: the logits that the confidence head gave the last draft's tokens, in whichever text.
 
-    Raises `ConfigError` if the weights don't fit the target; it names the tensor. Likewise if there
-    is a limit, and a tree or no confidence head.
+    Raises `ConfigError` if there is a limit, and a tree or no confidence head.
     """
 
     @checked("drafter")
@@ -57,13 +57,13 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         confidence: Share | None = None,
         tree: Any = None,
     ) -> None:
-        CorrectorConfig.of(corrector)  # refuses an unknown one
         require(confidence is None or tree is None, "drafter.tree", tree, "none with a confidence")
         self.path: str = path
         self.confidence: float | None = confidence
         self.foreseen: list[float] = []
-        options = {"block": block, "corrector": corrector, "confident": confidence is not None}
-        super().__init__(DFlashNetwork, path, tree, **options)
+        head = None if confidence is None else EMBEDDING
+        kind = CorrectorConfig.of(corrector)  # refuses an unknown one
+        super().__init__(DFlashNetwork, path, tree, block=block, corrector=kind, confident=head)
         layers = LOWEST
         if path != weights.UNTRAINED:
             layers = DFlashConfig.read(weights.folder("dflash", path)).layers

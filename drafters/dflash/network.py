@@ -13,7 +13,7 @@ from torch.nn.functional import embedding
 
 from outrider.contract.target import Target
 from outrider.drafters.dflash.config import DFlashConfig
-from outrider.drafters.dflash.corrector import Backbone, Block, Corrector, CorrectorConfig
+from outrider.drafters.dflash.corrector import Backbone, Block, Corrector
 from outrider.drafters.dflash.published import EMBEDDING, MARKOV, PREFIXES
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import speculators, weights
@@ -76,10 +76,7 @@ class LocalConvolution(nn.Module):
 
 @final
 class ConvolvedLayer(LayerParts):
-    """A layer of DFlash2: both of its parts stand between convolutions of the block.
-
-    block: the number of tokens in a block.
-    """
+    """A layer of DFlash2: both of its parts stand between convolutions of each block of tokens."""
 
     def __init__(self, config: LayerConfig, block: int) -> None:
         super().__init__(config, normed=True)
@@ -110,9 +107,7 @@ class DFlashNetwork(TrainedNetwork):
     block see all of them and each other (2602.06036, section 4). The tensors are those of z-lab's
     DFlash. Embeddings and head are the target's by default.
 
-    block, corrector, confident: the size of blocks, the kind of corrector, and whether it has a
-        confidence head, if there is no config.
-    config: Defaults to one layer with the sizes of the target's own.
+    config: Defaults to one layer with the sizes of the target's own; options: more of its fields.
     own: its own tables by their names in a checkpoint, HEAD and EMBEDDING. Defaults to none.
     """
 
@@ -123,17 +118,12 @@ class DFlashNetwork(TrainedNetwork):
         target: Target,
         vocabulary: Vocabulary,
         *,
-        block: int = 8,
-        corrector: str | None = None,
-        confident: bool = False,
         config: DFlashConfig | None = None,
         own: Mapping[str, Tensor] = MappingProxyType({}),
+        **options: Any,
     ) -> None:
         super().__init__()
-        if config is None:
-            kind = CorrectorConfig.of(corrector)
-            head_reads = EMBEDDING if confident else None
-            config = DFlashConfig.like(target, block=block, corrector=kind, confident=head_reads)
+        config = config or DFlashConfig.like(target, **options)
         self.vocabulary = vocabulary
         self.config: DFlashConfig = config
         self.reads: tuple[str, ...] = state_names(config.layers)

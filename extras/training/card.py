@@ -63,21 +63,19 @@ def write_result(
     }
     write_fingerprints(job.out, job.target, split.learned)
     names = [name for name in curve[-1] if name != "step"]
-    rows = [
-        f"| {point['step']:.0f} | " + " | ".join(f"{point[name]:.3f}" for name in names) + " |"
-        for point in curve
-    ]
+    points = [[f"{it['step']:.0f}", *(f"{it[name]:.3f}" for name in names)] for it in curve]
+    told = [[name, str(value).replace("|", r"\|")] for name, value in all_facts.items()]
+    of_facts, of_curve = (
+        "\n".join(f"| {' | '.join(row)} |" for row in rows if row[0] != "command")
+        for rows in (told, points)
+    )
     text = CARD.format(
         family=family,
         command=job.command,
-        facts="\n".join(
-            f"| {name} | {str(value).replace('|', chr(92) + '|')} |"
-            for name, value in all_facts.items()
-            if name != "command"
-        ),
+        facts=of_facts,
         names=" | ".join(names),
         lines="|".join("---" for _ in names),
-        rows="\n".join(rows),
+        rows=of_curve,
     )
     write_whole(job.out / "README.md", text)
     write_whole(job.out / "facts.json", json.dumps(all_facts, indent=1) + "\n")

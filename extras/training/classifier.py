@@ -28,10 +28,7 @@ WIDTH = 16
 
 @final
 class Recorder(Policy):
-    """Drafts to the full depth, and records every tested token for the classifier.
-
-    features: what the classifier sees of each token. accepted: whether the token was accepted.
-    """
+    """Drafts to the full depth; records tested tokens' features, and whether each was accepted."""
 
     def __init__(self) -> None:
         self.features: list[Tensor] = []

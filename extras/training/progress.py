@@ -30,8 +30,7 @@ Figures = dict[str, float]
 class Schedule:
     """How to train.
 
-    epochs: passes over the texts.
-    batch: texts in a step.
+    epochs, batch: passes over the texts, and texts in a step.
     rate: the highest learning rate of AdamW.
     warmup: the steps in which the rate rises to it; a cosine then leads down.
     clip: the largest norm of the gradient.

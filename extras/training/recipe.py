@@ -83,10 +83,7 @@ class Job:
 
 
 class Recipe(ABC):
-    """Trains a part with what a job hands to it.
-
-    checks: where the kit finds the checks of its kind.
-    """
+    """Trains a part with what a job hands to it; the kit finds `checks` of its kind."""
 
     checks: ClassVar[str] = "outrider.extras.training.recipe_checks:CHECKS"
 

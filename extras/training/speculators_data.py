@@ -9,6 +9,7 @@ from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
+from rich.console import Console
 from rich.progress import track
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -159,16 +160,22 @@ class SpeculatorsData(TextRecipe):
         is_valid = all(0 <= layer < count for layer in layers)
         require(is_valid, "recipe.layers", layers, f"numbers from 0 to {count - 1}")
         split = self.split(job)
-        texts = [*split.held_out, *split.learned]
-        (job.out / FOLDER).mkdir(parents=True, exist_ok=True)
-        write_rows(job.out, texts)
-        counts = Counter(token for text in texts for run in text.written for token in run)
-        with replacing(job.out / FREQUENCIES) as scratch:
-            torch.save(dict(sorted(counts.items())), scratch)
-        for number, text in enumerate(track(texts, "The target reads", console=job.console)):
-            write_state_file(job.target, text.ids, layers, state_path(job.out / FOLDER, number))
+        write_data(job.out, job.target, [*split.held_out, *split.learned], layers, job.console)
         job.console.print(plain(job.out), soft_wrap=True)
         return {"recipe.rows": str(job.out)}
+
+
+def write_data(
+    folder: Path, target: Target, texts: Sequence[Text], layers: Sequence[int], console: Console
+) -> None:
+    """Writes texts, token counts and states. layers: of the states that precede the last ones."""
+    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+    write_rows(folder, texts)
+    counts = Counter(token for text in texts for run in text.written for token in run)
+    with replacing(folder / FREQUENCIES) as scratch:
+        torch.save(dict(sorted(counts.items())), scratch)
+    for number, text in enumerate(track(texts, "The target reads", console=console)):
+        write_state_file(target, text.ids, layers, state_path(folder / FOLDER, number))
 
 
 def write_rows(folder: Path, texts: Sequence[Text]) -> None:

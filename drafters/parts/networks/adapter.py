@@ -107,10 +107,7 @@ class Adapter(TrainedNetwork):
 
 @final
 class AdaptedModel:
-    """Scores further tokens of a text, like a `CachedModel`.
-
-    below: the target's layers below the adapter, without a final norm.
-    """
+    """Scores further tokens of a text, like a `CachedModel`, with an adapter on layers `below`."""
 
     def __init__(self, below: Model, adapter: Adapter) -> None:
         self._cached, self._adapter = CachedModel(below), adapter

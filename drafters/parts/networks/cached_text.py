@@ -23,7 +23,6 @@ class CachedText:
     The cache begins with the keys and values of that text. What comes after them, paths of a tree,
     is dropped when the model next follows a text.
 
-    model: a transformers model.
     vocab_size: the width of all logits. The model's are cut to it, or padded with -inf, since the
         model's embeddings may be padded to another size. Ids that it does not have are read as 0.
     adapter: a network on top of the model's last layer, in place of its head.

@@ -36,10 +36,7 @@ class LayerCaches:
 
 
 class LayerParts(nn.Module):
-    """Attention and a feed-forward network, with a norm before each; a subclass joins them.
-
-    normed: as for `Attention`.
-    """
+    """Attention and a feed-forward network, with a norm before each; a subclass joins them."""
 
     def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
         super().__init__()
@@ -67,7 +64,6 @@ class FusionLayer(LayerParts):
 
     config: with an input of twice the hidden size.
     norm_first: whether the residual adds to the normed state, as in some speculators checkpoints.
-    normed: as for `Attention`.
     """
 
     def __init__(

@@ -126,10 +126,7 @@ class RMSNorm(nn.Module):
 
 @final
 class Attention(nn.Module):
-    """Attention with rotary positions and grouped heads.
-
-    normed: whether each head's queries and keys are normalised, as in Qwen3. Defaults to False.
-    """
+    """Attention with rotary positions and grouped heads, which are `normed` as in Qwen3 or not."""
 
     def __init__(self, config: LayerConfig, *, normed: bool = False) -> None:
         super().__init__()

@@ -28,7 +28,6 @@ class SharedKVDrafting:
     """Drafts with a model that continues from its target's keys and values.
 
     model: the target's layers or the first of them, with weights of any precision.
-    shape: the shape of the drafts.
     adapter: a network on top of the model's last layer, in place of its head.
     """
 

@@ -9,10 +9,7 @@ from outrider.contract.pen import Pen
 
 @final
 class MergedPaths:
-    """Writes paths as one tree, in which equal beginnings are merged, as far as there is room.
-
-    pen: writes the tree.
-    """
+    """Writes paths with a pen as one tree, in which equal beginnings are merged."""
 
     def __init__(self, pen: Pen) -> None:
         self._pen = pen

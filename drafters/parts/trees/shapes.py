@@ -25,10 +25,7 @@ They are ids; those of a chain may be tensors [1] on the device of the logits, s
 
 
 class Shape(ABC):
-    """A shape that drafts grow into.
-
-    kind: how siblings are chosen, one of `outrider.contract.draft.KINDS`.
-    """
+    """A shape that drafts grow into. kind: how siblings are chosen, one of KINDS."""
 
     kind: str
 

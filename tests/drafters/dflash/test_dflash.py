@@ -463,9 +463,8 @@ class TestConfidence:
             assert shorter.tokens == draft.tokens[:kept]
 
     def test_a_calibrated_head_is_believed_as_calibrated(self, target: Any, tmp_path: Path) -> None:
-        DFlashNetwork.untrained(target, Vocabulary(31), block=4, confident=True).save_checkpoint(
-            tmp_path, target
-        )
+        options = {"block": 4, "confident": "embedding"}
+        DFlashNetwork.untrained(target, Vocabulary(31), **options).save_checkpoint(tmp_path, target)
         pairs = [[0.0, 2.0], [0.0, -1.0], [0.0, 0.0]]  # .88, .27 and .5, whatever the head says
         change(tmp_path, {"calibration": pairs})
         for limit, kept in ((0.9, 0), (0.25, 1), (0.2, 2), (0.1, 3)):

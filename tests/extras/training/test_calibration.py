@@ -70,7 +70,7 @@ def test_the_command_calibrates_a_head_for_dflash(
 ) -> None:
     model = ["target=transformers", f"target.model={folder}"]
     target = TransformersTarget(str(folder))
-    options = {"block": 4, "confident": True}
+    options = {"block": 4, "confident": "embedding"}
     network = DFlashNetwork.untrained(target, Vocabulary(target.vocab_size), **options)
     network.save_checkpoint(tmp_path / "trained", target)
     whole = ["drafter=dflash", f"drafter.path={tmp_path / 'trained'}", "drafter.confidence=0"]
