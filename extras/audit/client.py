@@ -11,15 +11,16 @@ from outrider.contract.sampling import Sampling
 Token = int | str
 """A token as an engine names it: by its id, or else by its characters."""
 
+GREEDY = "greedy"
+
 KINDS: dict[str, tuple[Sampling, dict[str, float]]] = {
     "temperature 1": (Sampling(temperature=1.0), {}),
     "truncated": (Sampling(temperature=0.7, top_k=5, top_p=0.9), {}),
     "penalties": (Sampling(temperature=1.0), {"frequency_penalty": 1.0, "presence_penalty": 2.0}),
     "repetition penalty": (Sampling(temperature=1.0), {"repetition_penalty": 2.0}),
+    GREEDY: (Sampling(), {}),
 }
-"""The kinds of sampled requests: how they are sampled, and with which penalties."""
-
-GREEDY = "greedy"
+"""The kinds of requests: how they are sampled, and with which penalties."""
 
 
 @final
@@ -49,7 +50,7 @@ class Request:
 class Asked:
     """A request of the plan.
 
-    kind: a key of `KINDS`, or `GREEDY`.
+    kind: a key of `KINDS`.
     alone: whether the engine has no other request at the time.
     """
 
@@ -69,10 +70,9 @@ def batches(prompt: Request, skip: Collection[str]) -> list[list[Asked]]:
     prompt: a request whose prompt and length are taken.
     skip: kinds that are left out, and "n" if no request is to have several texts.
     """
-    kinds = {**KINDS, GREEDY: (Sampling(), {})}
     alone = [
         Asked(kind, True, replace(prompt, sampling=sampling, penalties=penalties))
-        for kind, (sampling, penalties) in kinds.items()
+        for kind, (sampling, penalties) in KINDS.items()
         if kind not in skip
     ]
     firm = [replace(it, alone=False) for it in alone if it.kind == GREEDY]

@@ -39,9 +39,6 @@ HEADINGS = ("kind of request", "texts", "odds against it", "would have shown", "
 FAULTY = ("broken", "changed")
 """The verdicts of a fault."""
 
-PROMPTS = 2
-"""How many prompts are used: the same ones again and again tell more than many."""
-
 
 def audit(settings: Audit) -> None:
     """Prints the verdict and the evidence, and writes them in Hydra's run dir.
@@ -130,7 +127,7 @@ def _prepared(
         require(is_judged, "skip", settings.skip, f"{LISTED} to be judged, or {others}")
         expected = FromLogprobs(settings.logprobs)
     requests = []
-    for prompt in list(build(settings.data))[:PROMPTS]:
+    for prompt in list(build(settings.data))[:2]:  # the same again and again tell more than many
         asked: Any = prompt.turns[0]
         if settings.chat:
             asked = (("user", asked),)

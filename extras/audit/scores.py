@@ -11,7 +11,6 @@ from jsonschema import Draft202012Validator
 
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 BLOCK = re.compile(r"```(?:\w+)?\n(.*?)(?:```|\Z)", re.DOTALL)
-LETTER = re.compile(r"\b([A-J])\b")
 
 REFUSALS = re.compile(
     r"\bi\s+(?:can['\u2019]?t|cannot|can not|won['\u2019]?t|will not|am unable|must decline)"
@@ -86,7 +85,7 @@ def defines(function: str, text: str) -> bool:
 
 
 SCORES: dict[str, Callable[[Any, str], bool]] = {
-    "choice": lambda choice, text: (LETTER.findall(text) or [None])[0] == choice,
+    "choice": lambda choice, text: (re.findall(r"\b[A-J]\b", text) or [None])[0] == choice,
     "schema": is_json_of,
     "call": is_call,
     "function": defines,

@@ -73,8 +73,7 @@ def compared(
 
     Raises `ConfigError` if the prompts are not the same.
     """
-    counts = [len(mine), len(theirs)]
-    require(counts[0] == counts[1], "texts", counts, "as many texts in both files")
+    require(len(mine) == len(theirs), "texts", len(theirs), f"{len(mine)}, as in the first file")
     found = []
     for number, ((asked, one), (other, two)) in enumerate(zip(mine, theirs, strict=True)):
         if asked != other:

@@ -104,9 +104,8 @@ class RoundedEngine(Client):
         letters = ""
         while len(tokens) < request.max_tokens:
             raw = self.logits([*prompt, *tokens][-1], in_batch)
-            token = self.draw(
-                penalised(raw, request.penalties, prompt, tokens), request.sampling, draws
-            )
+            logits = penalised(raw, request.penalties, prompt, tokens)
+            token = self.draw(logits, request.sampling, draws)
             logprobs = raw - np.logaddexp.reduce(raw)
             letter = self.letter(token)
             if letter in request.stop:

@@ -30,8 +30,6 @@ def test_an_edge_of_top_k_that_rounding_moves_is_no_evidence(race: bool) -> None
 
 
 def test_an_engine_with_other_weights_is_not_judged() -> None:
-    auditor = Auditor(
-        RoundedEngine(Chain(64, 2.0, seed=1)), [Request((1,), 8)], FromTarget(Chain(64, 2.0))
-    )
+    engine, expected = RoundedEngine(Chain(64, 2.0, seed=1)), FromTarget(Chain(64, 2.0))
     with pytest.raises(OutriderError, match="expected the same weights, and target"):
-        auditor.run(60)
+        Auditor(engine, [Request((1,), 8)], expected).run(60)

@@ -62,13 +62,14 @@ COMPLETION = {
 }
 
 
-def listed(value: Any, other: Any = -1.0) -> dict[str, Any]:
-    tops = [{"token": "a", "logprob": other}, {"token": "b", "logprob": value}]
+def listed(value: Any, other: Any = -1.0, name: str = "b") -> dict[str, Any]:
+    tops = [{"token": "a", "logprob": other}, {"token": name, "logprob": value}]
     return {"text": "a", "logprobs": {"content": [tops[0] | {"top_logprobs": tops}]}}
 
 
 BY_NAME = Choice("ab", ("a", "b"), (-0.5, -1.0), (TOP, TOP))
 ZERO = Choice("a", ("a",), (-1.0,), ({"a": -1.0, "b": -math.inf},))
+SHARED = Choice("a", ("a",), (-1.0,), ({"a": -2.0},), shared=frozenset("a"))
 BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8: -1.0}))
 
 
@@ -82,6 +83,7 @@ BY_ID = Choice("ab", (7, 8), (-0.5, -1.0), ({7: -0.5, "b": -1.0}, {"a": -0.5, 8:
         ({"message": {"content": None, "refusal": "no"}}, Choice("no")),
         ({"message": {"tool_calls": [CALL]}}, Choice('{"name": "f", "arguments": "{}"}')),
         *((listed(zero), ZERO) for zero in (None, "-Infinity", -math.inf)),
+        (listed(-2.0, name="a"), SHARED),
         ({"text": None, "finish_reason": "stop"}, Choice("", ended=True)),
         ({"text": "ab", "logprobs": {"content": None}}, Choice("ab")),
         (
