@@ -5,7 +5,7 @@ BIN := .venv/bin
 # What is compiled is kept for the processes that are started next.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test pytest style docs evidence fuzz gpu mutants install typecheck sources wheel release browser engines vllm peers interop edits clean
+.PHONY: demo test pytest style docs evidence fuzz gpu mutants install typecheck sources wheel release browser engines vllm interop edits clean
 
 install: .venv/installed
 
@@ -118,18 +118,6 @@ INSIDE := antlr4-python3-runtime hydra-core jaxtyping omegaconf platformdirs plu
 	.venv-vllm/bin/pip install --quiet torch==2.13.0 --requirement .venv-vllm/needed.txt
 	.venv-vllm/bin/pip install --quiet --no-deps --constraint constraints.txt $(INSIDE)
 	.venv-vllm/bin/pip install --quiet --no-deps --editable . --editable examples/outrider-my-bigram
-	touch $@
-
-# The bench's other peers on CPU, each in an environment of its own.
-peers: .venv-economize/installed .venv-flashspec/installed
-
-.venv-economize/installed: PEER := economize==0.3.2
-.venv-flashspec/installed: PEER := flashspec==0.3.1
-
-.venv-economize/installed .venv-flashspec/installed: constraints.txt
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet torch==2.13.0
-	$(@D)/bin/pip install --quiet --constraint constraints.txt $(PEER)
 	touch $@
 
 # Drafters that the speculators library saves, and other published layouts: which load, and whether

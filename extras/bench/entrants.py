@@ -63,7 +63,7 @@ class Counterparts:
         setting: the value of `peers.NAME`.
 
         Raises `ConfigError` if the setting should be the Python of an environment, but is no file,
-        or the peer has no such weights, or draws no tokens.
+        or the peer has no such weights.
         """
         python, environment = Path(sys.executable), None
         program: tuple[str, ...] = (PEER, peer)
@@ -73,8 +73,6 @@ class Counterparts:
         common: dict[str, Any] = {"model": self.model, "sampling": sampling}
         common["dtype"] = "float32" if dtype in (None, "auto") else dtype
         common["gamma"] = int(self.config["gamma"])
-        can_draw = not sampling["temperature"] or peer not in ("economize", "flashspec")
-        require(can_draw, f"peers.{peer}", setting, "null with sampling.temperature above 0")
         if peer == "llama_cpp":
             expected = "null, or target.model=FILE.gguf"
             require(gguf_file(file) is not None, f"peers.{peer}", setting, expected)
@@ -119,15 +117,11 @@ class Counterparts:
                     lengths = {f"prompt_lookup_{it}": lookup[f"{it}_n"] for it in ("max", "min")}
                     lengths["num_speculative_tokens"] = lookup["gamma"]
                     drafting = plain | {"speculative": {"method": "ngram", **lengths}}
-            case "llama_cpp":
+            case _:
                 plain, file = {"draft": None}, gguf_file(self._draft_model())
                 if lookup or file:
                     drafting = {"lookup": lookup} if lookup else {"draft": str(file)}
-            case _:  # flashspec decodes with a drafter only
-                plain = {} if peer == "flashspec" else {"lookup": None}
-                drafting = {"lookup": lookup} if lookup else {}
-        both = {PLAIN: plain, self.label: drafting}
-        return {label: settings for label, settings in both.items() if settings}
+        return {PLAIN: plain} | ({self.label: drafting} if drafting else {})
 
     def _lookup(self) -> dict[str, int] | None:
         """Returns the lengths of prompt lookup, or None if the drafter is another."""

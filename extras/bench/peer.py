@@ -186,62 +186,6 @@ def vllm(settings: dict[str, Any]) -> Answer:
     return answering(lambda ids, most: generated([ids], most)[0], write_together)
 
 
-def economize(settings: dict[str, Any]) -> Answer:
-    """Loads a model for economize.
-
-    settings: `model`, `dtype`, and `lookup`: prompt lookup's `max_n`, `min_n` and `gamma`, or None.
-    """
-    import economize as library  # type: ignore[import-not-found]
-    import torch
-    from economize.techniques.lookup import LookupConfig  # type: ignore[import-not-found]
-
-    base = pretrained(settings)
-    stop = base.generation_config.eos_token_id
-    lookup = settings["lookup"] or {"max_n": 1, "min_n": 1, "gamma": 0}
-    config = LookupConfig(max_ngram=lookup["max_n"], min_ngram=lookup["min_n"], match="latest")
-    model = library.apply(base, config)
-    # A cycle is a draft and the token after it: one token a cycle is plain decoding.
-    decoding = library.DecodeConfig(cycle_length=lookup["gamma"] + 1)
-
-    def write(ids: Ids, max_new_tokens: int) -> Ids:
-        result = model.decode(torch.tensor(ids), max_new_tokens, decoding=decoding, stop=stop)
-        return list(result.tokens.tolist())
-
-    return answering(write)
-
-
-def flashspec(settings: dict[str, Any]) -> Answer:
-    """Loads a model for flashspec.
-
-    settings: `model`, `dtype`, and `lookup`: prompt lookup's `max_n`, `min_n` and `gamma`.
-    """
-    import torch
-    from flashspec.engine.ngram import NgramDrafter  # type: ignore[import-not-found]
-    from flashspec.engine.speculative import SpeculativeEngine  # type: ignore[import-not-found]
-    from flashspec.engine.verifier import TargetModel  # type: ignore[import-not-found]
-    from flashspec.utils import config as configs  # type: ignore[import-not-found]
-
-    model, lookup = pretrained(settings), settings["lookup"]
-    config = configs.FlashSpecConfig(
-        device="cpu",
-        compile=False,
-        dtype=settings["dtype"],
-        eos_token_ids=tuple(end_tokens(model)),
-        bandit=configs.BanditConfig(n_arms=1),
-        sampling=configs.SamplingConfig(gamma=lookup["gamma"], temperature=0.0),
-    )
-    drafter = NgramDrafter(max_ngram=lookup["max_n"], min_ngram=lookup["min_n"])
-    dtype = getattr(torch, settings["dtype"])
-    target = TargetModel(settings["model"], torch.device("cpu"), dtype, model=model)
-    engine = SpeculativeEngine(config, [drafter], target)
-
-    def write(ids: Ids, max_new_tokens: int) -> Ids:
-        result = engine.generate(torch.tensor([ids]), max_new_tokens=max_new_tokens)
-        return list(result.output_ids[0].tolist())
-
-    return answering(write)
-
-
 def pretrained(settings: dict[str, Any], **options: Any) -> Any:
     """Returns the model of the settings, in transformers."""
     import torch
@@ -262,8 +206,6 @@ def end_tokens(model: Any) -> list[int]:
 LIBRARIES: Mapping[str, Callable[[dict[str, Any]], Answer]] = {
     "transformers": transformers,
     "vllm": vllm,
-    "economize": economize,
-    "flashspec": flashspec,
 }
 """By name, what loads a library's model and returns the function that answers questions."""
 

@@ -12,8 +12,6 @@ from outrider.cli.settings import Decoding, Drafters, Part, Reports
 class Peers:
     transformers: bool
     vllm: str | None
-    economize: str | None
-    flashspec: str | None
     llama_cpp: str | None
 
 

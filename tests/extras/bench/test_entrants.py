@@ -53,21 +53,6 @@ def test_prompt_lookup_meets_prompt_lookup() -> None:
     assert by_name["vllm plain"].command[1:] == (PEER, "vllm")
 
 
-def test_peers_that_look_prompts_up_get_the_same_lengths() -> None:
-    peers = [f"peers.{name}={sys.executable}" for name in ("economize", "flashspec")]
-    config = asked("peers.transformers=false", *peers, "gamma=4", "drafter.max_n=2")
-    settings = {entrant.name: entrant.settings["lookup"] for entrant in entrants(config, "/m")[2:]}
-    lengths = {"max_n": 2, "min_n": 1, "gamma": 4}
-    assert settings == {
-        "economize plain": None,
-        "economize PromptLookup": lengths,
-        "flashspec PromptLookup": lengths,
-    }
-    config = asked("peers.transformers=false", *peers, "drafter=bigram")
-    names = [entrant.name for entrant in entrants(config, "/m")]
-    assert names == ["outrider plain", "outrider bigram", "economize plain"]
-
-
 def test_a_small_model_assists_both() -> None:
     config = asked("drafter=small_lm", "drafter.model=/s", "target.dtype=bfloat16")
     by_name = {entrant.name: entrant for entrant in entrants(config, "/m")}
@@ -110,7 +95,7 @@ def test_peers_of_a_target_in_eight_bits_have_eight_bits_too() -> None:
     config = asked("drafter=none", "target.quantize=int8")
     (peer,) = entrants(config, "/m")[1:]
     assert (peer.name, peer.settings["quantize"]) == ("transformers plain", "int8")
-    config = asked(f"peers.economize={sys.executable}", "target.quantize=int8")
+    config = asked(f"peers.vllm={sys.executable}", "target.quantize=int8")
     with pytest.raises(ConfigError, match=r"expected null with target\.quantize"):
         entrants(config, "/m")
 
@@ -177,9 +162,6 @@ def test_llama_cpp_runs_the_gguf_files_themselves(
 def test_peers_that_can_not_run_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"peers.llama_cpp=.*expected null, or target.model=FILE"):
         entrants(asked(f"peers.llama_cpp={sys.executable}"), "/m")
-    drawn = asked(f"peers.economize={sys.executable}", "sampling=standard")
-    with pytest.raises(ConfigError, match=r"expected null with sampling\.temperature"):
-        entrants(drawn, "/m")
     with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
         entrants(asked("peers.vllm=/nowhere/python"), "/m")
     assert weights_location(asked()) == "/m"
