@@ -1,5 +1,6 @@
 """Prompt: what people hand over as one, as ids or as the turns of a chat."""
 
+import json
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -78,14 +79,30 @@ def are_messages(prompt: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
     return is_list and all(isinstance(item, Mapping) and {*item} >= MESSAGE for item in prompt)
 
 
-def rendered(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
-    """Returns messages as a tokenizer's template writes them; raises `TargetError` if it fails."""
+def rendered(
+    tokenizer: Any, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()
+) -> str:
+    """Returns messages as a tokenizer's template writes them, with the tools that may be called.
+
+    Raises `TargetError` if the template fails, or leaves out a tool, a call or a tool's text.
+    """
     with calling("chat template of", tokenizer, TargetError):
-        return str(
+        text = str(
             tokenizer.apply_chat_template(
-                list(messages), tokenize=False, add_generation_prompt=True
+                list(messages),
+                tokenize=False,
+                add_generation_prompt=True,
+                **({"tools": list(tools)} if tools else {}),
             )
         )
+    calls = [call for message in messages for call in message.get("tool_calls") or ()]
+    said = [tool.get("function", tool).get("name", "") for tool in (*tools, *calls)]
+    said += [it["content"] for it in messages if it["role"] == "tool"]
+    for part in (part for part in said if isinstance(part, str)):
+        quoted = json.dumps(part, ensure_ascii=False)[1:-1]  # as some templates write it
+        if part.strip() not in text and quoted not in text:
+            raise TargetError(f"the chat template leaves out {part!r:.60} of a tool")
+    return text
 
 
 def check_ids(field: str, ids: Iterable[int], vocab_size: int) -> None:

@@ -125,11 +125,14 @@ class Target(ABC):
         """
         return None
 
-    def encode(self, prompt: str | Sequence[Any], *, chat: bool = False) -> list[int]:
+    def encode(
+        self, prompt: str | Sequence[Any], *, chat: bool = False, tools: Sequence[Any] = ()
+    ) -> list[int]:
         """Returns the ids of a prompt. Ids are checked and returned as they are.
 
         prompt: a list of messages too, each with a role and its content, for the chat template.
         chat: wrap a string as a user's turn, if the tokenizer has a chat template.
+        tools: what the template of messages is given as tools.
 
         Raises `ConfigError` if the prompt is empty or too long, or an id is not in the vocabulary.
         """
@@ -138,7 +141,7 @@ class Target(ABC):
         if are_messages(prompt):
             has_template = getattr(self.tokenizer, "chat_template", None) is not None
             require(has_template, "prompt", prompt, "text or ids, there is no chat template")
-            text = rendered(self.tokenizer, prompt)
+            text = rendered(self.tokenizer, prompt, tools)
             return self._checked(ids_of_text(self.tokenizer, text, **IN_TEMPLATE), prompt)
         return self._checked(ids_of(prompt), prompt)
 

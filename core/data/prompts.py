@@ -2,14 +2,15 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 from outrider.base.contents import decoded, text_in
-from outrider.base.errors import ConfigError
+from outrider.base.errors import ConfigError, require
+from outrider.data.conversations import Replay
 
 
 @final
@@ -19,6 +20,7 @@ class Prompt:
 
     references: for each turn, its right answers, such as a summary that a person wrote.
     language: the one that the data names; empty if it names none.
+    replay: the conversation itself, if it has tools: each turn follows what came before it there.
     """
 
     id: str
@@ -26,6 +28,15 @@ class Prompt:
     turns: tuple[str, ...]
     references: tuple[tuple[str, ...], ...] = ()
     language: str = ""
+    replay: Replay | None = None
+
+
+def without_tools(prompts: Sequence[Prompt]) -> Sequence[Prompt]:
+    """Returns prompts for a reader of turns alone; raises `ConfigError` if one has tools."""
+    for prompt in prompts:
+        is_plain = prompt.replay is None
+        require(is_plain, "data: prompt", prompt.id, "one without tools, `compare` replays them")
+    return prompts
 
 
 _kept: list[BinaryIO] = []

@@ -9,6 +9,7 @@ from outrider.base.bounds import Count, checked
 from outrider.base.contents import text_in
 from outrider.base.errors import ConfigError
 from outrider.base.terminal import plain, remarks
+from outrider.data.conversations import replay_of
 from outrider.data.prompts import Prompt, is_encodable
 from outrider.data.records import IDS, form_of, text_beside, turns_of
 
@@ -69,7 +70,7 @@ def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -
     if isinstance(item, ConfigError):
         raise item
     prompt = parse(item, where, column)
-    for text in (prompt.id, prompt.category, *prompt.turns):
+    for text in (prompt.id, prompt.category, *prompt.turns, str(prompt.replay)):
         if not is_encodable(text):
             raise ConfigError(
                 f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
@@ -98,10 +99,11 @@ def parse(item: Any, where: str, column: str | None = None) -> Prompt:
     """
     form = form_of(item, where, column)
     id = next((str(item[key]) for key in IDS if item.get(key) not in (None, "")), where)
-    turns, category = turns_of(item, form, where), item.get("category")
+    replay, category = replay_of(item, form, where), item.get("category")
+    turns = turns_of(item, form, where) if replay is None else replay.turns()
     category = form.category if category in (None, "") else str(category)
     references, language = _references(item, len(turns), where), str(item.get("language") or "")
-    return Prompt(id, category, turns, references, language)
+    return Prompt(id, category, turns, references, language, replay)
 
 
 def _references(item: dict[str, Any], turns: int, where: str) -> tuple[tuple[str, ...], ...]:

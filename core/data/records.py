@@ -6,21 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from outrider.base.errors import ConfigError, nearest
+from outrider.base.errors import ConfigError, nearest, require
 
 Record = Mapping[str, Any]
 
 USER = frozenset({"user", "human"})
 SYSTEM = frozenset({"system", "developer"})
 ASSISTANT = frozenset({"assistant", "gpt", "chatgpt", "bing", "bard"})
-TOOLS = frozenset({"tool", "function", "function_call", "observation"})
-"""The speakers in a conversation, by the names of OpenAI and ShareGPT. Prompts have no answers."""
+TOOLS = frozenset({"tool", "function", "observation"})
+"""The speakers in a conversation, by the names of OpenAI and ShareGPT."""
+
+ROLES = {
+    **dict.fromkeys(USER, "user"),
+    **dict.fromkeys(SYSTEM, "system"),
+    **dict.fromkeys(ASSISTANT, "assistant"),
+    **dict.fromkeys(TOOLS, "tool"),
+}
+"""The role of each speaker in chat templates."""
 
 SPEAKERS, TEXTS = ("role", "from"), ("content", "value")
 """The keys of a message for its speaker and its text: OpenAI's, and ShareGPT's."""
 
 NO_TEXTS = ("tools", "tool_calls", "functions", "function_call")
-"""The keys of what a conversation may have beside its texts."""
+EMPTY: tuple[Any, ...] = (None, [], {}, "", "[]")
+"""The keys of what a conversation may have beside its texts, and what stands for nothing."""
 
 
 @final
@@ -145,10 +154,19 @@ def text_beside(value: Any, where: str) -> str:
     return str(value).strip() and str(value)
 
 
-def refuse_tools(record: Record, where: str) -> None:
-    """Raises `ConfigError` if a record or a message has tools, or calls of them."""
+def has_tools(record: Record) -> bool:
+    """Returns whether a record or a message has tools or calls of them, or is a tool's."""
+    is_tool = any(str(record.get(key)) in TOOLS for key in SPEAKERS)
+    return is_tool or any(record.get(key) not in EMPTY for key in NO_TEXTS)
+
+
+def refuse_tools(record: Record, where: str, but: str = "") -> None:
+    """Raises `ConfigError` if a record or a message has tools, or calls of them.
+
+    but: the one key that it may have them under.
+    """
     for key in NO_TEXTS:
-        if record.get(key) not in (None, [], {}, "", "[]"):
+        if key != but and record.get(key) not in EMPTY:
             expected = "expected none, only texts are read"
             raise ConfigError(f"{where}{key}={record[key]!r:.60}: {expected}")
 
@@ -204,23 +222,29 @@ def _spoken(message: Any, where: str) -> tuple[str, str]:
     """Returns the speaker and the text of a message; no text for the assistant."""
     key, content = keys_of_message(message, where)
     speaker, known = str(message[key]), USER | SYSTEM | ASSISTANT
-    if speaker in TOOLS:
-        raise ConfigError(f"{where}.{key}={speaker!r}: expected none of a tool")
     if speaker not in known:
         raise ConfigError(f"{where}.{key}={speaker!r}: {nearest(speaker, known)}")
     if speaker in ASSISTANT:
         return speaker, ""
-    parts = message.get(content)
-    if not isinstance(parts, list):
-        parts = [{"type": "text", "text": parts}]
+    text = text_in_parts(message.get(content), f"{where}.{content}")
+    require(_is_text(text), f"{where}.{content}", text, "text")
+    return speaker, text
+
+
+def text_in_parts(value: Any, where: str) -> str:
+    """Returns the text of a message, which may be a list of parts.
+
+    Raises `ConfigError` if a part is no text.
+    """
+    parts = value if isinstance(value, list) else [{"type": "text", "text": value}]
     texts: list[Any] = [
         part.get("text")
         for part in parts
         if isinstance(part, Mapping) and part.get("type") == "text"
     ]
-    if len(texts) < len(parts) or not all(map(_is_text, texts)):
-        raise ConfigError(f"{where}.{content}={message.get(content)!r:.60}: expected text")
-    return speaker, "\n".join(texts)
+    if len(texts) < len(parts) or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"{where}={value!r:.60}: expected text")
+    return "\n".join(texts)
 
 
 def _is_text(value: object) -> bool:

@@ -22,6 +22,7 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.sampling import Sampling
+from outrider.data.prompts import without_tools
 from outrider.extras.audit.audit import LISTED, Auditor
 from outrider.extras.audit.client import Client, Request
 from outrider.extras.audit.evidence import ENOUGH
@@ -127,7 +128,8 @@ def _prepared(
         require(is_judged, "skip", settings.skip, f"{LISTED} to be judged, or {others}")
         expected = FromLogprobs(settings.logprobs)
     requests = []
-    for prompt in list(build(settings.data))[:2]:  # the same again and again tell more than many
+    # The same again and again tell more than many.
+    for prompt in without_tools(build(settings.data))[:2]:
         asked: Any = prompt.turns[0]
         if settings.chat:
             asked = (("user", asked),)

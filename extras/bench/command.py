@@ -16,6 +16,7 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, print_json, remarks, results, visible
 from outrider.cli.reports import chosen_reports, following
 from outrider.cli.variants import variants_of
+from outrider.data.prompts import without_tools
 from outrider.extras.bench.entrants import OUTRIDER_PLAIN, Entrant, entrants
 from outrider.extras.bench.measure import (
     Run,
@@ -55,7 +56,7 @@ def bench(config: Bench) -> None:
     settings = plain_settings(config)
     listed, _ = variants_of(config)  # a rule that takes no such drafts is refused at once
     settings["drafters"] = plain_values(listed)
-    prompts = build(config.data)  # before engines are started, which takes minutes
+    prompts = without_tools(build(config.data))  # before engines are started, which takes minutes
     require(len(prompts) > 0, "data", 0, "at least one prompt")
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with (

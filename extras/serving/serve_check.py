@@ -20,6 +20,7 @@ from outrider.base.terminal import plain, print_json, remarks, results
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.target import Target
+from outrider.data.prompts import without_tools
 from outrider.decoding.decode import decode
 from outrider.extras.serving import serve_report
 from outrider.extras.serving.serve_config import vllm_settings
@@ -104,7 +105,7 @@ def serve_check(config: ServeCheck) -> None:
     }
     vllm = {name: vllm_settings(runs[name], drafters[name], folder / name) for name in runs}
     target = build(config.target)
-    turns = [list(prompt.turns[: config.turns]) for prompt in build(config.data)]
+    turns = [list(prompt.turns[: config.turns]) for prompt in without_tools(build(config.data))]
     prompts = [target.encode_turns(each, chat=config.chat) for each in turns]
     on_server = partial(run_audit, turns=turns, settings=settings, folder=folder)
     audit = on_server if config.audit else None

@@ -14,6 +14,7 @@ from outrider.base.interruption import advising
 from outrider.base.terminal import plain, remarks
 from outrider.cli.reports import chosen_reports, following
 from outrider.contract.target import Target
+from outrider.data.prompts import without_tools
 from outrider.extras.training.card import origin
 from outrider.extras.training.identity import (
     FILE,
@@ -42,7 +43,8 @@ def train(config: Train) -> None:
     reports = chosen_reports(config.reports)
     recipe: Recipe = build(config.recipe)
     _check_family(config)
-    target, prompts, name = build(config.target), build(config.data), config.target.get("model")
+    target, name = build(config.target), config.target.get("model")
+    prompts = without_tools(build(config.data))
     facts = identity(_deciding_settings(config), target, prompts)
     _say_what_is_unfinished(folder, facts)
     overrides = HydraConfig.get().overrides.task

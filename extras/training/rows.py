@@ -14,22 +14,15 @@ from outrider.contract.target import Target
 from outrider.data.jsonl import json_lines
 from outrider.data.reading import numbered
 from outrider.data.records import (
-    ASSISTANT,
+    ROLES,
     SPEAKERS,
-    SYSTEM,
     TEXTS,
-    USER,
     keys_of_message,
     refuse_tools,
     text_beside,
 )
 from outrider.extras.training.generated_texts import Text
 from outrider.targets.passes.masks import context_window
-
-ROLES = dict.fromkeys(USER, "user") | dict.fromkeys(SYSTEM, "system")
-ROLES |= dict.fromkeys(ASSISTANT, "assistant")
-ROLES |= dict.fromkeys(("tool", "function", "observation"), "tool")
-"""The role that a chat template knows, by the names of OpenAI and ShareGPT."""
 
 Turns = list[dict[str, Any]]
 

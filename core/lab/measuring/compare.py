@@ -51,7 +51,7 @@ def questions(
     """Returns a question for each turn of each prompt, in the order of the prompts.
 
     A later turn includes the target's own answers to the turns before it, so it is the same for
-    every drafter.
+    every drafter; that of a replayed conversation includes the answers that were given there.
 
     chat: wrap turns in the tokenizer's chat template.
     answers: whether to write the answers to last turns too.
@@ -66,8 +66,8 @@ def questions(
         active = [prompt for prompt in prompts if len(prompt.turns) >= turn]
         for prompt in active:
             conversations[prompt.id].append(prompt.turns[turn - 1])
-        encoded = [_encode(target, prompt.id, conversations[prompt.id], chat) for prompt in active]
-        needs_answer = [answers or len(prompt.turns) > turn for prompt in active]
+        encoded = [_encode(target, it, turn, conversations[it.id], chat) for it in active]
+        needs_answer = [answers or (len(it.turns) > turn and it.replay is None) for it in active]
         texts = iter(
             written(
                 target,
@@ -81,7 +81,7 @@ def questions(
         )
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
-            if len(prompt.turns) > turn:
+            if len(prompt.turns) > turn and prompt.replay is None:
                 assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
                 answer = text_of(target.tokenizer, text, skip_special_tokens=True)
                 conversations[prompt.id].append(answer)
@@ -92,13 +92,17 @@ def questions(
     return [replace(results[key], number=number) for number, key in enumerate(keys)]
 
 
-def _encode(target: Target, prompt_id: str, conversation: Sequence[str], chat: bool) -> list[int]:
+def _encode(
+    target: Target, prompt: Prompt, turn: int, conversation: Sequence[str], chat: bool
+) -> list[int]:
     try:
         with calling("target", target):
-            return target.encode_turns(conversation, chat=chat)
+            if (replay := prompt.replay) is None:
+                return target.encode_turns(conversation, chat=chat)
+            require(chat, "chat", chat, "true, for a conversation with tools")
+            return target.encode(replay.messages[: replay.ends[turn - 1]], tools=replay.tools)
     except ConfigError as error:
-        turn = len(conversation) // 2 + 1  # every other entry is an answer
-        raise ConfigError(f"data: prompt {prompt_id}, turn {turn}: {error}") from error
+        raise ConfigError(f"data: prompt {prompt.id}, turn {turn}: {error}") from error
 
 
 def fit(target: Target, variants: Mapping[str, Variant]) -> None:
