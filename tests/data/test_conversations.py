@@ -75,7 +75,7 @@ def test_each_answer_follows_the_conversation_as_the_template_writes_it(
     assert all(len(it.text) == 3 for it in asked)  # the target's own, none of which is read later
 
 
-def test_what_a_template_leaves_out_is_named(target: Any, tmp_path: Path) -> None:
+def test_parts_that_a_template_leaves_out_are_named(target: Any, tmp_path: Path) -> None:
     prompts = row(tmp_path, tools=TOOLS, messages=TALK)
     for part, left in (("{{ t.function.name }}", "cat"), ("{{ m.content }}", "two")):
         target.tokenizer.chat_template = TEMPLATE.replace(part, "").replace("c.function.name", "c")

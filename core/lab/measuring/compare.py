@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from outrider.base.calling import calling
-from outrider.base.errors import ConfigError, OutriderError, require
+from outrider.base.errors import OutriderError, require
 from outrider.contract.target import Target
 from outrider.data.prompts import Prompt
 from outrider.data.score import judges_of
@@ -28,7 +28,7 @@ from outrider.lab.measuring.trial import (
     trials,
     warm_up,
 )
-from outrider.lab.measuring.variants import Question, Settings, Variant
+from outrider.lab.measuring.variants import Question, Settings, Variant, ids_asked
 
 PROTOCOLS: dict[str, tuple[str, ...]] = {
     "overlap": ("overlap",),
@@ -66,7 +66,7 @@ def questions(
         active = [prompt for prompt in prompts if len(prompt.turns) >= turn]
         for prompt in active:
             conversations[prompt.id].append(prompt.turns[turn - 1])
-        encoded = [_encode(target, it, turn, conversations[it.id], chat) for it in active]
+        encoded = [ids_asked(target, it, conversations[it.id], chat=chat) for it in active]
         needs_answer = [answers or (len(it.turns) > turn and it.replay is None) for it in active]
         texts = iter(
             written(
@@ -81,7 +81,7 @@ def questions(
         )
         for prompt, tokens, need in zip(active, encoded, needs_answer, strict=True):
             text = next(texts) if need else []
-            if len(prompt.turns) > turn and prompt.replay is None:
+            if len(prompt.turns) > turn:
                 assert target.tokenizer is not None, "a target without a tokenizer encoded a turn"
                 answer = text_of(target.tokenizer, text, skip_special_tokens=True)
                 conversations[prompt.id].append(answer)
@@ -90,19 +90,6 @@ def questions(
             results[prompt.id, turn] = question
     keys = [(prompt.id, turn) for prompt in prompts for turn in range(1, len(prompt.turns) + 1)]
     return [replace(results[key], number=number) for number, key in enumerate(keys)]
-
-
-def _encode(
-    target: Target, prompt: Prompt, turn: int, conversation: Sequence[str], chat: bool
-) -> list[int]:
-    try:
-        with calling("target", target):
-            if (replay := prompt.replay) is None:
-                return target.encode_turns(conversation, chat=chat)
-            require(chat, "chat", chat, "true, for a conversation with tools")
-            return target.encode(replay.messages[: replay.ends[turn - 1]], tools=replay.tools)
-    except ConfigError as error:
-        raise ConfigError(f"data: prompt {prompt.id}, turn {turn}: {error}") from error
 
 
 def fit(target: Target, variants: Mapping[str, Variant]) -> None:

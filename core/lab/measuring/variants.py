@@ -1,15 +1,19 @@
 """What is compared, on which questions, and under which settings."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
+from outrider.base.calling import calling
+from outrider.base.errors import ConfigError, require
 from outrider.contract.drafter import Drafter
 from outrider.contract.policy import Fixed, Policy
 from outrider.contract.sampling import Sampling
+from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
+from outrider.data.prompts import Prompt
 from outrider.data.score import Judge, Score
 from outrider.drafters.none import NoDraft
 from outrider.verifiers.token import Token
@@ -101,3 +105,21 @@ class Question:
     def place(self) -> tuple[str, int, str]:
         """Returns the prompt, the turn and the category, as a measurement begins."""
         return self.prompt, self.turn, self.category
+
+
+def ids_asked(target: Target, prompt: Prompt, said: Sequence[str], *, chat: bool) -> list[int]:
+    """Returns the ids of a turn of a prompt, with all that comes before it.
+
+    said: the turns up to it, each but the last followed by its answer.
+
+    Raises `ConfigError` if the target can't take it; the message names the prompt and the turn.
+    """
+    turn = len(said) // 2 + 1  # every other entry is an answer
+    try:
+        with calling("target", target):
+            if (replay := prompt.replay) is None:
+                return target.encode_turns(said, chat=chat)
+            require(chat, "chat", chat, "true, for a conversation with tools")
+            return target.encode(replay.messages[: replay.ends[turn - 1]], tools=replay.tools)
+    except ConfigError as error:
+        raise ConfigError(f"data: prompt {prompt.id}, turn {turn}: {error}") from error
