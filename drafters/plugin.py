@@ -29,6 +29,7 @@ DRAFTERS = {
     "mtp": "mtp.drafter:Mtp",
     "swift": "swift:Swift",
     "early_exit": "early_exit:EarlyExit",
+    "assistant": "assistant:Assistant",
 }
 """By name, the module in `outrider.drafters`, and the class or function in it."""
 

@@ -18,8 +18,8 @@ SMALL = {
 }
 """Settings that make a drafter small enough for enumeration."""
 
-SHAPES_ALONE = ("online",)
-"""Drafters for which all of the kit would take long."""
+SHAPES_ALONE = ("online", "assistant")
+"""Drafters for which all of the kit would take long, and one for targets that it does not have."""
 
 MORE = (
     *("bigram, tree: 2x2", "eagle, path: untrained, tree: dynamic:3"),
@@ -60,7 +60,7 @@ def settings(name: str) -> str:
 
 def shaped() -> Iterator[str]:
     for name, entry in installed().of("drafter").items():
-        has_network = settings(name) != name and name != "rest"
+        has_network = settings(name) != name and name not in ("rest", "assistant")
         if has_network and "tree" in inspect.signature(entry.product).parameters:
             yield from (f"{settings(name)}, tree: {form}" for form in FORMS.get(name, ("2x1",)))
         else:

@@ -26,6 +26,8 @@ from outrider.testing.table_drafters import CHAINS
 SMALL_TREES = (None, "2", "iid:2", "paths:2", "top:2")
 NEEDS_FILE = ("classifier",)
 """The policies that can't be made without a file."""
+OF_ONE_KIND = ("assistant",)
+"""The drafters that only targets of one kind can have, none of which is drawn."""
 MOST_CALLS = 800
 """The latest interruption, in calls of Outrider's functions; most runs make fewer."""
 
@@ -35,7 +37,7 @@ def drafters_for(*, table: bool, encoder: bool) -> tuple[str, ...]:
     """Returns the names of the drafters that a target can have, networks twice for a model."""
     of_tables = {has: TabularTarget(2, encoder=has).offers for has in (False, True)}
     everywhere, networks = list[str](), list[str]()
-    for name in installed().of("drafter"):
+    for name in sorted(installed().of("drafter").keys() - {*OF_ONE_KIND}):
         settings = {setting: values[0] for setting, values in values_of("drafter", name).items()}
         needs = make("drafter", {"drafter": name, **settings}).needs
         if needs <= of_tables[encoder]:
