@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import transformers
 from tiny.models import entries
-from tiny.outcomes import outcomes
-from tiny.page import COLUMNS, NOT_BUILT, SIGNS, placed, read, sheet, sign, written
+from tiny.modes import MODES
+from tiny.outcomes import outcomes, word
+from tiny.page import NOT_BUILT, placed, read, sheet, written
 from tiny.subject import subject
 
 import outrider
@@ -50,10 +50,10 @@ def quiet() -> Iterator[None]:
 def test_texts_are_those_of_generate_or_refused(name: str) -> None:
     built = subject(ENTRIES[name], [SEEDS.get(name, 0)])
     assert len(set(built.truths[0].text)) >= 4
-    records = {mode: [x.record() for x in outcomes(built, [mode])] for mode in CHECKED}
+    found = {mode: outcomes(built, mode) for mode in CHECKED}
     refused = REFUSED.get(name, set())
-    expected = {mode: SIGNS["refused" if mode in refused else "right"] for mode in CHECKED}
-    assert {mode: sign(checks) for mode, checks in records.items()} == expected, records
+    expected = {mode: "refused" if mode in refused else "right" for mode in CHECKED}
+    assert {mode: word(checks) for mode, checks in found.items()} == expected, found
 
 
 def test_the_sheet_has_every_row_and_mode_and_nothing_wrong() -> None:
@@ -61,11 +61,10 @@ def test_the_sheet_has_every_row_and_mode_and_nothing_wrong() -> None:
     rows = read(text)
     assert written(rows) == text
     assert set(ENTRIES) == {row["model"] for row in rows}
-    words = {row[column] for row in rows for column in COLUMNS[2:-2]}
+    words = {row[mode] for row in rows for mode in MODES}
     assert words <= {"right", "slow draft", "partly", "refused", ""}
     for row in rows:  # whatever is refused has its reason
-        cells = {row[column] for column in COLUMNS[2:-2]}
-        is_named = row["kind"] == NOT_BUILT or cells & {"partly", "refused"}
+        is_named = row["kind"] == NOT_BUILT or {"partly", "refused"} & {*row.values()}
         assert bool(is_named) == bool(row["reason"]), row["model"]
 
 
@@ -77,23 +76,25 @@ def test_the_page_counts_the_rows_of_the_sheet() -> None:
 
 
 def test_a_row_of_the_sheet_names_modes_and_reasons() -> None:
-    facts: dict[str, Any] = {
+    line = "drafter eagle needs model: the target offers source"
+    right = {"outcome": "right", "detail": ""}
+    cells = {
+        "plain": [right],
+        "eagle": [{"outcome": "refused", "detail": line}],
+        "tree": [right, {"outcome": "error", "detail": "E: 3 rows"}],
+        "medusa": [right, {"outcome": "refused", "detail": line}],
+    }
+    facts = {
         "new": {"reason": "it reads audio"},
         "llama": {"group": "Decoders", "cache_differs": True},
         "unread": {},
     }
-    line = "drafter eagle needs model: the target offers source"
-    cells = {
-        "plain": [{"outcome": "right", "detail": ""}],
-        "eagle": [{"outcome": "refused", "detail": line}],
-        "tree": [{"outcome": "right", "detail": ""}, {"outcome": "RAW", "detail": "E: 3 rows"}],
-    }
-    llama, new = sheet(facts, {"new": {}, "llama": cells, "unread": {}})
-    assert (llama["plain"], llama["eagle"], llama["tree"], llama["write"]) == (
-        *("right", "refused", "error", ""),
-    )
+    built = {"new": {}, "llama": cells, "unread": {}}
+    llama, new = sheet({name: {"facts": facts[name], "cells": built[name]} for name in facts})
+    words = [llama[mode] for mode in ("plain", "eagle", "tree", "medusa", "write")]
+    assert words == ["right", "refused", "error", "partly", ""]
     assert llama["generate"] == "differs from full passes"
     assert llama["reason"] == (
-        "tree: E: n rows; eagle: drafter … needs model: the target offers source"
+        "tree: E: n rows; medusa, eagle: drafter … needs model: the target offers source"
     )
     assert (new["kind"], new["reason"], new["plain"]) == ("not built", "it reads audio", "")

@@ -13,6 +13,7 @@ from outrider import (
     Drafter,
     SampledChance,
     Sampling,
+    Verifier,
     decode,
     decode_together,
     generate_together,
@@ -29,7 +30,7 @@ from outrider.targets.passes.first_layers import first_layers
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
-from tiny.drafters import InTurn, ScriptedChain, ScriptedTree
+from tiny.drafters import InTurn, ScriptedChain, ScriptedTree, tokens_of
 from tiny.logits import differences
 from tiny.models import build
 from tiny.settings import LAYERS
@@ -37,33 +38,33 @@ from tiny.subject import NEW, Subject, ended, room
 from tiny.two_ranks import has_plan, run_spread
 
 GAMMA = 4
+OFF = 1e-2
+"""Logits that are further off, relative to their spread, are other logits; rounding makes 1e-5."""
 SIZES: dict[str, Any] = {"gamma": GAMMA, "budget": 24, "max_new_tokens": NEW}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check has written.
+    """What a check has written, or what is wrong with it.
 
     texts: by the number of the prompt.
-    calls: target calls of the first text, where a draft is expected to be the target's own text.
-    best: the fewest calls that it can take; None where it says nothing.
-    is_shorter: whether a drafter that leaves layers out computes other logits than the target.
-    truths: what is right, where it is not the greedy text.
-    difference: how far logits are off, relative to their spread.
+    fault: what is wrong beside them.
+    slow: how many target calls a copy of the target has spared too few of, drafting for it.
     most: the number of tokens at which texts end.
     """
 
     texts: dict[int, list[int]]
-    calls: int | None = None
-    best: int | None = None
-    is_shorter: bool = True
-    truths: dict[int, list[int]] | None = None
-    difference: float = 0.0
+    fault: str = ""
+    slow: str = ""
     most: int = NEW
 
 
 Check = Callable[[], Result]
 Mode = Callable[[Subject], Iterator[tuple[str, Check]]]
+
+
+def rule_for(drafter: Drafter) -> Verifier:
+    return Candidates() if drafter.trees or drafter.asks else Token()
 
 
 def alone(
@@ -78,34 +79,27 @@ def alone(
 
     most: how many tokens a call writes when it drafts as the target writes.
     """
-    rule = Candidates() if drafter.trees or drafter.asks else Token()
     target = target or TransformersTarget(subject.model)
-    rounds = list(decode(target, drafter, rule, subject.prompts[number], **SIZES))
-    text = [token for round in rounds for token in round.tokens]
-    best = None if most is None else -(-len(text) // most)
-    return Result({number: text}, len(rounds), best)
+    rounds = list(decode(target, drafter, rule_for(drafter), subject.prompts[number], **SIZES))
+    text = tokens_of(rounds)
+    best = len(rounds) if most is None else -(-len(text) // most)
+    slow = f"{len(rounds)} target calls, {best} when it drafts as the target writes"
+    return Result({number: text}, slow=slow * (len(rounds) > best))
 
 
-def plain(subject: Subject) -> Iterator[tuple[str, Check]]:
-    for number in range(len(subject.prompts)):
-        yield f"prompt {number}", lambda number=number: alone(subject, NoDraft(), number=number)
+def each(subject: Subject, make: Callable[[list[int]], Drafter]) -> Iterator[tuple[str, Check]]:
+    """Yields a check for each prompt. make: of the whole text, its drafter."""
 
-
-def scripted(subject: Subject, kind: Callable[[list[int]], Drafter]) -> Iterator[tuple[str, Check]]:
     def text(number: int) -> Result:
-        return alone(subject, kind(subject.whole(number)), number=number)
+        return alone(subject, make(subject.whole(number)), number=number)
 
     for number in range(len(subject.prompts)):
-        yield f"scripted, prompt {number}", partial(text, number)
+        yield f"prompt {number}", partial(text, number)
 
 
 def chain(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield from scripted(subject, ScriptedChain)
+    yield from each(subject, ScriptedChain)
     yield "prompt_lookup", lambda: alone(subject, PromptLookup())
-
-
-def tree(subject: Subject) -> Iterator[tuple[str, Check]]:
-    yield from scripted(subject, ScriptedTree)
 
 
 def small_lm(
@@ -119,31 +113,17 @@ def small_lm(
 
 
 def early_exit(subject: Subject) -> Iterator[tuple[str, Check]]:
+    """Few layers may draft the whole text, so it is their logits that must differ."""
+
+    def text(layers: int) -> Result:
+        result = alone(subject, SmallLM(layers=layers))
+        models = (subject.model, first_layers(subject.model, layers))
+        sessions = [TransformersTarget(model).open(subject.prompts[0]) for model in models]
+        same = torch.equal(*(session.score(Draft()) for session in sessions))
+        return replace(result, fault="no layer is left out: the logits are the target's" * same)
+
     for layers in range(1, LAYERS):
-        yield (
-            f"layers={layers}",
-            lambda layers=layers: shorter(subject, SmallLM(layers=layers), layers),
-        )
-
-
-def shorter(subject: Subject, drafter: Drafter, layers: int) -> Result:
-    """Returns the text written with drafts of the target's first layers.
-
-    Few layers may draft the whole text, so it is their logits that must differ.
-    """
-    result = alone(subject, drafter)
-    models = (subject.model, first_layers(subject.model, layers))
-    sessions = [TransformersTarget(model).open(subject.prompts[0]) for model in models]
-    logits = [session.score(Draft()) for session in sessions]
-    return replace(result, is_shorter=not torch.equal(*logits))
-
-
-def lookahead(subject: Subject) -> Iterator[tuple[str, Check]]:
-    for number in range(2):
-        yield (
-            f"prompt {number}",
-            lambda number=number: alone(subject, LookaheadDecoding(), number=number),
-        )
+        yield f"layers={layers}", partial(text, layers)
 
 
 def untrained(subject: Subject, kind: Callable[..., Drafter]) -> Iterator[tuple[str, Check]]:
@@ -152,20 +132,19 @@ def untrained(subject: Subject, kind: Callable[..., Drafter]) -> Iterator[tuple[
 
 
 def together(
-    subject: Subject, drafters: Sequence[Drafter], rule: Any, *, target: Any = None
+    subject: Subject, kind: Callable[[list[int]], Drafter], *, target: Any = None
 ) -> Result:
     """Returns the texts of one batch, written by `decode_together`."""
-    texts: dict[int, list[int]] = {number: [] for number in range(len(drafters))}
-    target = target or TransformersTarget(subject.model)
-    rounds = decode_together(target, InTurn(drafters), rule, subject.prompts, **SIZES)
-    for number, round in rounds:
-        texts[number] += round.tokens
+    numbers = range(len(subject.prompts))
+    drafters, texts = [kind(subject.whole(n)) for n in numbers], {n: list[int]() for n in numbers}
+    target, rule = target or TransformersTarget(subject.model), rule_for(drafters[0])
+    for n, round in decode_together(target, InTurn(drafters), rule, subject.prompts, **SIZES):
+        texts[n] += round.tokens
     return Result(texts)
 
 
 def batch(subject: Subject) -> Iterator[tuple[str, Check]]:
-    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
-    yield "scripted", lambda: together(subject, [ScriptedChain(whole) for whole in wholes], Token())
+    yield "scripted", lambda: together(subject, ScriptedChain)
 
     def generated() -> Result:
         target = TransformersTarget(subject.model)
@@ -176,9 +155,7 @@ def batch(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def batch_tree(subject: Subject) -> Iterator[tuple[str, Check]]:
-    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
-    drafters = [ScriptedTree(whole) for whole in wholes]
-    yield "scripted", lambda: together(subject, drafters, Candidates())
+    yield "scripted", lambda: together(subject, ScriptedTree)
 
 
 def write(subject: Subject) -> Iterator[tuple[str, Check]]:
@@ -218,29 +195,33 @@ def custom_generate(subject: Subject) -> Iterator[tuple[str, Check]]:
     yield "batch", lambda: generated([0, len(subject.prompts) - 1], PromptLookup())
 
 
+def calls_of(subject: Subject) -> dict[str, Callable[[Any], Result]]:
+    """Returns what writes the first text with a target that was made otherwise."""
+    kinds: dict[str, Callable[[], Drafter]] = {
+        "plain": NoDraft,
+        "chain": lambda: ScriptedChain(subject.whole(0)),
+        "tree": lambda: ScriptedTree(subject.whole(0)),
+        "layers=2": lambda: SmallLM(layers=2),
+    }
+    return {
+        name: lambda target, kind=kind: alone(subject, kind(), target=target)
+        for name, kind in kinds.items()
+    }
+
+
 def packed(subject: Subject) -> Iterator[tuple[str, Check]]:
-    def make() -> TransformersTarget:
+    def made() -> TransformersTarget:
         return TransformersTarget(copy.deepcopy(subject.model), optimize="packed")
 
-    yield "plain", lambda: alone(subject, NoDraft(), target=make())
-    yield "chain", lambda: alone(subject, ScriptedChain(subject.whole(0)), target=make())
-    yield "tree", lambda: alone(subject, ScriptedTree(subject.whole(0)), target=make())
-    yield "layers=2", lambda: alone(subject, SmallLM(layers=2), target=make())
+    for name, call in calls_of(subject).items():
+        yield name, lambda call=call: call(made())
 
 
 def two_ranks(subject: Subject) -> Iterator[tuple[str, Check]]:
     if not has_plan(subject.model):
         return
-    wholes = [subject.whole(number) for number in range(len(subject.prompts))]
-    calls: dict[str, Callable[[Any], Result]] = {
-        "plain": lambda target: alone(subject, NoDraft(), target=target),
-        "chain": lambda target: alone(subject, ScriptedChain(wholes[0]), target=target),
-        "tree": lambda target: alone(subject, ScriptedTree(wholes[0]), target=target),
-        "layers=2": lambda target: alone(subject, SmallLM(layers=2), target=target),
-        "batch": lambda target: together(
-            subject, [ScriptedChain(whole) for whole in wholes], Token(), target=target
-        ),
-    }
+    calls = calls_of(subject)
+    calls["batch"] = lambda target: together(subject, ScriptedChain, target=target)
     answers = cache(lambda: run_spread(subject.model, calls))
 
     def answer(name: str) -> Result:
@@ -253,16 +234,21 @@ def two_ranks(subject: Subject) -> Iterator[tuple[str, Check]]:
 
 
 def logits(subject: Subject) -> Iterator[tuple[str, Check]]:
+    def compared(difference: Callable[[], float]) -> Result:
+        off = difference()
+        return Result({}, f"logits are off by {off:.2g} of their spread" * (off > OFF))
+
     target = TransformersTarget(subject.model)
     for name, difference in differences(subject, target):
         if target.trees or "tree" not in name:
-            yield name, lambda difference=difference: Result({}, difference=difference())
+            yield name, partial(compared, difference)
 
 
 MODES: dict[str, Mode] = {
-    "logits": logits, "plain": plain, "chain": chain, "tree": tree, "small_lm": small_lm,
-    "small_lm tree": partial(small_lm, tree="top:2x2", most=3), "early exit": early_exit,
-    "lookahead_decoding": lookahead,
+    "logits": logits, "plain": partial(each, make=lambda _: NoDraft()), "chain": chain,
+    "tree": partial(each, make=ScriptedTree), "draft model": small_lm,
+    "draft model tree": partial(small_lm, tree="top:2x2", most=3), "early exit": early_exit,
+    "lookahead": partial(each, make=lambda _: LookaheadDecoding()),
     "medusa": partial(untrained, kind=Medusa), "eagle": partial(untrained, kind=Eagle),
     "batch": batch, "batch tree": batch_tree, "write": write,
     "custom_generate": custom_generate, "packed": packed, "two ranks": two_ranks,

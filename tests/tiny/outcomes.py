@@ -1,96 +1,78 @@
 """What came of each check, held against what should have been written."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from outrider import OutriderError, Tokens
 from tiny.modes import MODES, Check, Result
 from tiny.subject import TIE, Subject
 
-ORDER = ("right", "slow draft", "refused", "WRONG", "RAW")
-"""From best to worst; a mode is as good as the worst of its checks."""
-OFF = 1e-2
-"""Logits that are further off, relative to their spread, are other logits; rounding makes 1e-5."""
+ORDER = ("right", "slow draft", "refused", "wrong", "error")
+"""From best to worst; a mode is as good as the worst of its checks.
+
+right: the text is. slow draft: it is, but a copy of the target, drafting for the target, was not
+always accepted, so the draft's passes differ from the target's. refused: an error of Outrider's, in
+one line. wrong: another text, or layers left out that were not. error: an exception that is not
+Outrider's, or has one underneath.
+"""
+PARTLY = "partly"
+"""Of a mode: right in some checks, refused in others."""
 SECONDS = 60
 """Of the processor's time that a single check may take."""
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of one check.
-
-    outcome: of `ORDER`. right: the text is. slow draft: it is, but a copy of the target, drafting
-        for the target, was not always accepted, so the draft's passes differ from the target's.
-        refused: an error of Outrider's, in one line. WRONG: another text, or layers left out that
-        were not. RAW: an exception that is not Outrider's, or has one underneath.
-    """
-
-    mode: str
-    check: str
-    outcome: str
-    detail: str = ""
-
-    def record(self) -> dict[str, str]:
-        """Returns the outcome for a line of JSON."""
-        return asdict(self)
+Outcome = dict[str, str]
+"""What came of one check: its name as `check`, `outcome`, of `ORDER`, and `detail`."""
 
 
-def outcomes(subject: Subject, modes: list[str]) -> Iterator[Outcome]:
-    """Yields what comes of each check of some modes."""
-    for mode in modes:
-        try:
-            checks = list(MODES[mode](subject))
-        except OutriderError as error:  # a target that is refused before any check
-            yield Outcome(mode, "", "refused", str(error))
-        else:
-            yield from (Outcome(mode, name, *judged(subject, check)) for name, check in checks)
+def outcomes(subject: Subject, mode: str) -> list[Outcome]:
+    """Returns what came of each check of a mode."""
+    try:
+        checks = list(MODES[mode](subject))
+    except OutriderError as error:  # a target that is refused before any check
+        return [{"check": "", "outcome": "refused", "detail": str(error)}]
+    return [{"check": name, **judged(subject, check)} for name, check in checks]
 
 
-def judged(subject: Subject, check: Check) -> tuple[str, str]:
+def word(found: Collection[Outcome]) -> str:
+    """Returns the word for a mode: the worst of its checks, or that they are partly right."""
+    words = {outcome["outcome"] for outcome in found}
+    if "refused" in words and len(words) > 1 and not words & {"wrong", "error"}:
+        return PARTLY
+    return max(words, key=ORDER.index, default="")
+
+
+def judged(subject: Subject, check: Check) -> Outcome:
     """Returns the outcome of a check, and the line that explains it."""
     try:
         with time_limit(SECONDS):
-            result = check()
+            found, line = compared(subject, check())
     except OutriderError as error:
-        cause, line = error.__cause__, str(error)
+        cause, found, line = error.__cause__, "refused", str(error)
         if cause is not None and not isinstance(cause, OutriderError):
-            return "RAW", f"{type(cause).__name__} inside {type(error).__name__}: {line}"
-        return ("RAW" if "\n" in line else "refused"), line
+            found, line = "error", f"{type(cause).__name__} inside {type(error).__name__}: {line}"
+        elif "\n" in line:
+            found = "error"
     except Exception as error:  # noqa: BLE001  that none escapes is what is measured
-        return "RAW", f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-    return compared(subject, result)
+        found, line = "error", f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+    return {"outcome": found, "detail": line}
 
 
 def compared(subject: Subject, result: Result) -> tuple[str, str]:
     """Returns whether a result is right, and where it is not."""
-    if result.difference > OFF:
-        return "WRONG", f"logits are off by {result.difference:.2g} of their spread"
-    for number, text in result.texts.items():
-        if line := violation(subject, result, number, text):
-            return "WRONG", line
-    if not result.is_shorter:
-        return "WRONG", "no layer is left out: the logits are the target's"
-    if result.best is None or result.calls is None:
-        return "right", ""
-    if result.calls > result.best:
-        line = f"{result.calls} target calls, {result.best} when it drafts as the target writes"
-        return "slow draft", line
-    return "right", ""
+    differ = (violation(subject, result, *text) for text in result.texts.items())
+    for line in filter(None, (result.fault, *differ)):
+        return "wrong", line
+    return ("slow draft", result.slow) if result.slow else ("right", "")
 
 
 def violation(subject: Subject, result: Result, number: int, text: list[int]) -> str:
     """Returns where a text leaves the right one; nothing where it does not, or there is a tie."""
     truth = subject.truths[number]
     accepted = [list(right)[: result.most] for right in truth.texts]
-    if result.truths is not None:
-        accepted = [result.truths[number]]
-    if text in accepted:
-        return ""
     at = max(Tokens(text).shared(Tokens(right)) for right in accepted)
-    if result.truths is None and at < len(truth.gaps) and truth.gaps[at] < TIE:
+    if text in accepted or (at < len(truth.gaps) and truth.gaps[at] < TIE):
         return ""
     return f"prompt {number} differs at token {at} of {len(accepted[0])}"
 

@@ -11,56 +11,35 @@ import pages
 
 from tiny.models import DECODERS, ENCODER_DECODERS
 from tiny.modes import MODES
-from tiny.outcomes import ORDER
+from tiny.outcomes import PARTLY, Outcome, word
 from tiny.settings import VARIANTS
 
 BEGIN, END = "<!-- sweep -->", "<!-- end of the sweep -->"
 """What lies between these lines of a page is the sweep's; all else is written by hand."""
-SIGNS = {"right": "✓", "slow draft": "✓°", "refused": "\u2013", "WRONG": "✗", "RAW": "!"}
-PART = "◐"
-WORDS = {
-    "✓": "right", "✓°": "slow draft", PART: "partly", "\u2013": "refused", "✗": "wrong",
-    "!": "error", "": "",
-}  # fmt: skip
-"""What stands in a cell of the sheet for each sign."""
 MEANINGS = {
     "right": "the text is `generate`'s, token for token",
     "slow draft": "right, but a copy of the model, drafting for it, was not always accepted",
-    "partly": "right in some settings, refused in one line in others",
+    PARTLY: "right in some settings, refused in one line in others",
     "refused": "refused in one line",
     "wrong": "another text, or an early exit that leaves nothing out",
     "error": "an exception that is not Outrider's",
 }
-HEADS = {  # other than the modes
-    "small_lm": "draft model",
-    "small_lm tree": "draft model tree",
-    "lookahead_decoding": "lookahead",
-}
-COLUMNS = ("model", "kind", *(HEADS.get(mode, mode) for mode in MODES), "generate", "reason")
+COLUMNS = ("model", "kind", *MODES, "generate", "reason")
 NOT_BUILT, DIFFERS = "not built", "differs from full passes"
 CLASS = re.compile(r"\b[A-Z]\w*(?:For[A-Z]\w+|Model\w*|LMHead\w*|Decoder)\b")
 
-Facts = Mapping[str, Mapping[str, Any]]
-"""By row its class, its group, or why it was not built."""
-Cells = Mapping[str, Sequence[Mapping[str, str]]]
+Cells = Mapping[str, Sequence[Outcome]]
 """By mode the outcomes of a row's checks."""
 Row = dict[str, str]
 """A row of the sheet, by column."""
 
 
-def sign(outcomes: Sequence[Mapping[str, str]]) -> str:
-    """Returns the sign of a cell."""
-    kinds = {outcome["outcome"] for outcome in outcomes}
-    if not kinds:
-        return ""
-    if "refused" in kinds and kinds & {"right", "slow draft"} and not kinds & {"WRONG", "RAW"}:
-        return PART
-    return SIGNS[max(kinds, key=ORDER.index)]
+def sheet(results: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Returns the rows of the sheet, sorted by kind as far as they were built.
 
-
-def sheet(facts: Facts, cells: Mapping[str, Cells]) -> list[Row]:
-    """Returns the rows of the sheet, sorted by kind as far as they were built."""
-    rows = [_row(name, fact, cells[name]) for name, fact in facts.items() if fact]
+    results: by row its `cells`, and its `facts`: its group, or why it was not built.
+    """
+    rows = [_row(name, it["facts"], it["cells"]) for name, it in results.items() if it["facts"]]
     return sorted(rows, key=lambda row: (row["kind"] == NOT_BUILT, row["kind"]))
 
 
@@ -89,13 +68,12 @@ def placed(page: str, rows: Sequence[Row], versions: str) -> str:
 
 
 def _row(name: str, fact: Mapping[str, Any], cells: Cells) -> Row:
+    row = dict.fromkeys(COLUMNS, "") | {"model": name}
     if fact.get("reason"):
-        words = dict.fromkeys(COLUMNS, "")
-        return words | {"model": name, "kind": NOT_BUILT, "reason": fact["reason"]}
-    modes = {HEADS.get(mode, mode): WORDS[sign(cells.get(mode, ()))] for mode in MODES}
+        return row | {"kind": NOT_BUILT, "reason": fact["reason"]}
+    row |= {mode: word(checks) for mode, checks in cells.items()}
     differs = DIFFERS if fact.get("cache_differs") else ""
-    row = {"model": name, "kind": fact["group"], **modes, "generate": differs}
-    return row | {"reason": "; ".join(_reasons(cells))}
+    return row | {"kind": fact["group"], "generate": differs, "reason": "; ".join(_reasons(cells))}
 
 
 def _reasons(cells: Cells) -> Iterator[str]:
@@ -103,12 +81,12 @@ def _reasons(cells: Cells) -> Iterator[str]:
     by_line: dict[str, set[str]] = defaultdict(set)
     for mode, checks in cells.items():
         for check in checks:
-            if check["outcome"] in ("WRONG", "RAW", "refused"):
+            if check["outcome"] in ("wrong", "error", "refused"):
                 by_line[_line(check["outcome"], check["detail"])].add(mode)
     tried = {mode for mode, checks in cells.items() if checks}
     for line, modes in sorted(by_line.items()):
-        named = [HEADS.get(mode, mode) for mode in MODES if mode in modes]
-        yield f"{'all modes' if modes == tried else ', '.join(named)}: {line}"
+        named = ", ".join(mode for mode in MODES if mode in modes)
+        yield f"{'all modes' if modes == tried else named}: {line}"
 
 
 def _line(outcome: str, detail: str) -> str:
@@ -117,7 +95,7 @@ def _line(outcome: str, detail: str) -> str:
         return "The text is another."
     if detail.startswith("logits are off"):
         return "The logits of a draft are not those of full passes."
-    if outcome == "RAW":
+    if outcome == "error":
         return re.sub(r"[0-9]+", "n", CLASS.sub("…", detail))
     _, chains, reason = detail.partition("takes only chains, ")
     detail = f"… {chains}{reason}" if chains else detail
@@ -128,7 +106,7 @@ def _line(outcome: str, detail: str) -> str:
 
 def _counts(rows: Sequence[Row]) -> Iterator[str]:
     """Yields how many rows came out in each way, and how many cells hold each word."""
-    cells = [[row[name] for name in COLUMNS[2:-2] if row[name]] for row in rows]
+    cells = [[row[name] for name in MODES if row[name]] for row in rows]
     built = [set(words) for row, words in zip(rows, cells, strict=True) if row["kind"] != NOT_BUILT]
     bad = sum(bool(words & {"wrong", "error"}) for words in built)
     full = sum(words <= {"right", "slow draft"} for words in built)
@@ -148,5 +126,5 @@ def _counts(rows: Sequence[Row]) -> Iterator[str]:
         ("not built", len(rows) - len(built)),
         ("wrong, or an exception that is not Outrider's", bad),
     )
-    for (what, count), (word, meaning) in zip(left, MEANINGS.items(), strict=True):
-        yield f"| {what} | {count} | {word} | {meaning} | {total[word]} |"
+    for (what, count), (name, meaning) in zip(left, MEANINGS.items(), strict=True):
+        yield f"| {what} | {count} | {name} | {meaning} | {total[name]} |"

@@ -3,9 +3,8 @@
 python tests/tiny/sweep.py --results sweep --write
 python tests/tiny/sweep.py --only llama gemma3_text --modes tree batch --again
 
-Each row runs in a process of its own and leaves a file of JSON lines in `--results`; what is
-already there is not run again. The exit status is 1 if a text is wrong, or if an exception is not
-Outrider's.
+Each row runs in a process of its own and leaves a file in `--results`; what is already there is not
+run again. The exit status is 1 if a text is wrong, or if an exception is not Outrider's.
 """
 
 import argparse
@@ -14,16 +13,17 @@ import multiprocessing
 import os
 import sys
 import warnings
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import torch
 import transformers
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import track
 
 import outrider
 
@@ -31,8 +31,8 @@ sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("tests", "evi
 
 from tiny.models import Entry, entries
 from tiny.modes import MODES
-from tiny.outcomes import outcomes
-from tiny.page import placed, sheet, sign, written
+from tiny.outcomes import outcomes, word
+from tiny.page import placed, sheet, written
 from tiny.subject import Subject, subject
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -42,7 +42,13 @@ LIMIT = 1800
 
 def path_of(folder: Path, name: str) -> Path:
     """Returns the file of a row."""
-    return folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.jsonl"
+    return folder / f"{''.join(c if c.isalnum() else '-' for c in name)}.json"
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns the facts about a row, and by mode the outcomes of its checks."""
+    nothing: dict[str, dict[str, Any]] = {"facts": {}, "cells": {}}
+    return json.loads(path.read_text()) if path.is_file() else nothing
 
 
 def group(subject: Subject) -> str:
@@ -60,95 +66,59 @@ def group(subject: Subject) -> str:
 
 
 def run_row(entry: Entry, modes: Sequence[str], path: Path) -> None:
-    """Builds a model, runs the modes, and appends the outcomes to the file."""
+    """Builds a model, runs the modes, and keeps the outcomes of each in the file."""
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
-    with path.open("a") as file, Path(os.devnull).open("w") as nothing:
-        os.dup2(nothing.fileno(), 2)
-
-        def note(**record: Any) -> None:
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-
-        try:
-            built = subject(entry)
-        except Exception as error:  # noqa: BLE001  whatever transformers raises is the reason
-            line = " ".join(str(error).split())[:200]
-            is_reason = isinstance(error, ValueError) and line.startswith("it")
-            note(reason=line if is_reason else f"{type(error).__name__}: {line}")
-            return
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    found = read(path)
+    try:
+        built = subject(entry)
         differs = any(len(truth.texts) > 1 for truth in built.truths)
-        note(class_name=entry.class_name, group=group(built), cache_differs=differs)
-        for mode in modes:
-            checks = [outcome.record() for outcome in outcomes(built, [mode])]
-            note(mode=mode, checks=checks)
+        found["facts"] = {"group": group(built), "cache_differs": differs}
+    except Exception as error:  # noqa: BLE001  whatever transformers raises is the reason
+        line = " ".join(str(error).split())[:200]
+        is_reason = isinstance(error, ValueError) and line.startswith("it")
+        found["facts"], modes = (
+            {"reason": line if is_reason else f"{type(error).__name__}: {line}"},
+            (),
+        )
+    path.write_text(json.dumps(found))
+    for mode in modes:
+        found["cells"][mode] = outcomes(built, mode)
+        path.write_text(json.dumps(found))
 
 
-def read(path: Path) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]]]:
-    """Returns the facts about a row and the outcomes of its modes, the newest of each."""
-    facts: dict[str, Any] = {}
-    cells: dict[str, list[dict[str, str]]] = {}
-    for line in path.read_text().splitlines() if path.is_file() else ():
-        record = json.loads(line)
-        if "mode" in record:
-            cells[record["mode"]] = record["checks"]
-        else:
-            facts = record
-    return facts, cells
+def run_apart(folder: Path, row: tuple[Entry, list[str]]) -> None:
+    """Runs a row in a process of its own with a time limit, and notes in its file if it died."""
+    path = path_of(folder, row[0].name)
+    process = multiprocessing.get_context("fork").Process(target=run_row, args=(*row, path))
+    with warnings.catch_warnings():  # that a process with threads is forked
+        warnings.simplefilter("ignore", DeprecationWarning)
+        process.start()
+    process.join(LIMIT)
+    line = f"not done after {LIMIT} s" if process.is_alive() else "the process died"
+    process.kill()
+    process.join()
+    if process.exitcode:
+        found = read(path)
+        found["cells"]["plain"] = [{"check": "", "outcome": "error", "detail": line}]
+        path.write_text(json.dumps(found))
 
 
-def run(rows: Sequence[tuple[Entry, list[str]]], folder: Path, workers: int) -> None:
-    """Runs rows in processes of their own, each with a time limit, and shows the progress."""
-    waiting = list(rows)[::-1]
-    running: dict[Any, tuple[Entry, float]] = {}
-    with Progress(console=Console(stderr=True)) as progress:
-        bar = progress.add_task("Sweeping", total=len(waiting))
-        while waiting or running:
-            while waiting and len(running) < workers:
-                entry, modes = waiting.pop()
-                arguments = (entry, modes, path_of(folder, entry.name))
-                process = multiprocessing.get_context("fork").Process(
-                    target=run_row, args=arguments
-                )
-                with warnings.catch_warnings():  # that a process with threads is forked
-                    warnings.simplefilter("ignore", DeprecationWarning)
-                    process.start()
-                running[process] = (entry, monotonic())
-                progress.update(bar, description=entry.name)
-            for process, (entry, began) in list(running.items()):
-                late = monotonic() - began > LIMIT
-                if late:
-                    process.kill()
-                    process.join()
-                if not process.is_alive():
-                    del running[process]
-                    progress.advance(bar)
-                    if process.exitcode:
-                        line = f"not done after {LIMIT} s" if late else "the process died"
-                        died = {"mode": "plain", "check": "", "outcome": "RAW", "detail": line}
-                        with path_of(folder, entry.name).open("a") as file:
-                            file.write(json.dumps({"mode": "plain", "checks": [died]}) + "\n")
-            sleep(0.05)
-
-
-def summarised(names: Sequence[str], folder: Path, console: Console) -> bool:
+def summarised(results: dict[str, dict[str, Any]], console: Console) -> bool:
     """Prints what is wrong, and returns whether anything is."""
-    counts: dict[str, int] = defaultdict(int)
-    bad = False
-    for name in names:
-        facts, cells = read(path_of(folder, name))
-        counts["not built"] += bool(facts.get("reason"))
-        for mode, checks in cells.items():
-            counts[sign(checks)] += 1
+    counts, bad = Counter[str](), False
+    for name, found in results.items():
+        counts["not built"] += bool(found["facts"].get("reason"))
+        for mode, checks in found["cells"].items():
+            counts[word(checks)] += 1
             for check in checks:
-                if check["outcome"] in ("WRONG", "RAW"):
+                if check["outcome"] in ("wrong", "error"):
                     bad = True
-                    line = (
-                        f"{check['outcome']} {name} | {mode}, {check['check']}: {check['detail']}"
-                    )
-                    console.print(line, markup=False, highlight=False, soft_wrap=True)
-    console.print(", ".join(f"{sign} {count}" for sign, count in sorted(counts.items())))
+                    line = f"{name} | {mode}, {check['check']}: {check['detail']}"
+                    console.print(check["outcome"], line, markup=False, soft_wrap=True)
+    console.print(", ".join(f"{word} {count}" for word, count in sorted(counts.items())))
     return bad
 
 
@@ -162,29 +132,28 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="docs/models.csv, and its counts")
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
-    everything = list(entries())
-    unknown = set(options.only or ()) - {entry.name for entry in everything}
-    if unknown:
+    everything = {entry.name: entry for entry in entries()}
+    if unknown := set(options.only or ()) - everything.keys():
         parser.error(f"--only {', '.join(sorted(unknown))}: no such row")
+    names = options.only or [*everything]
     rows = []
-    for entry in everything:
-        facts, cells = read(path_of(options.results, entry.name))
-        modes = [mode for mode in options.modes if options.again or mode not in cells]
-        done = not modes or (facts.get("reason") and not options.again)
-        if not done and (not options.only or entry.name in options.only):
-            rows.append((entry, modes))
-    run(rows, options.results, options.workers)
-    names = [entry.name for entry in everything if not options.only or entry.name in options.only]
-    bad = summarised(names, options.results, Console())
+    for name in names:
+        found = read(path_of(options.results, name))
+        done = set() if options.again else found["cells"].keys()
+        modes = [mode for mode in options.modes if mode not in done]
+        if modes and (options.again or not found["facts"].get("reason")):
+            rows.append((everything[name], modes))
+    with ThreadPool(options.workers) as pool:
+        running = pool.imap_unordered(partial(run_apart, options.results), rows)
+        for _ in track(running, "Sweeping", len(rows), console=Console(stderr=True)):
+            pass
+    results = {name: read(path_of(options.results, name)) for name in everything}
+    bad = summarised({name: results[name] for name in names}, Console())
     if options.write:
-        results = {entry.name: read(path_of(options.results, entry.name)) for entry in everything}
         versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"
-        facts = {name: fact for name, (fact, _) in results.items()}
-        cells = {name: cell for name, (_, cell) in results.items()}
-        rows = sheet(facts, cells)
-        (DOCS / "models.csv").write_text(written(rows))
-        page = DOCS / "models.md"
-        page.write_text(placed(page.read_text(), rows, versions))
+        sheet_rows, page = sheet(results), DOCS / "models.md"
+        (DOCS / "models.csv").write_text(written(sheet_rows))
+        page.write_text(placed(page.read_text(), sheet_rows, versions))
     sys.exit(bad)
 
 
