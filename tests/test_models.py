@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import transformers
-from tiny.models import entries
+from tiny.models import ENTRIES
 from tiny.modes import MODES
 from tiny.outcomes import outcomes, word
 from tiny.page import NOT_BUILT, placed, read, sheet, written
@@ -14,7 +14,6 @@ from tiny.subject import subject
 import outrider
 
 DOCS = Path(__file__).parent.parent / "docs"
-ENTRIES = {entry.name: entry for entry in entries()}
 CHECKED = ("logits", "chain", "early exit", "write", "batch")
 ROWS = {
     "gpt2": "learned positions", "mistral": "one window, in a mask for all layers",

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from tiny.drafters import bound, tokens_of
-from tiny.models import build, entries
+from tiny.drafters import assert_paths_are_followed, bound, tokens_of
+from tiny.models import ENTRIES, build
 from tiny.parts import held
 from tiny.published import PublishedNetwork, Refused, causal_mask
 from torch import Tensor
@@ -27,7 +27,6 @@ from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
 TEXT = [3, 9, 4, 3, 9, 5, 8]
-ENTRIES = {entry.name: entry for entry in entries()}
 
 
 def written(target: Any, drafter: Any, **options: Any) -> list[Any]:
@@ -135,16 +134,11 @@ def test_a_trees_distributions_are_those_of_the_adapter_after_its_paths(llama: A
     with torch.no_grad():  # its weights differ from those of a new norm
         adapter.input_layernorm.weight.copy_(torch.rand(16) + 0.5)
         adapter.norm.weight.copy_(torch.rand(16) + 0.5)  # type: ignore[operator]
-    text = list(TEXT)
-    for seed in range(4):
-        draft = draft_after(drafter, target, text, 3, seed=seed)
-        for node, probs in enumerate(draft.probs):
-            parent = draft.parents[node]
-            path = [draft.tokens[step] for step in draft.path(parent)]
-            if draft.children(parent)[0] == node:  # the others are drawn from what it leaves
-                right = adapted(model, adapter.state_dict(), [*text, *path])
-                torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
-        text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
+
+    def exact(text: list[int], path: list[int]) -> Tensor:
+        return adapted(model, adapter.state_dict(), [*text, *path])
+
+    assert_paths_are_followed(drafter, target, exact, TEXT)
     assert torch.equal(model.model.norm.weight, torch.ones(16))
 
 

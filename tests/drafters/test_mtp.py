@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from tiny.checkpoints import change
 from tiny.drafters import bound
 from tiny.gguf_drafters import assert_same_drafts, theirs
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tiny.published import TEXT, PublishedNetwork, Refused, causal_mask, fed_back, hidden
 from torch import Tensor, nn
 from transformers.modeling_layers import MtpModel
@@ -22,7 +22,6 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
-ENTRIES = {entry.name: entry for entry in entries()}
 FUSION = {
     "deepseek_v3": ("enorm", "hnorm", "eh_proj", "shared_head.norm", "model.layers.4."),
     "glm4_moe": ("enorm", "hnorm", "eh_proj", "shared_head.norm", "model.layers.4."),

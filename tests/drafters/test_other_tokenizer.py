@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from jaxtyping import Float
-from tiny.drafters import bound
+from tiny.drafters import assert_paths_are_followed, bound
 from tiny.exact import assert_exact
 from tiny.parts import held
 from tiny.tokenizer_makers import byte_level, unigram
@@ -148,20 +148,14 @@ def test_a_trees_distributions_are_those_of_its_paths(tree: str | None) -> None:
     target = own_model("pieces")
     drafter = with_model(target, "shared", tree=tree)
     both = Translation(letters(), len(letters()), target)
-    text = [3, 2]
-    for seed in range(4):
-        draft = draft_after(drafter, target, text, 2, seed=seed)
-        assert len(draft) > 1
-        for node, parent in enumerate(draft.parents):
-            path = [both.own_ids[draft.tokens[step]] for step in draft.path(parent)]
-            ids = [*(OwnText(both).follow(Tokens(list(text))) or ()), *path]
-            with torch.no_grad():
-                logits = own_model().model(torch.tensor([ids])).logits[0, -1]
-            exact, probs = both.spread(logits).softmax(-1), draft.probs[node]
-            assert exact[draft.tokens[node]] > 0
-            if probs is not None and draft.children(parent)[0] == node:
-                torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
-        text += [*draft.tokens[:seed], 6]
+
+    @torch.no_grad()
+    def exact(text: list[int], path: list[int]) -> Tensor:
+        before = OwnText(both).follow(Tokens(text)) or ()
+        ids = [*before, *[both.own_ids[token] for token in path]]
+        return both.spread(own_model().model(torch.tensor([ids])).logits[0, -1]).softmax(-1)
+
+    assert_paths_are_followed(drafter, target, exact, [3, 2, 6], top=9)
 
 
 def greedy_text(ids: list[int], length: int) -> tuple[bytes, bool]:

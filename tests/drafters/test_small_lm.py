@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
-from tiny.drafters import bound
-from tiny.models import build, entries
+from tiny.drafters import assert_paths_are_followed, bound
+from tiny.models import ENTRIES, build
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 from outrider import ConfigError, Context, Sampling, Tokens
@@ -18,7 +19,6 @@ from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after, write_drafts
 
-ENTRIES = {entry.name: entry for entry in entries()}
 TREES = ("2x2", "iid:2x2", "paths:2", "top:2x2", "dynamic:2", "sequoia:.5,.2")
 
 
@@ -91,21 +91,12 @@ def test_the_distributions_of_a_tree_are_those_of_its_paths(llama: Any, tree: st
     model = llama(seed=3).double()
     target = TransformersTarget(llama().double())
     drafter = bound(SmallLM(model, tree=tree), target)
-    sampling = Sampling(temperature=1.0)
-    text = [3, 4, 5]
-    for seed in range(6):
-        draft = draft_after(drafter, target, text, 3, sampling=sampling, seed=seed)
-        for node, parent in enumerate(draft.parents):
-            path = [draft.tokens[step] for step in draft.path(parent)]
-            with torch.no_grad():
-                exact = model(torch.tensor([text + path])).logits[0, -1].softmax(-1)
-            probs, first = draft.probs[node], draft.children(parent)[0] == node
-            if probs is not None and (first or drafter.kind != "distinct"):
-                torch.testing.assert_close(probs, exact, rtol=1e-8, atol=1e-10)
-            if probs is None:
-                ranks = exact.argsort(descending=True).tolist()
-                assert ranks.index(draft.tokens[node]) < 2
-        text += [*[draft.tokens[node] for node in draft.path(len(draft) - 1)][:seed], 7]
+
+    @torch.no_grad()
+    def exact(text: list[int], path: list[int]) -> Tensor:
+        return model(torch.tensor([text + path])).logits[0, -1].softmax(-1)
+
+    assert_paths_are_followed(drafter, target, exact, [3, 4, 5])
 
 
 def tokenizer(words: list[str]) -> Any:

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.drafters import assert_paths_are_followed
+from tiny.models import ENTRIES, build
 from tiny.parts import held
+from torch import Tensor
 from transformers import DynamicCache
 
 from outrider import ConfigError, Context, Sampling, Tokens, decode
@@ -13,7 +15,7 @@ from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.passes.pass_input import cache_argument
 from outrider.targets.transformers import TransformersTarget
-from outrider.testing.tiny_targets import context_after, draft_after, write_draft
+from outrider.testing.tiny_targets import context_after, write_draft
 from outrider.verifiers.token import Token
 
 SAMPLED = Sampling(temperature=1.0)
@@ -38,16 +40,11 @@ def test_the_layers_left_go_on_from_the_targets_cache(deep_llama: Any, tree: str
     model = deep_llama().double()
     target, drafter = TransformersTarget(model), Swift(tree=tree)
     drafter.bind(target)
-    text = list(TEXT)
-    for seed in range(4):
-        draft = draft_after(drafter, target, text, 3, seed=seed)
-        for node, probs in enumerate(draft.probs):
-            parent = draft.parents[node]
-            path = [draft.tokens[step] for step in draft.path(parent)]
-            if draft.children(parent)[0] == node:  # the others are drawn from what it leaves
-                right = skipping(model, text, path, (1, 3)).softmax(-1)
-                torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
-        text = [*text, draft.tokens[0], 7] if seed < 2 else [*text[:4], seed]
+
+    def exact(text: list[int], path: list[int]) -> Tensor:
+        return skipping(model, text, path, (1, 3)).softmax(-1)
+
+    assert_paths_are_followed(drafter, target, exact, TEXT)
 
 
 def test_only_new_tokens_are_copied(deep_llama: Any) -> None:
@@ -90,8 +87,7 @@ def test_all_exchanges_come_up_in_turn() -> None:
 
 def test_kinds_of_layers_stay_with_their_layers() -> None:
     """Of a model whose layers are of two kinds, each keeps its own window."""
-    entry = next(entry for entry in entries() if entry.name == "gemma3_text")
-    model = build(entry)
+    model = build(ENTRIES["gemma3_text"])
     short = some_layers(model, (0, 3))
     kinds = model.config.layer_types
     assert short.config.layer_types == [kinds[0], kinds[3]]

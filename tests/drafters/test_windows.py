@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import bound, tokens_of
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tiny.subject import written
 
 from outrider import Sampling, decode
@@ -17,7 +17,6 @@ from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
-ENTRIES = {entry.name: entry for entry in entries()}
 PROMPT = list(range(5, 45))
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tiny.outcomes import outcomes
 from tiny.subject import Subject, prompts, truth
 
@@ -12,15 +12,14 @@ from outrider import ConfigError, TargetError
 from outrider.extras.serving.transformers import Speculation
 from outrider.targets.transformers import TransformersTarget
 
-ENTRIES = {entry.name: entry for entry in entries()}
 CHUNKS = replace(ENTRIES["llama4_text"], settings={"attn_temperature_tuning": False})
-ENTRIES["llama4_text (chunks alone)"] = CHUNKS
+ROWS = ENTRIES | {"llama4_text (chunks alone)": CHUNKS}
 
 
 def with_truths(name: str) -> Subject:
     """Returns a model with two short prompts and what it writes about them."""
-    model, short = build(ENTRIES[name]), prompts()[1:]
-    return Subject(ENTRIES[name], model, short, [truth(model, prompt) for prompt in short])
+    model, short = build(ROWS[name]), prompts()[1:]
+    return Subject(ROWS[name], model, short, [truth(model, prompt) for prompt in short])
 
 
 def words(subject: Subject, mode: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.models import build, entries, prompts
+from tiny.models import ENTRIES, build, prompts
 
 from outrider import Sampling, TargetError, decode
 from outrider.contract.chance import located, token_at
@@ -31,7 +31,6 @@ ARCHITECTURES = (
     *("llama", "qwen3", "gemma3_text", "gpt2", "gpt_neox", "mistral", "qwen2", "gemma2", "phi3"),
     *("olmo2", "granite", "starcoder2"),
 )
-BY_NAME = {entry.name: entry for entry in entries()}
 TREE = ({"drafter": "small_lm", "layers": 1, "tree": "2x1"}, "without_replacement")
 SAMPLED = Sampling(temperature=1.0)
 cuda = pytest.mark.skipif(FAR.type != "cuda", reason="there is no CUDA")
@@ -74,7 +73,7 @@ def test_tokens_are_those_of_the_cpu() -> None:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_greedy_texts_do_not_depend_on_drafts(name: str) -> None:
-    model = build(BY_NAME[name]).to(FAR)
+    model = build(ENTRIES[name]).to(FAR)
     target = TransformersTarget(model, optimize="none")
     small = {"drafter": "small_lm", "layers": max(1, depth(model) - 1)}
     modes: list[Any] = [("none", "token"), (small, "token")]
@@ -108,7 +107,7 @@ def test_texts_leave_no_memory_behind() -> None:
 def test_passes_are_cuda_graphs(name: str) -> None:
     from torch._dynamo.utils import counters
 
-    model, texts = build(BY_NAME[name]).to(FAR), []
+    model, texts = build(ENTRIES[name]).to(FAR), []
     modes: list[Any] = [("prompt_lookup", "token"), TREE]
     for optimize in ("none", "graphs", "compile"):
         target = TransformersTarget(copy.copy(model), optimize=optimize)

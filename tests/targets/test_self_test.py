@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import tokens_of
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tiny.subject import written
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
@@ -25,7 +25,6 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
 
-ENTRIES = {entry.name: entry for entry in entries()}
 SIZES: dict[str, Any] = {
     "vocab_size": 40, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "eos_token_id": None,

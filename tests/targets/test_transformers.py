@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 
 from outrider import Draft, Verdict
 from outrider.targets.passes import cached_model
 from outrider.targets.passes.engine import use_engine
 from outrider.targets.transformers import TransformersTarget
 
-ENTRIES = {entry.name: entry for entry in entries()}
 KINDS = (
     *("llama", "gpt2", "mistral", "gemma2", "t5", "mt5", "umt5", "bart (seq2seq)"),
     "bart (seq2seq), forced",

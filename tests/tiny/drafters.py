@@ -1,11 +1,15 @@
 """Drafters that know the text: partly right and partly wrong, as a chain or as a tree."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
+
+import torch
+from torch import Tensor
 
 from outrider import Context, Drafter, Pen, Target
 from outrider.contract.draft import ROOT
 from outrider.contract.round import Round
+from outrider.testing.tiny_targets import draft_after
 
 
 @final
@@ -88,6 +92,35 @@ def bound(drafter: Any, target: Target) -> Any:
     """Returns a drafter, which is bound to a target."""
     drafter.bind(target)
     return drafter
+
+
+def assert_paths_are_followed(
+    drafter: Drafter,
+    target: Target,
+    exact: Callable[[list[int], list[int]], Tensor],
+    text: list[int],
+    top: int = 2,
+) -> None:
+    """Holds the distributions of drafts to those after each path, as a text grows and is cut.
+
+    exact: gives the distribution after a text and a path. A node without one is one of the
+        `top` likeliest; a later sibling's is what the earlier ones leave, of the kind `distinct`.
+    """
+    last = text[-1]
+    for seed in range(6):
+        draft = draft_after(drafter, target, text, 3, seed=seed)
+        assert len(draft) > 1
+        for parent in set(draft.parents):
+            right = exact(text, [draft.tokens[step] for step in draft.path(parent)])
+            for number, node in enumerate(draft.children(parent)):
+                token, probs = draft.tokens[node], draft.probs[node]
+                assert right[token] > 0
+                if probs is None:
+                    assert token in right.argsort(descending=True)[:top]
+                elif drafter.kind != "distinct" or number == 0:
+                    torch.testing.assert_close(probs, right, rtol=1e-6, atol=1e-8)
+        accepted = [draft.tokens[node] for node in draft.path(len(draft) - 1)]
+        text = [*text[:4], seed] if seed == 3 else [*text, *accepted[:seed], last]
 
 
 def tokens_of(rounds: Iterable[Round]) -> list[int]:

@@ -45,6 +45,9 @@ def entries() -> Iterator[Entry]:
         yield Entry(name, model_type, class_name, settings)
 
 
+ENTRIES = {entry.name: entry for entry in entries()}
+
+
 def build(entry: Entry, seed: int = 0) -> Any:
     """Returns a random model in float32, ready to write.
 

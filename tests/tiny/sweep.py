@@ -29,7 +29,7 @@ import outrider
 
 sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("tests", "evidence")]
 
-from tiny.models import Entry, entries
+from tiny.models import ENTRIES, Entry
 from tiny.modes import MODES
 from tiny.outcomes import outcomes, word
 from tiny.page import placed, sheet, written
@@ -132,22 +132,21 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="docs/models.csv, and its counts")
     options = parser.parse_args()
     options.results.mkdir(parents=True, exist_ok=True)
-    everything = {entry.name: entry for entry in entries()}
-    if unknown := set(options.only or ()) - everything.keys():
+    if unknown := set(options.only or ()) - ENTRIES.keys():
         parser.error(f"--only {', '.join(sorted(unknown))}: no such row")
-    names = options.only or [*everything]
+    names = options.only or [*ENTRIES]
     rows = []
     for name in names:
         found = read(path_of(options.results, name))
         done = set() if options.again else found["cells"].keys()
         modes = [mode for mode in options.modes if mode not in done]
         if modes and (options.again or not found["facts"].get("reason")):
-            rows.append((everything[name], modes))
+            rows.append((ENTRIES[name], modes))
     with ThreadPool(options.workers) as pool:
         running = pool.imap_unordered(partial(run_apart, options.results), rows)
         for _ in track(running, "Sweeping", len(rows), console=Console(stderr=True)):
             pass
-    results = {name: read(path_of(options.results, name)) for name in everything}
+    results = {name: read(path_of(options.results, name)) for name in ENTRIES}
     bad = summarised({name: results[name] for name in names}, Console())
     if options.write:
         versions = f"Outrider {outrider.__version__}, transformers {transformers.__version__}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 
 from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
@@ -27,8 +27,6 @@ from outrider.targets.passes.recurrent import new_cache
 from outrider.targets.transformers import TransformersTarget
 from outrider.verifiers.recursive import Candidates
 from outrider.verifiers.token import Token
-
-ENTRIES = {entry.name: entry for entry in entries()}
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tiny import forked
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from torch import distributed
 from transformers import CONFIG_MAPPING, MambaConfig, MambaForCausalLM
 
@@ -167,11 +167,10 @@ def test_a_pass_that_fails_ends_another_rank_in_one_line(
 
 def test_an_order_counts_layers_as_the_other_ranks_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """LongCat-Flash's `num_hidden_layers` is twice the number of its layers."""
-    (entry,) = (entry for entry in entries() if entry.name == "longcat_flash")
     orders: list[ranks.Order] = []
     first = SimpleNamespace(dropped=[], leading=lambda order: nullcontext(orders.append(order)))
     monkeypatch.setattr(ranks, "_first", first)
-    model = first_layers(build(entry), 2)
+    model = first_layers(build(ENTRIES["longcat_flash"]), 2)
     note_engine(model, ranks.Ranks())
     CachedModel(model).feed([5, 6], 1)
     assert [order.layers for order in orders] == [2]

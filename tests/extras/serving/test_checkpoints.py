@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from tiny.drafters import bound
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tokenizers import AddedToken
 from transformers import AutoModelForCausalLM
 from transformers.modeling_layers import MtpModel
@@ -80,7 +80,6 @@ def test_the_mask_replaces_a_token_that_texts_lack(
         spare_token(full)
 
 
-ENTRIES = {entry.name: entry for entry in entries()}
 KINDS = {"deepseek_v3": "model.layers.4.", "glm4_moe": "model.layers.4.", "qwen3_5_text": "mtp."}
 
 

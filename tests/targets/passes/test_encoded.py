@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from tiny.drafters import bound
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 
 from outrider import ConfigError, Sampling, TargetError, decode
 from outrider.drafters.ngram import NGram
@@ -15,7 +15,6 @@ from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.verifiers.token import Token
 
 SOURCE = [5, 6, 7, 8, 9, 5, 6, 4, 3, 1]
-ENTRIES = {entry.name: entry for entry in entries()}
 
 
 @pytest.fixture(params=["t5", "mt5", "umt5", "bart (seq2seq)"])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 from tiny.subject import written
 from torch import nn
 
@@ -15,7 +15,6 @@ from outrider.targets.passes.engine import use_engine
 from outrider.targets.passes.first_layers import first_layers, replace_modules
 from outrider.targets.transformers import TransformersTarget
 
-ENTRIES = {entry.name: entry for entry in entries()}
 CUT = ("gpt2", "gpt_neox", "opt", "falcon", "gptj", "codegen", "mpt", "gemma3n_text", "bert")
 
 

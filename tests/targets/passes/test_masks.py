@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 
 from outrider import TargetError
 from outrider.contract.draft import ROOT, Draft
@@ -17,7 +17,6 @@ from outrider.targets.passes.masks import FLEX, additive_mask, attention, causal
 from outrider.targets.self_test_text import beyond_a_test
 from outrider.targets.transformers import TransformersTarget
 
-ENTRIES = {entry.name: entry for entry in entries()}
 TREE = (ROOT, ROOT, 0, 1, 2)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import bound
-from tiny.models import build, entries
+from tiny.models import ENTRIES, build
 
 from outrider import ConfigError, Context, Sampling, Tokens
 from outrider.contract.draft import Draft
@@ -16,8 +16,6 @@ from outrider.drafters.parts.networks.logits import LogitRule
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import write_draft
-
-ENTRIES = {entry.name: entry for entry in entries()}
 
 
 @pytest.mark.parametrize(
