@@ -48,9 +48,7 @@ def test_help_needs_no_hydra(run: Any) -> None:
     [
         (("generat",), "'generat': did you mean 'generate'?"),
         (("generate", "target=tabular"), "prompt: expected a value: prompt=..."),
-        (("generate", *TABULAR, "drafter=promt_lookup"), "did you mean 'prompt_lookup'?"),
         (("generate", "temperature=1"), "such setting; did you mean 'sampling.temperature'?"),
-        (("generate", *TABULAR, "gama=3"), "gama: no such setting; did you mean 'gamma'?"),
         (("train", "recipe=eagle", "recipe.steps=3"), "did you mean 'recipe.options.steps'?"),
         (("train", "recipe.steps=3"), "recipe=classifier has it; there are: recipe."),
         (("check", "drafte=bigram"), "drafte: no such setting; did you mean 'drafter'"),

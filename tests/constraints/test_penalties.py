@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.exact import assert_follows
+from tiny.exact import assert_follows, texts_by_chance
 from transformers import LogitsProcessorList, NoBadWordsLogitsProcessor
 from transformers import RepetitionPenaltyLogitsProcessor as Repetition
 
 import outrider
-from outrider import ConfigError, Penalties, Sampling
+from outrider import ConfigError, Penalties
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
@@ -43,20 +43,8 @@ def penalised(ids: Sequence[int], logits: torch.Tensor) -> list[float]:
     [(Random(), "token", 2), (Random(), "block", 2), (Random(tree="iid:2"), "multi_step", 2)],
 )
 def test_the_distribution_is_the_penalised_one(drafter: Any, rule: str, budget: int) -> None:
-    def play(chance: Any) -> tuple[int, ...]:
-        text = outrider.generate(
-            TABLE,
-            PROMPT,
-            drafter,
-            rule,
-            gamma=2,
-            budget=budget,
-            max_new_tokens=3,
-            sampling=Sampling(1.0),
-            chance=chance,
-            constraint=Penalties(**EVERYTHING),
-        )
-        return tuple(text.tokens)
+    options = {"budget": budget, "constraint": Penalties(**EVERYTHING)}
+    play = texts_by_chance(TABLE, PROMPT, drafter, rule, length=3, **options)
 
     def logits(text: tuple[int, ...]) -> torch.Tensor:
         before = [*PROMPT, *text]

@@ -26,8 +26,6 @@ def test_a_text_is_cut_between_words(tmp_path: Path) -> None:
         Prompt("3", "book", ("five",)),
     ]
     assert len(text(str(path), words=1, limit=2)) == 2
-    with pytest.raises(ConfigError, match=r"data\.words=0: expected a whole number"):
-        text(str(path), words=0)
     path.write_text("\n")
     with pytest.raises(ConfigError, match="expected at least one word in it"):
         text(str(path))

@@ -1,15 +1,20 @@
-"""The phases of a round have the time of their own work, also on a device that works on its own."""
+"""Phases of a round have the time of their own work, and a call that takes too long is ended."""
 
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
-from outrider import Context, Drafter, Pen, Verdict, Verifier
+from outrider import ConfigError, Context, Drafter, Pen, Verdict, Verifier
 from outrider.contract.draft import Draft
 from outrider.decoding import clock
+from outrider.decoding.clock import TimeUp, time_limit
 from outrider.decoding.decode import decode, decode_together
+from outrider.decoding.run import Run
 from outrider.targets.tabular import TabularTarget
 from outrider.verifiers.token import Token
 
@@ -83,3 +88,29 @@ def test_texts_of_a_batch_have_the_seconds_of_each_phase(device: Device) -> None
     assert {each["verify"] for each in seconds} == {VERIFY}
     # Two texts in a pass share its time; a text that is alone at the end has it all.
     assert {each["score"] for each in seconds} <= {SCORE, 2 * SCORE}
+
+
+def test_a_call_is_ended_and_the_timer_is_put_back() -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    with pytest.raises(TimeUp), time_limit(0.05):
+        time.sleep(60)
+    with time_limit(60), time_limit(None):
+        pass
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_limit_that_can_not_be_kept_is_refused() -> None:
+    errors = list[str]()
+
+    def check() -> None:
+        Run(target=TabularTarget(6), verifier=Token())
+        with pytest.raises(ConfigError) as caught:
+            Run(target=TabularTarget(6), verifier=Token(), draft_timeout=1.5)
+        errors.append(str(caught.value))
+
+    thread = threading.Thread(target=check)
+    thread.start()
+    thread.join()
+    line = "draft_timeout=1.5: expected none: it needs the main thread of a Unix process"
+    assert errors == [line]

@@ -14,7 +14,7 @@ from tiny.growth import growth
 from outrider import Context, Draft, Drafter, Round, Sampling, Verifier, decode
 from outrider.contract.context import Tokens
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.drafters.suffix import Past, Suffix
+from outrider.drafters.suffix import Past
 from outrider.plugins.registry import installed
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.tiny_targets import write_draft
@@ -135,12 +135,3 @@ def test_a_memory_keeps_to_its_capacity_and_drops_the_oldest_texts() -> None:
     assert past.size <= 10
     assert past.texts.step(0, 0, 199)[1] == 1  # of the newest text
     assert past.texts.step(0, 0, 3)[1] == 0
-
-
-def test_within_its_capacity_a_memory_drafts_as_one_without_a_limit() -> None:
-    drafters = [Suffix(), Suffix(capacity=10_000)]
-    for text in ([1, 2, 3, 4, 1, 2], [2, 3, 5, 1, 2, 3], [5, 1, 2]):
-        drafts = [first_round(drafter, text)().draft for drafter in drafters]
-        assert drafts[0] == drafts[1]
-        for drafter in drafters:
-            drafter.remember(Context(Tokens(text)))

@@ -141,17 +141,9 @@ def test_drafters_on_the_cpu_draft_for_an_accelerator(
     texts = []
     for device in ("cpu", FAR):
         with accelerator():
-            rounds = decode(
-                table(device),
-                make("drafter", drafter),
-                make("verifier", rule),
-                PROMPT,
-                gamma=2,
-                budget=4,
-                sampling=sampling,
-                max_new_tokens=8,
-            )
-            texts.append([round.tokens for round in rounds])
+            parts = table(device), make("drafter", drafter), make("verifier", rule)
+            options = {"gamma": 2, "budget": 4, "sampling": sampling, "max_new_tokens": 8}
+            texts.append([round.tokens for round in decode(*parts, PROMPT, **options)])
     assert texts[0] == texts[1]
 
 
@@ -162,16 +154,9 @@ def test_drafters_on_an_accelerator_draft_for_both_devices(policy: str) -> None:
     for target_at, drafter_at in ((FAR, FAR), ("cpu", FAR), ("cpu", "cpu")):
         with accelerator():
             drafter = ChainDrafter(table(drafter_at), "exact")
-            rounds = decode(
-                table(target_at),
-                drafter,
-                Token(),
-                PROMPT,
-                sampling=SAMPLED,
-                policy=make("policy", policy),
-                max_new_tokens=12,
-            )
-            texts.append([round.tokens for round in rounds])
+            options = {"policy": make("policy", policy), "max_new_tokens": 12}
+            loop = decode(table(target_at), drafter, Token(), PROMPT, sampling=SAMPLED, **options)
+            texts.append([round.tokens for round in loop])
     assert texts[0] == texts[1] == texts[2]
 
 

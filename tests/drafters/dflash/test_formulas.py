@@ -1,4 +1,4 @@
-"""Correctors: each has the published formula, written out for one block."""
+"""Correctors and local convolutions: each has the published formula, written out for a block."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import torch
 from torch.nn.functional import normalize, silu
 
 from outrider.drafters.dflash.corrector import Backbone, Block, CorrectorConfig
+from outrider.drafters.dflash.network import GROUP, LocalConvolution
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 WIDTH, PLACES, RANK = 4, 3, 2
@@ -148,3 +149,31 @@ def test_the_lattice_has_cosines_of_neighbours() -> None:
                 exact = 20 * follows[2 * place : 2 * place + 2] @ lead
         right = torch.full((len(IDS),), -torch.inf).index_copy(0, best.indices[place], exact)
         torch.testing.assert_close(logits[place], right, rtol=1e-4, atol=1e-4)
+
+
+def test_a_new_convolution_changes_nothing() -> None:
+    x = torch.randn(2, 2 * PLACES, 2 * GROUP)
+    assert torch.equal(LocalConvolution(2 * GROUP, PLACES)(x, torch.sin), x.sin())
+
+
+def test_each_channel_has_a_coefficient_and_each_group_an_addition() -> None:
+    convolution = LocalConvolution(2 * GROUP, PLACES)
+    for weight in convolution.parameters():
+        torch.nn.init.normal_(weight)
+    base = convolution.base_kernel
+    x = torch.randn(1, 2 * PLACES, 2 * GROUP)
+    added = convolution.kernel_projection(x[0]).view(2 * PLACES, 2, 2, 2)
+
+    def convolved(rows: torch.Tensor, side: int) -> torch.Tensor:
+        out = torch.zeros_like(rows)
+        for token in range(2 * PLACES):
+            for channel in range(2 * GROUP):
+                own, before = base[side, :, channel] + added[token, side, :, channel // GROUP]
+                out[token, channel] = own * rows[token, channel]
+                if token % PLACES:
+                    out[token, channel] += before * rows[token - 1, channel]
+        return out
+
+    with torch.no_grad():
+        right = convolved(convolved(x[0], 0).sin(), 1)
+        torch.testing.assert_close(convolution(x, torch.sin)[0], right)

@@ -125,10 +125,3 @@ def test_prompts_are_read_before_engines_are_started(
 
     monkeypatch.setattr("outrider.extras.bench.command._start_workers", start)
     assert "/nowhere.jsonl" in run.refused("bench", "data=jsonl", "data.path=/nowhere.jsonl")
-
-
-def test_drafters_are_listed_as_in_compare(run: Any) -> None:
-    err = run.refused("bench", "drafters=medusa")
-    assert "drafters='medusa': expected a list, such as [" in err
-    err = run.refused("bench", "drafters=[token_recycling]")
-    assert "{drafter: token_recycling, verifier: ...} gives it one of its own" in err

@@ -112,18 +112,13 @@ class Fragile(Drafter):
 
 def test_a_failure_costs_only_that_request_its_drafts(caplog: Any) -> None:
     served = proposer(Fragile)
+    unmade = proposer(partial(next, iter([PromptLookup()])))
     with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
         assert call(served, [[13, 2], [1, 2]]) == [[], [4]]
         assert call(served, [[13, 2, 3], [1, 2, 3]]) == [[], [4]]
+        assert call(unmade, [[1, 2, 1], [3, 3]]) == [[2, 1, 2], []]
     assert caplog.text.count("drafter Fragile of no plugin failed") == 1
     assert "bad luck" in caplog.text
-
-
-def test_a_drafter_that_can_not_be_made_costs_only_that_request_its_drafts(caplog: Any) -> None:
-    makes = iter([PromptLookup()])
-    served = proposer(lambda: next(makes))
-    with caplog.at_level(logging.ERROR, logger="vllm.outrider"):
-        assert call(served, [[1, 2, 1], [3, 3]]) == [[2, 1, 2], []]
     assert "failed: this request goes on without drafts" in caplog.text
 
 

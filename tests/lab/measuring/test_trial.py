@@ -4,10 +4,9 @@ import re
 from typing import Any
 
 import pytest
-from tiny.comparisons import timeless
+from tiny.comparisons import PROMPTS, timeless
 
 from outrider import Context, Drafter, DrafterError, OutriderError, Pen, Policy, TargetError
-from outrider.data.prompts import Prompt
 from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
 from outrider.drafters.suffix import Suffix
@@ -17,11 +16,6 @@ from outrider.lab.measuring.variants import Question, Settings, Variant
 from outrider.policies.entropy import Entropy
 from outrider.verifiers.token import Token
 
-PROMPTS = [
-    Prompt("a", "chat", ("the cat sat on the mat", "the cat sat")),
-    Prompt("b", "chat", ("one two three one two",)),
-    Prompt("c", "code", ("the cat sat on one two",)),
-]
 SETTINGS = Settings(gamma=2, max_new_tokens=5, repeats=2)
 
 

@@ -54,12 +54,15 @@ def conversations(sampling: Sampling, after: list[int]) -> list[list[Turn]]:
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])
-def test_texts_are_yielded_before_the_last_is_asked_for(side_by_side: bool, llama: Any) -> None:
+def test_texts_are_yielded_before_the_last_is_asked_for(
+    side_by_side: bool, llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "WIDTH", 3)
     target = batched(TransformersTarget(llama().double()))
     endless = (text for _ in itertools.count() for text in conversations(Sampling(), [6, 7, 8]))
     wanted = list(target.write_turns(conversations(Sampling(), [6, 7, 8])))
     write_turns = target.write_turns if side_by_side else partial(BatchTarget.write_turns, target)
-    assert list(islice(write_turns(endless), 100)) == wanted * 25
+    assert list(islice(write_turns(endless), 12)) == wanted * 3
 
 
 def test_no_turn_is_read_twice(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
