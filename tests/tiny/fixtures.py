@@ -357,16 +357,15 @@ def data(tmp_path: Path) -> Path:
 
 
 class Scripted(Drafter):
-    """Proposes the continuation of the text that it was given, wrong from place `wrong` on."""
+    """Proposes the continuation of the text that it was given."""
 
-    def __init__(self, text: list[int], wrong: int = 10**6) -> None:
-        self.text, self.wrong = text, wrong
+    def __init__(self, text: list[int]) -> None:
+        self.text = text
 
     def propose(self, context: Context, pen: Pen) -> None:
         position = len(context.tokens)
         while pen.open and position < len(self.text):
-            right = self.text[position]
-            pen.write(right if position < self.wrong else (right + 1) % pen.vocab_size)
+            pen.write(self.text[position])
             position += 1
 
 

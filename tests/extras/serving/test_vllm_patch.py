@@ -139,12 +139,6 @@ def test_prompts_that_are_being_read_and_dry_runs_ask_no_drafter() -> None:
     assert call(served, [0], {}, dummy_run=True).shape == (1, GAMMA)
 
 
-def test_a_drafter_that_fails_leaves_its_request_without_drafts() -> None:
-    served = speculator(Failing, {0: [1, 2]})
-    for _ in range(2):
-        assert call(served, [0], {0: 1.0}).tolist() == [[2] * GAMMA]
-
-
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Any:
     names = ("vllm", "vllm.v1", "vllm.v1.worker", "vllm.v1.worker.gpu")
