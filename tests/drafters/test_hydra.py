@@ -1,5 +1,6 @@
 """Hydra: the published files, and heads that read the tokens drafted before them."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -11,6 +12,7 @@ from transformers import LlamaConfig, LlamaModel
 from outrider import Sampling
 from outrider.drafters.hydra import Hydra, HydraNetwork
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
 
 PLACES = {"mlp": (0, 1, ""), "prefix-mlp": (1, 3, ".1")}
@@ -93,3 +95,17 @@ def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
     own = target.model.lm_head(context.features["hidden_states"][1]).double().softmax(-1).detach()
     for probs in draft.probs:
         torch.testing.assert_close(probs, own, rtol=1e-4, atol=1e-5)
+
+
+def layered() -> Hydra:
+    """Returns a drafter with the random layer of Hydra++."""
+    drafter = Hydra("untrained")
+    drafter._untrained = {"kind": "prefix-mlp"}
+    return drafter
+
+
+@parametrize_with_checks([layered])
+def test_hydra_plus_plus_keeps_the_contract(
+    make: Callable[[], Any], check: Callable[[Any], None]
+) -> None:
+    check(make)

@@ -1,6 +1,8 @@
 """MTP: conformance, the layouts of DeepSeek-V3, GLM-4.5 and Qwen3-Next, and what does not fit."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +21,7 @@ from outrider import ConfigError, decode
 from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.parts.checkpoint import replace_prefixes
 from outrider.targets.transformers import TransformersTarget
+from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
@@ -178,6 +181,20 @@ class TestSeveralLayers(PublishedNetwork):
                     right = self.reference(target.model, {}, TEXT[:length], path, "glm4_moe")[-1]
                 found = draft.probs[node]
                 torch.testing.assert_close(found, right.double(), rtol=1e-4, atol=1e-5)
+
+
+def several(tree: str | None = None) -> Mtp:
+    """Returns a drafter with three random layers."""
+    drafter = Mtp("untrained", tree)
+    drafter._untrained = {"further": 2}
+    return drafter
+
+
+@parametrize_with_checks([several, partial(several, "2x2")])
+def test_several_layers_keep_the_contract(
+    make: Callable[[], Any], check: Callable[[Any], None]
+) -> None:
+    check(make)
 
 
 @pytest.mark.parametrize("kind", ["qwen3_next", "glm4_moe"])
