@@ -32,8 +32,9 @@ class Replay:
     ends: tuple[int, ...]
 
     def turns(self) -> tuple[str, ...]:
-        """Returns for each turn the text of the message that it answers."""
-        return tuple(str(self.messages[end - 1]["content"]) for end in self.ends)
+        """Returns for each turn the text of the message that it answers, or else its role."""
+        answered = [self.messages[end - 1] for end in self.ends]
+        return tuple(str(message["content"] or message["role"]) for message in answered)
 
 
 def replay_of(record: Record, form: Form, where: str) -> Replay | None:

@@ -75,6 +75,10 @@ def test_each_answer_follows_the_conversation_as_the_template_writes_it(
     assert all(len(it.text) == 3 for it in asked)  # the target's own, none of which is read later
 
 
+def test_a_result_without_a_text_is_called_by_its_role(tmp_path: Path) -> None:
+    assert row(tmp_path, messages=[{"role": "tool", "content": ""}])[0].turns == ("tool",)
+
+
 def test_parts_that_a_template_leaves_out_are_named(target: Any, tmp_path: Path) -> None:
     prompts = row(tmp_path, tools=TOOLS, messages=TALK)
     for part, left in (("{{ t.function.name }}", "cat"), ("{{ m.content }}", "two")):
