@@ -1,5 +1,6 @@
 """Prompts in the records of a data set, checked, and skipped or refused."""
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
@@ -70,10 +71,12 @@ def _usable(where: str, item: Any, column: str | None, known: Collection[str]) -
     if isinstance(item, ConfigError):
         raise item
     prompt = parse(item, where, column)
-    for text in (prompt.id, prompt.category, *prompt.turns, str(prompt.replay)):
+    replayed = prompt.replay and (prompt.replay.messages, prompt.replay.tools)
+    said = json.dumps(replayed, ensure_ascii=False, default=str)
+    for text in (prompt.id, prompt.category, *prompt.turns, said):
         if not is_encodable(text):
             raise ConfigError(
-                f"{where}: {text!r}: expected text in UTF-8, it holds half of a surrogate pair"
+                f"{where}: {text!r:.60}: expected text in UTF-8, it holds half of a surrogate pair"
             )
     if any(PLACEHOLDER in turn for turn in prompt.turns):
         raise ConfigError(
