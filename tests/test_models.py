@@ -22,17 +22,17 @@ ROWS = {
     "gemma4_text": "keys and values that layers share",
     "deepseek_v3": "latent keys and values, experts", "bloom": "ALiBi",
     "gpt_neo": "windows by places in the cache", "bart": "positions that the model counts itself",
-    "phi3 (LongRoPE)": "factors that change at the original window", "openai-gpt": "no cache",
+    "phi3 (LongRoPE)": "factors that change at the original window",
     "t5": "an encoder, and a bias by distance",
     "switch_transformers": "an encoder with an output of its own",
 }  # fmt: skip
 """Rows of the sweep, each for what is not in the others."""
 SEEDS = {
     "gpt2": 3, "gemma3_text": 4, "gemma4_text": 4, "bloom": 3, "bart": 1, "phi3 (LongRoPE)": 2,
-    "openai-gpt": 1, "switch_transformers": 3,
+    "switch_transformers": 3,
 }  # fmt: skip
 """Those with which texts vary, where the first does not do: the sweep tries them in turn."""
-REFUSED = {"openai-gpt": set(CHECKED), "t5": {"early exit"}, "switch_transformers": {"early exit"}}
+REFUSED = {"t5": {"early exit"}, "switch_transformers": {"early exit"}}
 
 
 @pytest.fixture

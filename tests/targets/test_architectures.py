@@ -13,58 +13,32 @@ from outrider.extras.serving.transformers import Speculation
 from outrider.targets.transformers import TransformersTarget
 
 CHUNKS = replace(ENTRIES["llama4_text"], settings={"attn_temperature_tuning": False})
-ROWS = ENTRIES | {"llama4_text (chunks alone)": CHUNKS}
+ROWS = {
+    "falcon (ALiBi)": {"batch": "right", "tree": "refused"},  # places of its own
+    "mpt": {"batch": "right", "tree": "refused"},
+    "jamba": {"chain": "right", "tree": "refused"},  # states: attention, and Mamba's first scan
+    "olmo_hybrid": {"chain": "right", "tree": "refused"},  # the gated delta rule, as in Qwen3-Next
+    "lfm2_moe": {"chain": "right", "tree": "refused"},  # convolutions alone
+    "mamba2": {"chain": "right", "tree": "refused"},  # no attention
+    "mamba": {"write": "right", "custom_generate": "right"},
+    "gpt_oss": {"write": "right", "tree": "right"},  # windows
+    "qwen2 (windows)": {"write": "right", "tree": "right"},
+    "doge": {"write": "right", "tree": "right"},
+    "mistral": {"write": "right", "tree": "right"},
+    "llama4_text (chunks alone)": {"write": "right", "tree": "right"},
+    "gemma3": {"custom_generate": "right"},  # reads images too
+}
+"""Rows of the sweep, and what comes of every check of a mode."""
 
 
-def with_truths(name: str) -> Subject:
-    """Returns a model with two short prompts and what it writes about them."""
-    model, short = build(ROWS[name]), prompts()[1:]
-    return Subject(ROWS[name], model, short, [truth(model, prompt) for prompt in short])
-
-
-def words(subject: Subject, mode: str) -> list[str]:
-    """Returns what comes of each check of a mode."""
-    return [outcome["outcome"] for outcome in outcomes(subject, mode)]
-
-
-RIGHT = ["right", "right"]
-
-
-@pytest.mark.parametrize("name", ["falcon (ALiBi)", "mpt"])
-def test_places_of_its_own_leave_batches_right_and_refuse_trees(name: str) -> None:
-    subject = with_truths(name)
-    assert words(subject, "batch") == RIGHT
-    assert set(words(subject, "tree")) == {"refused"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "jamba",  # beside attention, and with the first Mamba's scan
-        "olmo_hybrid",  # the gated delta rule, as in Qwen3-Next
-        "lfm2_moe",  # convolutions alone
-        "mamba2",  # no attention
-    ],
-)
-def test_recurrent_states_are_rolled_back_for_chains(name: str) -> None:
-    subject = with_truths(name)
-    assert words(subject, "chain") == [*RIGHT, "right"]
-    assert set(words(subject, "tree")) == {"refused"}
-
-
-def test_recurrent_states_write_one_by_one_and_inside_generate() -> None:
-    subject = with_truths("mamba")
-    assert words(subject, "write") == RIGHT
-    assert words(subject, "custom_generate") == RIGHT
-
-
-@pytest.mark.parametrize(
-    "name", ["gpt_oss", "qwen2 (windows)", "doge", "mistral", "llama4_text (chunks alone)"]
-)
-def test_windows_hold_in_texts_and_in_trees(name: str) -> None:
-    subject = with_truths(name)
-    assert words(subject, "write") == RIGHT
-    assert set(words(subject, "tree")) == {"right"}
+@pytest.mark.parametrize("name", ROWS)
+def test_short_texts_are_those_of_generate_or_refused(name: str) -> None:
+    entry, short = {**ENTRIES, "llama4_text (chunks alone)": CHUNKS}[name], prompts()[1:]
+    model = build(entry)
+    subject = Subject(entry, model, short, [truth(model, prompt) for prompt in short])
+    found = {mode: outcomes(subject, mode) for mode in ROWS[name]}
+    words = {mode: {check["outcome"] for check in checks} for mode, checks in found.items()}
+    assert words == {mode: {word} for mode, word in ROWS[name].items()}, found
 
 
 @pytest.mark.parametrize("name", ["smollm3", "mellum"])
@@ -78,10 +52,6 @@ def test_a_window_that_no_layer_has_is_no_reason_to_refuse_trees(name: str) -> N
 def test_a_model_that_can_not_read_in_parts_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(TargetError, match=r"^model [^\n]*: expected [^\n]*$"):
         TransformersTarget(build(ENTRIES[name]))
-
-
-def test_a_model_that_also_reads_images_writes_inside_generate() -> None:
-    assert words(with_truths("gemma3"), "custom_generate") == RIGHT
 
 
 def test_longrope_ends_at_its_original_window_inside_generate() -> None:

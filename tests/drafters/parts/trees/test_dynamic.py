@@ -158,6 +158,6 @@ def test_draws_into_a_tree_take_fewer_rounds_than_its_points() -> None:
     for form, rule in (("dynamic:3", Candidates()), ("replay:3", Traversal())):
         target = TabularTarget(8, sharpness=1)
         sampling = Sampling(temperature=1.0, seed=1)
-        options = {"gamma": 3, "budget": 6, "max_new_tokens": 1500, "sampling": sampling}
+        options = {"gamma": 3, "budget": 6, "max_new_tokens": 400, "sampling": sampling}
         rounds[form] = len(list(decode(target, Grows(form, target), rule, [0, 1], **options)))
     assert rounds["replay:3"] < 0.95 * rounds["dynamic:3"]
