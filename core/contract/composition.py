@@ -43,7 +43,7 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
             gamma=gamma,
             budget=budget,
             noise=noise and replace(noise, text=[*noise.text, *sheet.path(last)]),
-            guide=sheet.guide(last),
+            guide=sheet.guide_after(last),
         )
     )
 

@@ -37,7 +37,8 @@ class Pen:
     @property
     def budget(self) -> int:
         """Returns the greatest number of nodes of the draft."""
-        return self.sheet.budget - self._first
+        most = self.sheet.gamma if self.sheet.budget is None else self.sheet.budget
+        return most - self._first
 
     @property
     def vocab_size(self) -> int:
@@ -82,7 +83,7 @@ class Pen:
 
         Draws follow the constraint anyway. Ask before writing a token that was chosen.
         """
-        return self.sheet.guide(self.sheet_node(after))
+        return self.sheet.guide_after(self.sheet_node(after))
 
     def draw(self, logits: Float[Tensor, "vocab"], after: int | None = None) -> int:
         """Draws a token from the distribution of `logits` under the run's sampling; returns its id.
@@ -161,12 +162,17 @@ class Pen:
             # One token has all the probability: without replacement there is no second one.
             best = int(likeliest(logits))
             return self.submit_drawn([(best, None)] * (width if replacement else 1), after, logits)
-        drawn = _siblings(
-            sheet.sampling.exact(logits),
-            width,
-            lambda probs: sheet.draw(probs, parent),
-            replacement=replacement,
-        )
+        probs = sheet.sampling.exact(logits)
+        drawn: list[Drawn] = [(sheet.draw(probs, parent), probs)]
+        while len(drawn) < width:
+            if not replacement:
+                probs = probs.clone()
+                probs[drawn[-1][0]] = 0
+                mass = probs.sum()
+                if not mass > 0:  # which is waited for on an accelerator
+                    break
+                probs = probs / mass
+            drawn.append((sheet.draw(probs, parent), probs))
         return self.submit_drawn(drawn, after, logits)
 
     def submit_drawn(
@@ -275,26 +281,3 @@ def draw_siblings(
         yield pen.branch(row, min(width, pen.room), replacement=replacement, after=node)
     for (row, siblings), node in zip(drawn or (), nodes, strict=False):
         yield pen.submit_drawn(siblings, node, row)
-
-
-def _siblings(
-    probs: Float[Tensor, "vocab"], width: int, draw: Callable[[Tensor], int], *, replacement: bool
-) -> list[Drawn]:
-    """Returns `width` tokens and the distribution that each was drawn from.
-
-    Without replacement there are fewer if the distribution runs out of tokens.
-
-    draw: draws a token from a distribution.
-    """
-    if replacement:
-        return [(draw(probs), probs) for _ in range(width)]
-    drawn: list[Drawn] = [(draw(probs), probs)] if width > 0 else []
-    while len(drawn) < width:
-        probs = probs.clone()
-        probs[drawn[-1][0]] = 0
-        mass = probs.sum()
-        if not mass > 0:  # which is waited for on an accelerator
-            break
-        probs = probs / mass
-        drawn.append((draw(probs), probs))
-    return drawn

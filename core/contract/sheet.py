@@ -4,8 +4,8 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import final
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, final
 
 import torch
 from jaxtyping import Float
@@ -29,6 +29,7 @@ PROBABILITIES = (
 
 
 @final
+@dataclass(eq=False)
 class Sheet:
     """What has been written of one draft, and the settings that every token is drawn with.
 
@@ -46,36 +47,27 @@ class Sheet:
     handed_in: whether the draft has been taken for scoring; nothing can be written any more.
     """
 
-    def __init__(  # noqa: PLR0913  what a draft depends on, by name
-        self,
-        *,
-        sampling: Sampling,
-        chance: Chance,
-        vocab_size: int,
-        gamma: int,
-        budget: int | None = None,
-        more: Callable[[Draft], bool] | None = None,
-        noise: Noise | None = None,
-        guide: Guide | None = None,
-    ) -> None:
-        self.sampling = sampling
-        self.chance = chance
-        self.noise = noise
-        self.vocab_size = vocab_size
-        self.gamma = gamma
-        self.budget: int = gamma if budget is None else budget
-        self.tokens: list[int] = []
-        self.asked: list[tuple[int, int]] = []
-        self.stopped: bool = False
-        self.guesses: Guesses | None = None
-        self.handed_in: bool = False
-        self._more, self._guide = more, guide
-        self._parents: list[int] = []
-        self._depths: list[int] = []
-        self._calls: list[int] = []
-        self._latents = 0  # drawn so far
-        self._probs: list[Tensor | None] = []
-        self._logits: list[Tensor | None] = []
+    sampling: Sampling
+    chance: Chance
+    vocab_size: int
+    gamma: int
+    _: KW_ONLY
+    budget: int | None = None
+    more: Callable[[Draft], bool] | None = None
+    noise: Noise | None = None
+    guide: Guide | None = None
+
+    tokens: list[int] = field(default_factory=list, init=False)
+    asked: list[tuple[int, int]] = field(default_factory=list, init=False)
+    stopped: bool = field(default=False, init=False)
+    guesses: "Guesses | None" = field(default=None, init=False)
+    handed_in: bool = field(default=False, init=False)
+    _parents: list[int] = field(default_factory=list, init=False)
+    _depths: list[int] = field(default_factory=list, init=False)
+    _calls: list[int] = field(default_factory=list, init=False)
+    _probs: list[Tensor | None] = field(default_factory=list, init=False)
+    _logits: list[Tensor | None] = field(default_factory=list, init=False)
+    _latents: int = field(default=0, init=False)
 
     @property
     def last(self) -> int:
@@ -85,16 +77,16 @@ class Sheet:
     @property
     def looks_at_tokens(self) -> bool:
         """Returns whether the value of each token is needed before the next one is drawn."""
-        parts = (self._more, self._guide, self.noise, self.guesses)
+        parts = (self.more, self.guide, self.noise, self.guesses)
         return any(part is not None for part in parts)
 
     def depth(self, node: int) -> int:
         """Returns the number of tokens from the context to `node`; 0 for the context itself."""
         return 0 if node == ROOT else self._depths[node]
 
-    def guide(self, node: int) -> Guide | None:
+    def guide_after(self, node: int) -> Guide | None:
         """Returns the guide to what may follow `node`; None if no constraint steers the draft."""
-        return None if self._guide is None else self._guide.after(self.path(node))
+        return None if self.guide is None else self.guide.after(self.path(node))
 
     def path(self, node: int) -> list[int]:
         """Returns the tokens from the context to `node`."""
@@ -109,7 +101,9 @@ class Sheet:
 
         Raises `DrafterError` if they do not describe a distribution over the vocabulary.
         """
-        logits, guide = checked_logits(logits, self.vocab_size), self.guide(node)
+        described(logits, self.vocab_size)
+        check_numbers(float(logits.max()), lambda: (float(logits.min()), float(logits.sum())))
+        guide = self.guide_after(node)
         return logits if guide is None else guide.steered(logits)
 
     def draw(self, probs: Float[Tensor, "vocab"], node: int) -> int:
@@ -150,8 +144,8 @@ class Sheet:
             self._probs.append(probs)
             self._logits.append(logits)
             self._calls.append(first)
-        if self._more is not None:
-            self.stopped = not self._more(self._draft())
+        if self.more is not None:
+            self.stopped = not self.more(self._draft())
 
     def settle(self) -> None:
         """Raises `DrafterError` if the next token has a guess, which has to be redrawn first."""
@@ -202,16 +196,6 @@ class Guesses:
         return index if index < len(self.sheet.tokens) else None
 
 
-def checked_logits(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
-    """Returns a drafter's logits.
-
-    Raises `DrafterError` if they do not describe a distribution over the vocabulary.
-    """
-    described(logits, vocab_size)
-    check_numbers(float(logits.max()), lambda: (float(logits.min()), float(logits.sum())))
-    return logits
-
-
 def described(logits: Float[Tensor, "vocab"], vocab_size: int) -> Float[Tensor, "vocab"]:
     """Returns a drafter's logits; raises `DrafterError` unless they have the form of logits."""
     if not isinstance(logits, Tensor):
@@ -238,11 +222,7 @@ def check_numbers(highest: float, rest: Callable[[], Sequence[float]]) -> None:
 
 def checked_token(token: int, vocab_size: int) -> int:
     """Returns an id; raises `DrafterError` if it is none, or not in the vocabulary."""
-    try:
-        is_list = isinstance(token, Tensor) and token.ndim > 0
-        index = -1 if is_list or isinstance(token, bool) else operator.index(token)
-    except TypeError:
-        index = -1
+    index = -1 if isinstance(token, Tensor) and token.ndim > 0 else _whole(token)
     if not 0 <= index < vocab_size:
         raise DrafterError(f"wrote id {shown(token)}: the vocabulary has {vocab_size} tokens")
     return index
@@ -250,10 +230,15 @@ def checked_token(token: int, vocab_size: int) -> int:
 
 def checked_width(width: object) -> int:
     """Returns a number of siblings; raises `DrafterError` if it is none, or below 1."""
-    try:
-        number = 0 if isinstance(width, bool) else operator.index(width)  # type: ignore[arg-type]
-    except TypeError:
-        number = 0
+    number = _whole(width)
     if number < 1:
         raise DrafterError(f"asked for {shown(width)} siblings: expected 1 or more")
     return number
+
+
+def _whole(value: Any) -> int:
+    """Returns a value as a whole number; -1 if it is none."""
+    try:
+        return -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return -1

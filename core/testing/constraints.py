@@ -10,7 +10,6 @@ from outrider.contract.constraint import Constraint
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.round import Round
-from outrider.contract.target import Target
 from outrider.contract.verifier import Verifier
 from outrider.decoding.decode import decode
 from outrider.targets.tabular import TabularTarget
@@ -25,6 +24,7 @@ from outrider.verifiers.traversal import Traversal
 Make = Callable[[], Constraint]
 
 PROMPT = (0, 1)
+LOGITS = torch.zeros(VOCAB_SIZE)
 
 LONGEST = 12
 """The most tokens of a text that a constraint is asked about."""
@@ -37,9 +37,8 @@ def check_masks_are_well_formed(make: Make) -> None:
     """Logits keep their shape and type, and at least one token stays possible; the given ones are
     left alone.
     """
-    target = _target()
-    for ids, constraint in _texts(make, target):
-        given = torch.randn(target.vocab_size, generator=torch.Generator().manual_seed(len(ids)))
+    for ids, constraint in _texts(make):
+        given = torch.randn(VOCAB_SIZE, generator=torch.Generator().manual_seed(len(ids)))
         before = given.clone()
         allowed = constraint.logits(ids, given)
         assert torch.equal(given, before), f"after {ids} it changed the logits that it was given"
@@ -51,26 +50,20 @@ def check_masks_are_well_formed(make: Make) -> None:
 
 def check_answers_depend_on_the_ids_alone(make: Make) -> None:
     """The logits after a text are the same when it is asked again, after others in between."""
-    target = _target()
-    logits = torch.zeros(target.vocab_size)
-    for ids, constraint in _texts(make, target):
-        first = constraint.logits(ids, logits)
-        for token in range(target.vocab_size):
-            if first[token].isfinite():
-                constraint.logits([*ids, token], logits)
-        assert torch.equal(constraint.logits(ids, logits), first), (
-            f"after {ids} it changed its mind"
-        )
+    for ids, constraint in _texts(make):
+        first = constraint.logits(ids, LOGITS)
+        for token in first.isfinite().nonzero().flatten().tolist():
+            constraint.logits([*ids, token], LOGITS)
+        second = constraint.logits(ids, LOGITS)
+        assert torch.equal(second, first), f"after {ids} it changed its mind"
 
 
 def check_forced_tokens_are_possible(make: Make) -> None:
     """A token that it forces is one that it allows."""
-    target = _target()
-    logits = torch.zeros(target.vocab_size)
-    for ids, constraint in _texts(make, target):
+    for ids, constraint in _texts(make):
         text = list(ids)
         for token in constraint.forced(ids):
-            assert constraint.logits(text, logits)[token].isfinite(), f"after {text} forced {token}"
+            assert constraint.logits(text, LOGITS)[token].isfinite(), f"after {text} forced {token}"
             text.append(token)
 
 
@@ -103,15 +96,10 @@ def constrained_texts(
     for p, rounds in EnumeratedChance.outcomes(play):
         probs[tuple(token for round in rounds for token in round.tokens)] += p
         yield rounds
-    exact = _constrained(target, constraint.begin(target, PROMPT))
-    assert_equal(probs, defaultdict(float, exact), "under the constraint")
-
-
-def _constrained(target: Target, constraint: Constraint) -> Distribution:
-    """Returns the probability of each text that ends, or has `LENGTH` tokens."""
-    texts: Distribution = {(): 1.0}
-    ended: Distribution = {}
-    for _ in range(LENGTH):
+    constraint = constraint.begin(target, PROMPT)
+    exact: Distribution = defaultdict(float)
+    texts: Distribution = {(): 1.0}  # that go on
+    for length in range(1, LENGTH + 1):
         before, texts = texts, {}
         for text, weight in before.items():
             ids = [*PROMPT, *text]
@@ -119,8 +107,9 @@ def _constrained(target: Target, constraint: Constraint) -> Distribution:
             for token, p in enumerate(SAMPLED.probs(logits).tolist()):
                 if p > 0:
                     ends = token in target.eos or constraint.ends([*ids, token])
-                    (ended if ends else texts)[*text, token] = weight * p
-    return texts | ended
+                    found = exact if ends or length == LENGTH else texts
+                    found[*text, token] = weight * p
+    assert_equal(probs, exact, "under the constraint")
 
 
 def _target() -> TabularTarget:
@@ -130,15 +119,15 @@ def _target() -> TabularTarget:
     return target
 
 
-def _texts(make: Make, target: Target) -> Iterator[tuple[list[int], Constraint]]:
+def _texts(make: Make) -> Iterator[tuple[list[int], Constraint]]:
     """Yields the beginnings of two texts that a constraint allows, with the constraint of each."""
+    target = _target()
     for pick in (0, -1):
         ids = list(PROMPT)
         constraint = make().begin(target, ids)
         for _ in range(LONGEST):
             yield list(ids), constraint
-            allowed = constraint.logits(ids, torch.zeros(target.vocab_size)).isfinite()
-            possible = allowed.nonzero().flatten().tolist()
+            possible = constraint.logits(ids, LOGITS).isfinite().nonzero().flatten().tolist()
             assert possible, f"after {ids} it allows no token"
             ids.append(possible[pick])
             if constraint.ends(ids):

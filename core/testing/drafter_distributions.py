@@ -63,11 +63,11 @@ def check_tokens_follow_recorded_distributions(make: Make) -> None:
     """
     drafter, target = opened(make)
     for prompt in (*PROMPTS, *PAIRS):
-        _assert_honest((drafter, target), prompt, 2, 3, SAMPLED)
+        _assert_honest(drafter, target, prompt, 2, 3)
     for prompt in PROMPTS:  # both of two siblings have children
-        _assert_honest((drafter, target), prompt, 4, 5, NARROW)
+        _assert_honest(drafter, target, prompt, 4, 5, sampling=NARROW)
     for depth in DEPTHS:
-        _assert_honest((drafter, target), PROMPTS[0], depth, depth, SAMPLED)
+        _assert_honest(drafter, target, PROMPTS[0], depth, depth)
 
 
 def check_long_contexts(make: Make) -> None:
@@ -87,7 +87,7 @@ def check_every_length(make: Make) -> None:
 def _check_contexts(make: Make, lengths: Iterable[int], gamma: int) -> None:
     drafter, target = opened(make)
     for length in lengths:
-        _assert_honest((drafter, target), repetitive(length, VOCAB_SIZE), gamma, 2, SAMPLED)
+        _assert_honest(drafter, target, repetitive(length, VOCAB_SIZE), gamma, 2)
 
 
 def check_other_vocabularies(make: Make) -> str | None:
@@ -112,9 +112,9 @@ def _check_vocabularies(make: Make, sizes: Iterable[int], contexts: int) -> str 
             return reason
         drafter, target = opened(make, vocab_size)
         for length in range(2, 2 + contexts):
-            _assert_honest((drafter, target), repetitive(length, vocab_size), 1, 2, SAMPLED)
-        rule, prompt = rule_for(drafter), [vocab_size - 1, 0]
-        setup = Setup(target, drafter, rule, prompt, gamma=1, sampling=SAMPLED, budget=2)
+            _assert_honest(drafter, target, repetitive(length, vocab_size), 1, 2)
+        prompt = [vocab_size - 1, 0]
+        setup = Setup(target, drafter, rule_for(drafter), prompt, gamma=1, budget=2)
         assert_lossless(output_distribution(setup), setup)
     return None
 
@@ -139,13 +139,12 @@ def repetitive(length: int, vocab_size: int) -> list[int]:
 
 
 def _assert_honest(
-    parts: tuple[Drafter, Target], prompt: list[int], gamma: int, budget: int, sampling: Sampling
+    drafter: Drafter, target: Target, prompt: list[int], gamma: int, budget: int, **options: Any
 ) -> None:
-    drafter, target = parts
     # The first draft reads the prompt, so that all others are written in the same way.
     draft_after(drafter, target, prompt, 1)
     nodes = budget if drafter.trees else None
-    setup = Setup(target, drafter, Token(), prompt, gamma=gamma, sampling=sampling, budget=nodes)
+    setup = Setup(target, drafter, Token(), prompt, gamma=gamma, budget=nodes, **options)
     if gamma in DEPTHS:
         some = itertools.islice(possible_drafts(setup, begun=gamma - 1), 40)
         _assert_no_likelier(some, prompt)
@@ -158,10 +157,9 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     chi-square test with a fixed seed; a batch writes the texts that are written alone.
     """
     drafter, target = opened(make)
-    rule = rule_for(drafter)
+    rule, prompt = rule_for(drafter), PROMPTS[0]
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
-    prompt = PROMPTS[0]
-    setup = Setup(target, drafter, rule, prompt, gamma=2, sampling=SAMPLED, budget=_budget(drafter))
+    setup = Setup(target, drafter, rule, prompt, gamma=2, budget=_budget(drafter))
     exact = target_distribution(target, prompt, 2, SAMPLED, rule)
     assert_samples(setup, exact, length=2, count=count, single=4, make=make)
 
@@ -254,9 +252,7 @@ def check_the_source_is_part_of_the_context(make: Make) -> None:
     texts: tuple[list[int], ...] = ([], [1], [1, 2, 1, 0], [3, 1])
     for text, source in itertools.product(texts, sources):  # another source, the same text
         assert_as_new(make, used, target, source, text=text)
-    setup = Setup(
-        target, used, rule_for(used), [2, 0], gamma=1, sampling=SAMPLED, budget=_budget(used)
-    )
+    setup = Setup(target, used, rule_for(used), [2, 0], gamma=1, budget=_budget(used))
     assert_lossless(loop_distribution(setup, 2), setup)
 
 

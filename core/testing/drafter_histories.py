@@ -16,7 +16,6 @@ from outrider.testing.exact import (
     loop_text,
 )
 from outrider.testing.tiny_targets import (
-    SAMPLED,
     VOCAB_SIZE,
     bound_target,
     draft_after,
@@ -54,7 +53,7 @@ def check_memory_tells_nothing_of_a_seed(make: Make) -> None:
     """With a text in memory that had the same seed, the next one has the target's distribution."""
     made = make()
     target = bound_target(made, 2 if refusal(make, 2) is None else VOCAB_SIZE)
-    setup = Setup(target, made, rule_for(made), [0, 1], gamma=1, sampling=SAMPLED, budget=2)
+    setup = Setup(target, made, rule_for(made), [0, 1], gamma=1, budget=2)
 
     def play(chance: Chance) -> tuple[int, ...]:
         made.forget()
@@ -79,16 +78,14 @@ def _check_loop(
     if size is None and target.model is not None:
         length = 3  # each of many outcomes takes passes of a model
     for rule in (SampleMatch(), rule_for(drafter)):
-        setup = Setup(
-            target, drafter, rule, [0, 1], gamma=1, sampling=SAMPLED, budget=2, earlier=earlier
-        )
+        setup = Setup(target, drafter, rule, [0, 1], gamma=1, budget=2, earlier=earlier)
         assert_lossless(loop_distribution(setup, length), setup)
 
 
 def check_observations_end_with_the_text(make: Make) -> None:
     """What it observed in one text is not known in another, whichever of them was opened first."""
-    made, new = make(), make()
-    used, target = made, bound_target(made)
+    used, new = make(), make()
+    target = bound_target(used)
     new.bind(target)
     prompt = [0, 1, 2, 0, 1]
     early = used.open()
@@ -171,8 +168,7 @@ def check_its_parts_are_told_all(make: Make) -> None:
 
 def _written(target: Target, drafter: Drafter, prompt: list[int]) -> list[int]:
     """Returns a prompt and the greedy text after it, once the drafter has helped to write it."""
-    rule, greedy = SampleMatch(), Sampling()
-    setup = Setup(target, drafter, rule, prompt, gamma=2, sampling=greedy, budget=4)
+    setup = Setup(target, drafter, SampleMatch(), prompt, gamma=2, sampling=Sampling(), budget=4)
     return [*prompt, *loop_text(setup, 8)]
 
 

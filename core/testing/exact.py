@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import final
+from typing import Any, final
 
 from outrider.base.errors import PluginError
 from outrider.contract.chance import Chance, Noise, SampledChance
@@ -22,7 +22,7 @@ from outrider.decoding.decode import decode
 from outrider.decoding.kinds import violation
 from outrider.testing.conditionals import Conditionals, Distribution, Text
 from outrider.testing.enumerated import EnumeratedChance
-from outrider.testing.tiny_targets import context_after
+from outrider.testing.tiny_targets import SAMPLED, context_after
 
 TOLERANCE = 1e-12
 """How far rounding may drive apart a probability from the exact one."""
@@ -37,6 +37,7 @@ class Setup:
     something over from an earlier outcome gives itself away.
 
     gamma: the depth of a draft.
+    sampling: Defaults to temperature 1.
     budget: the number of nodes of a draft. Defaults to gamma.
     earlier: the prompts of texts that ended before, for a drafter that remembers them. They are
         written with chances of their own.
@@ -48,7 +49,7 @@ class Setup:
     prompt: Sequence[int]
     _: KW_ONLY
     gamma: int
-    sampling: Sampling
+    sampling: Sampling = SAMPLED
     budget: int | None = None
     earlier: Sequence[Sequence[int]] = ()
 
@@ -80,17 +81,18 @@ def _writer(setup: Setup, make_policy: Callable[[], Policy]) -> Callable[[Chance
     """Returns the function that writes the draft after the prompt."""
     drafter = setup.drafter.open()
     context = context_after(drafter, setup.target, setup.prompt)
+    noise = Noise((), setup.verifier.window) if setup.verifier.coupled else None
 
     def write(chance: Chance) -> Draft:
         policy = make_policy()
         sheet = Sheet(
-            sampling=setup.sampling,
-            chance=chance,
-            vocab_size=setup.target.vocab_size,
-            gamma=depth_of(policy, setup.gamma),
+            setup.sampling,
+            chance,
+            setup.target.vocab_size,
+            depth_of(policy, setup.gamma),
             budget=setup.budget,
             more=partial(goes_on, policy),
-            noise=Noise((), setup.verifier.window) if setup.verifier.coupled else None,
+            noise=noise,
         )
         drafter.propose_batch([(context, Pen(sheet))])
         draft = sheet.finish()
@@ -193,17 +195,10 @@ def loop_distribution(
     return distribution_of(play)
 
 
-def loop_text(
-    setup: Setup,
-    length: int,
-    chance: Chance | None = None,
-    *,
-    policy: Policy | None = None,
-    number: int = 0,
-) -> Text:
+def loop_text(setup: Setup, length: int, chance: Chance | None = None, **options: Any) -> Text:
     """Returns the first `length` tokens that the loop writes.
 
-    chance, policy, number: as for `outrider.decode`.
+    options: others of `outrider.decode`.
     """
     rounds = decode(
         setup.target,
@@ -213,10 +208,9 @@ def loop_text(
         gamma=setup.gamma,
         budget=setup.budget,
         sampling=setup.sampling,
-        policy=policy,
         chance=chance,
         max_new_tokens=length,
-        number=number,
+        **options,
     )
     return tuple(token for round in rounds for token in round.tokens)
 

@@ -73,13 +73,9 @@ def _drafted(drafter: Drafter, example: DrafterExample) -> Draft:
 
 def _draft(drafter: Drafter, example: DrafterExample, text: Sequence[int]) -> Draft:
     sampled = example.probs is not None
-    sheet = Sheet(
-        sampling=Sampling(temperature=float(sampled)),
-        chance=_Wish(example.draft) if sampled else SampledChance.seeded(0),
-        vocab_size=example.vocab_size,
-        gamma=example.gamma,
-        budget=example.budget,
-    )
+    sampling = Sampling(temperature=float(sampled))
+    chance = _Wish(example.draft) if sampled else SampledChance.seeded(0)
+    sheet = Sheet(sampling, chance, example.vocab_size, example.gamma, budget=example.budget)
     return draft_on(sheet, drafter, Context(Tokens(list(text))))
 
 
@@ -134,22 +130,15 @@ def _first_token(rule: Verifier, example: VerifierExample, chance: Chance) -> tu
     sampling = Sampling(temperature=example.temperature)
     most = sum(example.siblings**depth for depth in range(1, example.gamma + 1))
     p, q = (torch.tensor(row, dtype=torch.float64) for row in (example.p, example.q))
-    pen = Pen(
-        Sheet(
-            sampling=sampling,
-            chance=chance,
-            vocab_size=len(q),
-            gamma=example.gamma,
-            budget=most,
-            noise=Noise((), rule.window) if rule.coupled else None,
-        )
-    )
+    noise = Noise((), rule.window)
+    coupled = noise if rule.coupled else None
+    pen = Pen(Sheet(sampling, chance, len(q), example.gamma, budget=most, noise=coupled))
     layer: Sequence[int] = (ROOT,)
     for _ in range(example.gamma):
         layer = [node for parent in layer for node in _siblings(pen, q, parent, example)]
     draft = pen.sheet.finish()
     shown = None if rule.lossless else Context(Tokens([0]))
-    scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, Noise((), rule.window), shown)
+    scores = Scores(p.log().expand(len(draft) + 1, -1), sampling, noise, shown)
     verdict = verdict_of(rule, draft, scores, chance)
     accepted = [draft.tokens[node] for node in verdict.accepted]
     return [*accepted, verdict.next_token][0], len(accepted)
@@ -174,7 +163,7 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
             if number in begins:
                 policy.reset()
             draft = Draft()
-            for draft in _growing(example, depth_of(policy, example.gamma)):
+            for draft in growing(example, depth_of(policy, example.gamma)):
                 if not goes_on(policy, draft):
                     break
             assert len(draft) == length, (
@@ -187,7 +176,7 @@ def check_its_examples_of_lengths_hold(make: Callable[[], Policy]) -> None:
             policy.observe(made_up_round(draft, path[:accepted], seconds))
 
 
-def _growing(example: PolicyExample, depth: int) -> Iterator[Draft]:
+def growing(example: PolicyExample, depth: int) -> Iterator[Draft]:
     """Yields the draft each time that siblings were written, down to a depth."""
     parents = list(range(ROOT, depth - 1) if example.parents is None else example.parents)
     probabilities = [

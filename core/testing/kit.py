@@ -67,79 +67,57 @@ def checks_of(make: Make, thorough: bool = False) -> tuple[Check, ...]:
         raise OutriderError("the checks are assertions: expected Python without -O")
     if not callable(make):
         raise TypeError(f"expected a callable that makes the part, such as its class, got {make!r}")
-    return tuple(_yield_checks(make(), thorough))
+    rows = _rows(make(), thorough)
+    return tuple(check for applies, *checks in rows if applies for check in checks)
 
 
-def _yield_checks(part: Any, thorough: bool) -> Iterator[Check]:
-    """Yields the checks of a part's role, and of what the part says that it can do.
+def _rows(part: Any, thorough: bool) -> Sequence[tuple[Any, ...]]:
+    """Returns the checks of a part's role, in rows that begin with whether they apply to the part.
 
     The prompts that a data source returns are a part, too. A class of another role names the place
     of its checks, "module:name", as its attribute `checks`.
     """
     if isinstance(part, Drafter):
-        yield from _of_drafter(part, thorough)
-    elif isinstance(part, Verifier):
-        yield from _of_verifier(part, thorough)
-    elif isinstance(part, Policy):
-        yield from _of_policy(part, thorough)
-    elif isinstance(part, Target):
-        yield from targets.CHECKS
-        yield from batches.CHECKS
-    elif isinstance(part, Constraint):
-        yield from constraints.CHECKS
-    elif isinstance(part, list):
-        yield from data.SOURCE_CHECKS
-    elif isinstance(place := getattr(part, "checks", None), str):
-        yield from resolve_name(place)
-    else:
-        raise TypeError(
-            "expected a callable that makes a Drafter, Verifier, Policy, Target or Constraint, or"
-            f" another part with `checks`, or returns prompts, got {type(part).__name__}"
+        is_steady = part.autoregressive and not part.trees
+        return (
+            (True, *drafters.CHECKS),
+            (part.observes, *drafter_histories.OBSERVING),  # which says best what is left over
+            (True, *drafter_distributions.CHECKS),
+            (part.kind == "paths", drafters.check_paths_are_of_one_length),
+            (is_steady, drafter_distributions.check_is_autoregressive_if_it_says_so),
+            (part.needs <= {SOURCE}, drafter_distributions.check_the_source_is_part_of_the_context),
+            (part.remembers, *drafter_histories.REMEMBERING),
+            (drafter_histories.parts_of(part), drafter_histories.check_its_parts_are_told_all),
+            (part.examples, examples.check_its_examples_of_drafts_hold),
+            (thorough, *drafter_distributions.THOROUGH),
+            (thorough and part.observes, drafter_histories.check_observations_over_more_rounds),
         )
-
-
-def _of_drafter(drafter: Drafter, thorough: bool) -> Iterator[Check]:
-    yield from drafters.CHECKS
-    if drafter.observes:  # which says best what is left over
-        yield from drafter_histories.OBSERVING
-    yield from drafter_distributions.CHECKS
-    if drafter.kind == "paths":
-        yield drafters.check_paths_are_of_one_length
-    if drafter.autoregressive and not drafter.trees:
-        yield drafter_distributions.check_is_autoregressive_if_it_says_so
-    if drafter.needs <= {SOURCE}:
-        yield drafter_distributions.check_the_source_is_part_of_the_context
-    if drafter.remembers:
-        yield from drafter_histories.REMEMBERING
-    if drafter_histories.parts_of(drafter):
-        yield drafter_histories.check_its_parts_are_told_all
-    if drafter.examples:
-        yield examples.check_its_examples_of_drafts_hold
-    if thorough:
-        yield from drafter_distributions.THOROUGH
-    if thorough and drafter.observes:
-        yield drafter_histories.check_observations_over_more_rounds
-
-
-def _of_verifier(verifier: Verifier, thorough: bool) -> Iterator[Check]:
-    yield from verifier_distributions.CHECKS
-    yield from verifiers.CHECKS
-    if verifier.coupled:
-        yield verifiers.check_text_depends_on_the_seed_alone
-    if verifier.examples:
-        yield examples.check_its_examples_of_verdicts_hold
-    if thorough:
-        yield from verifier_distributions.THOROUGH
-
-
-def _of_policy(policy: Policy, thorough: bool) -> Iterator[Check]:
-    yield from policies.CHECKS
-    if policy.learns:
-        yield policies.check_the_second_text_of_a_seed
-    if policy.examples:
-        yield examples.check_its_examples_of_lengths_hold
-    if thorough:
-        yield from policies.THOROUGH
+    if isinstance(part, Verifier):
+        return (
+            (True, *verifier_distributions.CHECKS, *verifiers.CHECKS),
+            (part.coupled, verifiers.check_text_depends_on_the_seed_alone),
+            (part.examples, examples.check_its_examples_of_verdicts_hold),
+            (thorough, *verifier_distributions.THOROUGH),
+        )
+    if isinstance(part, Policy):
+        return (
+            (True, *policies.CHECKS),
+            (part.learns, policies.check_the_second_text_of_a_seed),
+            (part.examples, examples.check_its_examples_of_lengths_hold),
+            (thorough, *policies.THOROUGH),
+        )
+    if isinstance(part, Target):
+        return ((True, *targets.CHECKS, *batches.CHECKS),)
+    if isinstance(part, Constraint):
+        return ((True, *constraints.CHECKS),)
+    if isinstance(part, list):
+        return ((True, *data.SOURCE_CHECKS),)
+    if isinstance(place := getattr(part, "checks", None), str):
+        return ((True, *resolve_name(place)),)
+    raise TypeError(
+        "expected a callable that makes a Drafter, Verifier, Policy, Target or Constraint, or"
+        f" another part with `checks`, or returns prompts, got {type(part).__name__}"
+    )
 
 
 def check_drafter(make: Callable[[], Drafter]) -> None:
@@ -211,18 +189,13 @@ def parametrize_with_checks(
     import pytest
 
     reasons = expected_failures or {}
-    return pytest.mark.parametrize(
-        ("make", "check"),
-        [
-            pytest.param(
-                make,
-                check,
-                id=f"{getattr(make, '__name__', None) or type(make()).__name__}-{check.__name__}",
-                marks=[pytest.mark.xfail(reason=reasons[check.__name__], strict=True)]
-                if check.__name__ in reasons
-                else [],
+    tests = []
+    for make in makes:
+        part = getattr(make, "__name__", None) or type(make()).__name__
+        for check in checks_of(make):
+            name = check.__name__
+            marks = (
+                [pytest.mark.xfail(reason=reasons[name], strict=True)] if name in reasons else []
             )
-            for make in makes
-            for check in checks_of(make)
-        ],
-    )
+            tests.append(pytest.param(make, check, id=f"{part}-{name}", marks=marks))
+    return pytest.mark.parametrize(("make", "check"), tests)

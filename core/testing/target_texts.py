@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
+from itertools import islice
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.draft import ROOT, Draft, Verdict
-from outrider.contract.sampling import Sampling
 from outrider.contract.target import Target
 from outrider.targets.readings import Plain, Reading, spread_over
 from outrider.testing.conditionals import Conditionals
@@ -24,9 +24,6 @@ WRITTEN = 5
 
 APART = {torch.float64: 1e-6, torch.float16: 0.1, torch.bfloat16: 0.2}
 """How far apart two distributions may be that differ by rounding alone; 1e-3 in float32."""
-
-PLAIN = Sampling(temperature=1.0)
-
 
 TREE = (ROOT, ROOT, 0, 1, 1, 3)
 """The parents of a tree's nodes. The nodes 1, 3 and 5 are a path, and not the first of the tree."""
@@ -49,9 +46,8 @@ def prompts_for(target: Target) -> list[list[int]]:
         assert target.max_length >= room, (
             f"max_length is {target.max_length}: the checks need texts of {room} tokens"
         )
-    ids = ordinary_ids(target, sum(LENGTHS))
-    starts = (sum(LENGTHS[:number]) for number in range(len(LENGTHS)))
-    return [ids[start : start + length] for start, length in zip(starts, LENGTHS, strict=True)]
+    ids = iter(ordinary_ids(target, sum(LENGTHS)))
+    return [list(islice(ids, length)) for length in LENGTHS]
 
 
 def next_tokens(target: Target) -> list[int]:
@@ -68,13 +64,6 @@ def others(target: Target, tokens: Sequence[int]) -> list[int]:
 def tree(tokens: Sequence[int]) -> Draft:
     """Returns a draft with several branches."""
     return Draft(tuple(tokens[: len(TREE)]), TREE, (None,) * len(TREE))
-
-
-def refusal(target: Target) -> str:
-    """Returns why a target has no trees; raises AssertionError unless it is said in a line."""
-    reason = target.no_trees
-    assert reason.strip() and "\n" not in reason, f"no_trees={reason!r}: expected a line"
-    return reason
 
 
 def plain_rows(target: Target) -> Plain:

@@ -19,17 +19,16 @@ from outrider.targets.readings import Reading, Text, chain_rounds, read
 from outrider.testing.generators import played_twice
 from outrider.testing.target_texts import (
     NEW,
-    PLAIN,
     assert_right,
     next_tokens,
     others,
     plain_rows,
     prompts_for,
-    refusal,
     token_by_token,
     tolerance,
     tree,
 )
+from outrider.testing.tiny_targets import SAMPLED
 from outrider.verifiers.token import Token
 
 Make = Callable[[], Target]
@@ -51,7 +50,7 @@ def check_scores_are_distributions(make: Make) -> None:
         assert scores.is_floating_point(), f"scores are {scores.dtype}: expected floats"
         assert not scores.isnan().any(), f"NaN in the scores of {count} tokens"
         assert scores.amax(-1).isfinite().all(), "a row has infinity, or rules out every token"
-        total = PLAIN.probs(scores).double().sum(-1)
+        total = SAMPLED.probs(scores).double().sum(-1)
         assert float((total - 1).abs().max()) <= tolerance(scores.dtype), "a row sums not to one"
 
 
@@ -99,7 +98,9 @@ def check_a_tree_equals_its_paths(make: Make) -> str | None:
     """
     target = make()
     if not target.trees:
-        return refusal(target)
+        reason = target.no_trees
+        assert reason.strip() and "\n" not in reason, f"no_trees={reason!r}: expected a line"
+        return reason
     prompt, tokens = prompts_for(target)[0], next_tokens(target)
     rounds = [{0: (tree(tokens), Verdict(path, tokens[-1]))} for path in ((1, 3), ())]
     assert_right(read([Text(target.open(prompt), prompt)], rounds, plain_rows(target)))

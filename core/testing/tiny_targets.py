@@ -121,22 +121,17 @@ def write_drafts(
     contexts: Sequence[Context],
     *,
     gamma: int,
-    sampling: Sampling,
+    sampling: Sampling = SAMPLED,
     seed: int = 0,
 ) -> list[Draft]:
     """Returns the drafts after several contexts, written in one batch.
 
     seed: of the first draft; each further one gets the next seed.
     """
+    budget = gamma * 4 if drafter.trees else None
+    chances = [SampledChance.seeded(seed + index) for index in range(len(contexts))]
     sheets = [
-        Sheet(
-            sampling=sampling,
-            chance=SampledChance.seeded(seed + index),
-            vocab_size=target.vocab_size,
-            gamma=gamma,
-            budget=gamma * 4 if drafter.trees else None,
-        )
-        for index in range(len(contexts))
+        Sheet(sampling, chance, target.vocab_size, gamma, budget=budget) for chance in chances
     ]
     drafter.propose_batch(list(zip(contexts, map(Pen, sheets), strict=True)))
     return [sheet.finish() for sheet in sheets]
@@ -148,17 +143,9 @@ def draft_on(sheet: Sheet, drafter: Drafter, context: Context) -> Draft:
     return sheet.finish()
 
 
-def write_draft(
-    drafter: Drafter,
-    target: Target,
-    context: Context,
-    *,
-    gamma: int,
-    sampling: Sampling,
-    seed: int = 0,
-) -> Draft:
-    """Returns the draft that `drafter` writes after `context`."""
-    return write_drafts(drafter, target, [context], gamma=gamma, sampling=sampling, seed=seed)[0]
+def write_draft(drafter: Drafter, target: Target, context: Context, **options: Any) -> Draft:
+    """Returns the draft after `context`. options: those of `write_drafts`."""
+    return write_drafts(drafter, target, [context], **options)[0]
 
 
 def draft_after(
@@ -167,13 +154,12 @@ def draft_after(
     prompt: Sequence[int],
     gamma: int,
     *,
-    sampling: Sampling = SAMPLED,
-    seed: int = 0,
     text: Sequence[int] = (),
+    **options: Any,
 ) -> Draft:
-    """Returns the draft that `drafter` writes after a prompt and a text."""
+    """Returns the draft after a prompt and a text. options: others of `write_drafts`."""
     context = context_after(drafter, target, prompt, text)
-    return write_draft(drafter, target, context, gamma=gamma, sampling=sampling, seed=seed)
+    return write_draft(drafter, target, context, gamma=gamma, **options)
 
 
 def same_draft(one: Draft, other: Draft) -> bool:

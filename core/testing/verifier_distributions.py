@@ -14,7 +14,6 @@ from outrider.testing.chi_square import assert_samples
 from outrider.testing.conditionals import Conditionals, Distribution
 from outrider.testing.exact import TOLERANCE, Setup, loop_distribution, output_distribution
 from outrider.testing.table_drafters import CHAINS, TREES, ChainDrafter, TreeDrafter
-from outrider.testing.tiny_targets import SAMPLED
 
 Make = Callable[[], Verifier]
 
@@ -49,7 +48,7 @@ def check_loop_distribution_is_as_claimed(make: Make) -> None:
     verifier, target = make(), TabularTarget(2)
     for name, drafter in drafters(verifier, target):
         budget = 2 if drafter.trees else None
-        setup = Setup(target, drafter, verifier, [1], gamma=2, sampling=SAMPLED, budget=budget)
+        setup = Setup(target, drafter, verifier, [1], gamma=2, budget=budget)
         case = f"{name} draft, three tokens of the loop"
         _assert_claim(loop_distribution(setup, 3), setup, case)
 
@@ -70,11 +69,10 @@ def check_sampled_texts_have_the_enumerated_distribution(make: Make) -> None:
     enumerated, by a chi-square test with a fixed seed; the batch writes the texts written alone.
     """
     verifier, target = make(), TabularTarget(VOCAB)
-    kinds = [kind for kind in TREES if kind in verifier.takes][:1]
-    parts: list[Drafter] = [ChainDrafter(target, "drawn"), ChainDrafter(target, "silent")]
-    parts += [TreeDrafter(target, kind) for kind in kinds]
-    for drafter in parts:
-        setup = Setup(target, drafter, verifier, [0, 1], gamma=1, sampling=SAMPLED, budget=2)
+    some = dict(drafters(verifier, target))
+    trees = [name for name in some if name not in CHAINS][:1]
+    for drafter in (some[name] for name in ("drawn", "silent", *trees)):
+        setup = Setup(target, drafter, verifier, [0, 1], gamma=1, budget=2)
         exact = loop_distribution(setup, 2)
         assert_samples(setup, exact, length=2, count=TEXTS, single=10, make=drafter.open)
 

@@ -90,21 +90,22 @@ def check_accepts_reports_true_probabilities(make: Make) -> None:
     at every node of a chain.
     """
     verifier, target = bound_rule(make)
-    probs = (TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1), torch.eye(VOCAB).double()[1])
+    probs = (TabularTarget(VOCAB, seed=3).logits(PROMPT).softmax(-1), torch.eye(VOCAB).double()[1])
     for q, sampling in itertools.product(probs, (*SETTINGS, GREEDY)):
+        chain: list[int] = []
         for depth in range(2 if verifier.coupled else 3):
-            chain = _likely_chain(target, sampling, depth)
             draft = Draft.chain([*chain, 0])
             scores = Conditionals(target, PROMPT).scores(draft, sampling, verifier)
             reported = verifier.accepts(q, scores, depth - 1)
             if reported is None:
                 return
-            accepts = _coupled_acceptance if verifier.coupled else _acceptance
-            for token, exact in accepts(verifier, q, chain, scores).items():
+            for token, exact in _acceptance(verifier, q, chain, scores).items():
                 assert abs(exact - float(reported[token])) <= TOLERANCE, (
                     f"accepts token {token} with probability {exact:.6f}: it reports"
                     f" {reported[token]:.6f} (after {depth} tokens, {sampling})"
                 )
+            # Every rule may accept the likeliest token.
+            chain.append(int(scores.after(depth - 1).argmax()))
 
 
 def check_accepts_along_reports_true_probabilities(make: Make) -> None:
@@ -114,7 +115,7 @@ def check_accepts_along_reports_true_probabilities(make: Make) -> None:
     verifier, target = bound_rule(make)
     if verifier.accepts_along(torch.ones(1, 2, dtype=torch.float64)) is None:
         return
-    q = TabularTarget(VOCAB, seed=3).logits([0, 1]).softmax(-1)
+    q = TabularTarget(VOCAB, seed=3).logits(PROMPT).softmax(-1)
     for first in range(VOCAB):
         kept = expected = 0.0  # how likely the draft begins with `first` and this is accepted
         for second in range(VOCAB):
@@ -149,49 +150,23 @@ def check_text_depends_on_the_seed_alone(make: Make) -> None:
         assert len(texts) == 1, f"seed {seed} gives different texts: {'; '.join(texts.values())}"
 
 
-def _likely_chain(target: TabularTarget, sampling: Sampling, length: int) -> list[int]:
-    """Returns the likeliest tokens after the prompt, which every rule may accept."""
-    tokens: list[int] = []
-    for _ in range(length):
-        tokens.append(int(sampling.probs(target.logits([0, 1, *tokens])).argmax()))
-    return tokens
-
-
-def _draft(chain: list[int], token: int, q: torch.Tensor) -> Draft:
-    """Returns a chain that was written, and then a token of q: drawn, unless it has all of q."""
-    parents = tuple(range(ROOT, len(chain)))
-    probs = (*(None for _ in chain), None if q[token] == 1 else q)
-    return Draft((*chain, token), parents, probs)
-
-
 def _acceptance(
     verifier: Verifier, q: torch.Tensor, chain: list[int], scores: Scores
 ) -> dict[int, float]:
-    """Returns by token the probability that it is accepted after a chain that was accepted."""
-    rates = {}
-    for token in q.nonzero().flatten().tolist():
-        reached = accepted = 0.0
-        draft = _draft(chain, token, q)
-        for p, verdict in EnumeratedChance.outcomes(partial(verifier.verify, draft, scores)):
-            reached += p * (len(verdict.accepted) >= len(chain))
-            accepted += p * (len(verdict.accepted) > len(chain))
-        if reached > 0:
-            rates[token] = accepted / reached
-    return rates
+    """Returns by token of q the probability that it is accepted after a chain that was accepted.
 
-
-def _coupled_acceptance(
-    verifier: Verifier, q: torch.Tensor, chain: list[int], scores: Scores
-) -> dict[int, float]:
-    """Returns by token the same probability, given that it wins the race for q."""
+    For a coupled rule, given that chain and token win the races.
+    """
+    key = scores.noise.key
+    probs = (*(None for _ in chain), None if q.max() == 1 else q)
 
     def play(chance: Chance) -> tuple[int, int]:
-        for depth, token in enumerate(chain):
-            if chance.race(scores.after(depth - 1), scores.noise.key(chain[:depth])) != token:
+        for depth, token in enumerate(chain if verifier.coupled else ()):
+            if chance.race(scores.after(depth - 1), key(chain[:depth])) != token:
                 return -1, 0
-        drawn = chance.race(q, scores.noise.key(chain))
-        verdict = verdict_of(verifier, _draft(chain, drawn, q), scores, chance)
-        return drawn, len(verdict.accepted)
+        drawn = chance.race(q, key(chain)) if verifier.coupled else chance.categorical(q)
+        draft = Draft((*chain, drawn), tuple(range(ROOT, len(chain))), probs)
+        return drawn, len(verdict_of(verifier, draft, scores, chance).accepted)
 
     reached, accepted = defaultdict[int, float](float), defaultdict[int, float](float)
     for p, (drawn, length) in EnumeratedChance.outcomes(play):
@@ -205,8 +180,7 @@ def _scored(
     verifier: Verifier, drafter: Drafter, target: TabularTarget, seed: int
 ) -> tuple[Draft, Scores]:
     """Returns a draft and the scores of its nodes."""
-    context = Context(Tokens(PROMPT))
-    draft = write_draft(drafter, target, context, gamma=2, sampling=SAMPLED, seed=seed)
+    draft = write_draft(drafter, target, Context(Tokens(PROMPT)), gamma=2, seed=seed)
     return draft, Conditionals(target, PROMPT).scores(draft, SAMPLED, verifier)
 
 

@@ -147,8 +147,6 @@ def test_a_policy_that_learned_from_a_seed_does_not_bias_the_next_text(
 
 def test_a_loop_that_forgets_earlier_runs_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KnowsItsSeed, "texts", Policy.texts)
-    monkeypatch.setattr(
-        policies._MadeUpTimes, "texts_before", property(lambda _: 0, lambda *_: None), False
-    )
+    monkeypatch.setattr(KnowsItsSeed, "texts_before", property(lambda _: 0, lambda *_: None))
     with pytest.raises(AssertionError, match="second text"):
         policies.check_the_second_text_of_a_seed(KnowsItsSeed)
