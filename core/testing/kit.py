@@ -191,8 +191,9 @@ def parametrize_with_checks(
     reasons = expected_failures or {}
     tests = []
     for make in makes:
+        checks = checks_of(make)
         part = getattr(make, "__name__", None) or type(make()).__name__
-        for check in checks_of(make):
+        for check in checks:
             name = check.__name__
             marks = (
                 [pytest.mark.xfail(reason=reasons[name], strict=True)] if name in reasons else []
