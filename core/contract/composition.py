@@ -12,7 +12,7 @@ from outrider.base.errors import DrafterError
 from outrider.contract.chance import Chance
 from outrider.contract.draft import ROOT, Draft
 from outrider.contract.pen import Pen
-from outrider.contract.sheet import Guesses, Sheet, checked_token
+from outrider.contract.sheet import Guesses, checked_token
 
 
 def continued(pen: Pen) -> Pen:
@@ -34,18 +34,9 @@ def apart(pen: Pen, gamma: int, budget: int | None = None) -> Pen:
     gamma, budget: the bounds of that draft; `budget` defaults to gamma.
     """
     sheet, last = pen.sheet, pen.sheet.last
-    noise = sheet.noise
-    return Pen(
-        Sheet(
-            sampling=sheet.sampling,
-            chance=sheet.chance,
-            vocab_size=sheet.vocab_size,
-            gamma=gamma,
-            budget=budget,
-            noise=noise and replace(noise, text=[*noise.text, *sheet.path(last)]),
-            guide=sheet.guide_after(last),
-        )
-    )
+    noise, guide = sheet.noise, sheet.guide_after(last)
+    noise = noise and replace(noise, text=[*noise.text, *sheet.path(last)])
+    return Pen(replace(sheet, gamma=gamma, budget=budget, more=None, noise=noise, guide=guide))
 
 
 def written(pen: Pen) -> Draft:
@@ -81,26 +72,22 @@ def redraw(pen: Pen, logits: Float[Tensor, "vocab"]) -> int:
 
     Raises `DrafterError` if there is no guess for the token, or as `Pen.draw` does.
     """
-    guesses = pen.sheet.guesses
-    index = None if guesses is None else guesses.index(pen.sheet)
+    sheet, guesses = pen.sheet, pen.sheet.guesses
+    index = None if guesses is None else guesses.index(sheet)
     if guesses is None or index is None:
         raise DrafterError(f"redrew token {len(pen) + 1}: there is no guess for it")
-    guess, pen.sheet.guesses = guesses.sheet.finish(), None
-    token = _replaced(pen, guess, index, logits)
-    if token == guess.tokens[index]:
-        pen.sheet.guesses = guesses  # those that continue this one are still good
-    return token
-
-
-def _replaced(pen: Pen, guess: Draft, node: int, logits: Float[Tensor, "vocab"]) -> int:
-    sheet = pen.sheet
+    draft, sheet.guesses = guesses.sheet.finish(), None
+    guess = draft.tokens[index]
     if sheet.sampling.greedy or sheet.noise is not None:
-        return pen.draw(logits)  # shared noise has made the guess likely already
-    logits = sheet.checked(logits, sheet.last).clone()
-    probs = sheet.sampling.exact(logits)
-    q = guess.distribution(node, probs)
-    token = kept_or_redrawn(guess.tokens[node], q, probs, sheet.chance)
-    return pen.token(pen.submit_drawn([(token, probs)], logits=logits)[0])
+        token = pen.draw(logits)  # shared noise has made the guess likely already
+    else:
+        logits = sheet.checked(logits, sheet.last).clone()
+        probs = sheet.sampling.exact(logits)
+        token = kept_or_redrawn(guess, draft.distribution(index, probs), probs, sheet.chance)
+        pen.submit_drawn([(token, probs)], logits=logits)
+    if token == guess:
+        sheet.guesses = guesses  # those that continue this one are still good
+    return token
 
 
 def kept_or_redrawn(

@@ -1,7 +1,8 @@
 """What a call of the target has brought, and the sums of many calls."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import final
 
 ROOT = -1
@@ -93,13 +94,7 @@ class Counts:
         return total
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            self.rounds + other.rounds,
-            self.drafted + other.drafted,
-            self.tested + other.tested,
-            self.accepted + other.accepted,
-            self.emitted + other.emitted,
-        )
+        return Counts(*map(add, astuple(self), astuple(other)))
 
     @property
     def alpha_tested(self) -> float | None:

@@ -116,27 +116,16 @@ def _nucleus(logits: Float[Tensor, "rows vocab"], top_p: float) -> Float[Tensor,
 
 def _row_nucleus(logits: Float[Tensor, "vocab"], top_p: float) -> Float[Tensor, "vocab"]:
     probs = logits.softmax(-1)
-    too_low = _highest_too_low(probs, top_p)
-    if too_low is None:
-        return _sorted_nucleus(logits, top_p).softmax(-1)
-    kept = threshold(probs, too_low, 0.0)
-    return kept / kept.sum()
-
-
-def _highest_too_low(probs: Float[Tensor, "vocab"], top_p: float) -> float | None:
-    """Returns the number just below the lowest probability that top-p keeps.
-
-    Returns None where it takes sorting all of them.
-    """
     array = probs.detach().cpu().numpy()  # PyTorch takes several times as long for each step
     best = np.sort(array[array >= array.max() * SPREAD])[::-1]
     below = best.cumsum(dtype=np.float64)
     last = int(np.searchsorted(below, top_p))  # of those that stay
-    if last >= len(best) or np.abs(below - top_p).min() <= CLEAR:
-        return None
-    if last + 1 < len(best) and best[last + 1] == best[last]:
-        return None
-    return float(np.nextafter(best[last], best.dtype.type(0)))
+    is_clear = last < len(best) and np.abs(below - top_p).min() > CLEAR
+    if not is_clear or best[last] in best[last + 1 : last + 2]:
+        return _sorted_nucleus(logits, top_p).softmax(-1)
+    too_low = float(np.nextafter(best[last], best.dtype.type(0)))
+    kept = threshold(probs, too_low, 0.0)
+    return kept / kept.sum()
 
 
 def _sorted_nucleus(

@@ -54,9 +54,7 @@ class Scores:
     def context(self) -> Context:
         """Returns the text before the draft, for `verify` and `ceiling` of a lossy rule alone.
 
-        Raises:
-            PluginError: the rule says that it is lossless. It was proved so as a function of the
-                draft and the scores alone.
+        Raises `PluginError` if the rule is lossless: proved so for the draft and the scores alone.
         """
         if self.shown is None:
             raise PluginError(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fuzz.example import Example
 from fuzz.parts import make_constraint
-from outrider import Chance, Constraint, Draft, Sampling, Target, Verdict
+from outrider import Chance, Constraint, Draft, Sampling, Session, Target, Verdict
 
 
 @dataclass(frozen=True)
@@ -35,25 +35,17 @@ class Oracle:
 
     def write(self, chance: Chance) -> list[int]:
         """Returns a text that is drawn token by token."""
-        session, constraint = self.target.open(self.prompt), self._constraint()
-        before, text = self.before, list[int]()
+        session, text = self.target.open(self.prompt), list[int]()
         while self.reason(text) is None:
-            logits = session.score(Draft())[0]
-            if constraint is not None:
-                logits = constraint.logits([*before, *text], logits)
-            text.append(chance.categorical(self.sampling.probs(logits)))
+            text.append(chance.categorical(self.sampling.probs(self._logits(session, text))))
             session.commit(Verdict((), text[-1]))
         return text
 
     def logits_along(self, text: Sequence[int]) -> list[Float[Tensor, "vocab"]]:
         """Returns the logits, with the constraint, before each token of a text."""
-        rows, constraint, before = [], self._constraint(), self.before
-        session = self.target.open(self.prompt)
+        rows, session = [], self.target.open(self.prompt)
         for known, token in enumerate(text):
-            row = session.score(Draft())[0]
-            rows.append(
-                row if constraint is None else constraint.logits([*before, *text[:known]], row)
-            )
+            rows.append(self._logits(session, text[:known]))
             session.commit(Verdict((), token))
         return rows
 
@@ -61,21 +53,15 @@ class Oracle:
         """Returns why a text ends with its last token; None if it goes on."""
         if not text:
             return None
-        length, constraint = len(self.before) + len(text), self._constraint()
-        if text[-1] in self.target.eos:
-            return "eos"
-        if self._has_stop_string(text):
-            return "stop_string"
-        longest = self.target.max_length
-        by_number = len(text) >= self.example.max_new_tokens
-        if longest is not None and length >= longest:
-            # Where both limits are reached at once, the number of new tokens is the reason.
-            return "max_new_tokens" if by_number else "max_length"
-        if by_number:
-            return "max_new_tokens"
-        if constraint is not None and constraint.ends([*self.before, *text]):
-            return "constraint"
-        return None
+        ids, longest = [*self.before, *text], self.target.max_length
+        reasons = {
+            "eos": text[-1] in self.target.eos,
+            "stop_string": self._has_stop_string(text),
+            "max_new_tokens": len(text) >= self.example.max_new_tokens,
+            "max_length": longest is not None and len(ids) >= longest,
+            "constraint": self._constraint().ends(ids),
+        }
+        return next((reason for reason, holds in reasons.items() if holds), None)
 
     def _has_stop_string(self, text: Sequence[int]) -> bool:
         if not self.example.stops:
@@ -84,5 +70,8 @@ class Oracle:
         written = str(self.target.tokenizer.decode(list(text), clean_up_tokenization_spaces=False))
         return any(stop in written for stop in self.example.stops)
 
-    def _constraint(self) -> Constraint | None:
-        return make_constraint(self.example, len(self.before))
+    def _logits(self, session: Session, text: Sequence[int]) -> Float[Tensor, "vocab"]:
+        return self._constraint().logits([*self.before, *text], session.score(Draft())[0])
+
+    def _constraint(self) -> Constraint:
+        return make_constraint(self.example, len(self.before)) or Constraint()

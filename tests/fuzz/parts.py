@@ -39,9 +39,7 @@ TABLE_DRAFTERS: dict[str, type[ChainDrafter | TreeDrafter]] = {
 
 
 def make_target(settings: Settings) -> Target:
-    """Returns the target that an example describes.
-
-    The settings are:
+    """Returns the target that an example describes. The settings are:
 
     kind: "table", or one of MODELS.
     eos: the ids that end a text.
@@ -85,15 +83,11 @@ def _model_target(kind: str, seed: int = 0) -> Any:
 def make_drafter(settings: Settings, target: Target) -> Drafter:
     """Returns a new drafter: one of the kit's, or any registered one.
 
-    Raises:
-        ConfigError: the drafter does not take such settings.
+    Raises `ConfigError` if the drafter does not take such settings.
     """
-    name = settings["drafter"]
-    drafter: Drafter
-    if name in TABLE_DRAFTERS:
-        drafter = TABLE_DRAFTERS[name](TabularTarget(target.vocab_size), settings["kind"])
-    else:
-        drafter = make("drafter", settings)
+    kit = TABLE_DRAFTERS.get(settings["drafter"])
+    table = TabularTarget(target.vocab_size)
+    drafter: Drafter = kit(table, settings["kind"]) if kit else make("drafter", settings)
     return drafter
 
 
@@ -133,11 +127,9 @@ class Cycle(Constraint):
         self._start, self._forbidden, self._end = start, forbidden, end
 
     def logits(self, ids: Sequence[int], logits: Float[Tensor, "vocab"]) -> Float[Tensor, "vocab"]:
-        if not self._forbidden:
-            return logits
-        token = self._forbidden[len(ids) % len(self._forbidden)]
         changed = logits.clone()
-        changed[token] = float("-inf")
+        if self._forbidden:
+            changed[self._forbidden[len(ids) % len(self._forbidden)]] = float("-inf")
         return changed if bool(torch.isfinite(changed).any()) else logits
 
     def ends(self, ids: Sequence[int]) -> bool:

@@ -3,7 +3,7 @@
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from inspect import CO_GENERATOR
 from types import FrameType
@@ -24,10 +24,8 @@ MOST_OUTCOMES = 400
 def run_example(example: Example) -> Outcome:
     """Runs a combination, and checks everything that is promised.
 
-    An `OutriderError` before the first token is a refusal; any other exception is a fault.
-
-    Raises:
-        AssertionError: a promise is broken.
+    An `OutriderError` before the first token is a refusal; any other exception is a fault, such as
+    the `AssertionError` of a broken promise.
     """
     try:
         built = BuiltExample.of(example)
@@ -49,14 +47,14 @@ def _check_texts(built: BuiltExample) -> Outcome:
     alone = [list(built.rounds(number)) for number in range(len(example.prompts))]
     kinds = [_check_text(built, number, rounds) for number, rounds in enumerate(alone)]
     texts = [tokens_of(rounds) for rounds in alone]
-    checked = {kinds[0]: None}
+    checked = [kinds[0]]
     if len(texts) > 1:
         together = [tokens_of(rounds) for rounds in built.together()]
         assert not repeatable or together == texts, f"a batch wrote {together}: alone {texts}"
-        checked["batch"] = None
+        checked.append("batch")
     if example.interrupt is not None:
         _check_interruption(built, example.interrupt, texts[0] if repeatable else None)
-        checked["interrupted"] = None
+        checked.append("interrupted")
     return Outcome(tuple(checked))
 
 
@@ -86,11 +84,8 @@ def _check_interruption(built: BuiltExample, calls: int, text: Sequence[int] | N
     text: that of a new drafter; None if it can't be repeated.
     """
     drafter = built.drafter()
-    try:
-        with _interrupted(calls):
-            list(built.rounds(0, drafter))
-    except _Interrupted:
-        pass
+    with suppress(_Interrupted), _interrupted(calls):
+        list(built.rounds(0, drafter))
     drafter.forget()
     rounds = list(built.rounds(0, drafter))
     check_rounds(rounds, built.oracle(0))

@@ -7,7 +7,7 @@ import pytest
 from tiny.toy_target import PlainBatch
 from torch import Tensor
 
-from outrider import BatchTarget, Chance, Draft, Sampling, Session
+from outrider import BatchTarget, Draft, Sampling, Session
 from outrider.decoding.batches.batch_target import Turn
 from outrider.testing import batches as checks
 
@@ -23,9 +23,7 @@ class RowsMixed(PlainBatch):
 class BatchShifted(PlainBatch):
     """In a batch, every text but the first stands one position late, as if it were padded."""
 
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
+    def open_together(self, prompts: Any, *_: Any, **__: Any) -> list[Session]:
         first, *rest = prompts
         return [self.open(first), *(self.open([1, *prompt]) for prompt in rest)]
 
@@ -33,19 +31,12 @@ class BatchShifted(PlainBatch):
 class JoinsBehindTheEnded(PlainBatch):
     """A text that joins goes on in the cache of one that has ended."""
 
-    def open_together(
-        self, prompts: Sequence[Sequence[int]], needs: frozenset[str] = frozenset()
-    ) -> list[Session]:
-        self.opened = [self.open(prompt, needs) for prompt in prompts]
+    def open_together(self, prompts: Any, *_: Any, **__: Any) -> list[Session]:
+        self.opened = [self.open(prompt) for prompt in prompts]
         return self.opened
 
-    def join(
-        self,
-        sessions: Sequence[Session],
-        prompt: Sequence[int],
-        needs: frozenset[str] = frozenset(),
-    ) -> Session:
-        session: Any = self.open(prompt, needs)
+    def join(self, sessions: Any, prompt: Any, *_: Any, **__: Any) -> Session:
+        session: Any = self.open(prompt)
         ended: Any = next(other for other in self.opened if other not in sessions)
         session.cache = ended.cache
         return session
@@ -62,43 +53,26 @@ Texts = list[list[int]]
 class WritesShifted(PlainBatch):
     """Writes as if the shorter prompts began with their padding."""
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
+    def write(self, prompts: Any, *others: Any, **_: Any) -> Texts:
         width = max(map(len, prompts))
         padded = [[1] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-        return super().write(padded, sampling, chances, max_new_tokens)
+        return super().write(padded, *others)
 
 
 class WritesUnwarped(PlainBatch):
     """Forgets the temperature, unless it is 0."""
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
+    def write(self, prompts: Any, sampling: Sampling, *others: Any, **_: Any) -> Texts:
         plain = sampling if sampling.greedy else Sampling(temperature=1.0)
-        return super().write(prompts, plain, chances, max_new_tokens)
+        return super().write(prompts, plain, *others)
 
 
 class WritesPastTheEnd(PlainBatch):
     eos = frozenset({5})
 
-    def write(
-        self,
-        prompts: Sequence[Sequence[int]],
-        sampling: Sampling,
-        chances: Sequence[Chance],
-        max_new_tokens: int,
-    ) -> Texts:
-        return super().write(prompts, sampling, chances, max_new_tokens + 1)
+    def write(self, *others: Any, **_: Any) -> Texts:
+        *before, max_new_tokens = others
+        return super().write(*before, max_new_tokens + 1)
 
 
 class ForgetsTurns(PlainBatch):

@@ -1,10 +1,11 @@
 """Each check of a drafter catches the faulty drafter that was made for it."""
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Self
+from typing import Any, Self
 
 import pytest
 import torch
@@ -21,7 +22,6 @@ from outrider import (
     DrafterExample,
     Pen,
     SampledChance,
-    Sampling,
     Target,
     Tokens,
     Verdict,
@@ -44,20 +44,30 @@ from outrider.testing import (
     parametrize_with_checks,
 )
 from outrider.testing.chi_square import chi_square
-from outrider.testing.tiny_targets import VOCAB_SIZE
+from outrider.testing.tiny_targets import SAMPLED, VOCAB_SIZE
 from outrider.verifiers.sample_match import SampleMatch
 from outrider.verifiers.token import Token
 
 NEXT_LOGITS = TabularTarget(VOCAB_SIZE, seed=11).logits
 
 
-class Honest(Drafter):
-    autoregressive = True
+class Writer(Drafter):
+    """Writes token after token, each as `next` does."""
 
     def propose(self, context: Context, pen: Pen) -> None:
-        text, next_logits = context.tokens[:], TabularTarget(pen.vocab_size, seed=11).logits
+        text = context.tokens[:]
         while pen.open:
-            text.append(pen.draw(next_logits(text)))
+            text.append(self.next(text, pen))
+
+    @abstractmethod
+    def next(self, text: list[int], pen: Pen) -> int: ...
+
+
+class Honest(Writer):
+    autoregressive = True
+
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.draw(TabularTarget(pen.vocab_size, seed=11).logits(text))
 
 
 class HonestAboutIid(Drafter):
@@ -75,10 +85,9 @@ class Overreaches(Drafter):
             pen.write(0)
 
 
-class OutOfVocabulary(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(pen.vocab_size)
+class OutOfVocabulary(Writer):
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.write(pen.vocab_size)
 
 
 class BranchesUnasked(Drafter):
@@ -88,10 +97,9 @@ class BranchesUnasked(Drafter):
             pen.write(1, after=-1)
 
 
-class GlobalRandomness(Drafter):
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(int(torch.randint(pen.vocab_size, ())))
+class GlobalRandomness(Writer):
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.write(int(torch.randint(pen.vocab_size, ())))
 
 
 class ForgetsToRollBack(Drafter):
@@ -249,12 +257,11 @@ class Vandal(Drafter):
         ids[0] = 3 - ids[0]
 
 
-class RollsDice(Drafter):
+class RollsDice(Writer):
     """Draws with the run's chance by itself, even at temperature 0."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.write(chance_of(pen).categorical(torch.ones(pen.vocab_size)))
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.write(chance_of(pen).categorical(torch.ones(pen.vocab_size)))
 
 
 class SpoilsTheTarget(Drafter):
@@ -273,21 +280,19 @@ def chance_of(pen: Pen) -> Chance:
     return pen.sheet.chance
 
 
-def forge(pen: Pen, token: int, probs: Tensor) -> None:
+def forge(pen: Pen, token: int, probs: Tensor) -> int:
     """Submits a token under any distribution, past the pen's public methods."""
     pen.submit_drawn([(token, probs)])
+    return token
 
 
-class LiesAboutTemperature(Drafter):
+class LiesAboutTemperature(Writer):
     """Draws at one temperature and records the distribution of another."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        text = context.tokens[:]
-        while pen.open:
-            logits = NEXT_LOGITS(text)
-            token = chance_of(pen).categorical(logits.softmax(-1))
-            forge(pen, token, (logits * 1.4).softmax(-1))
-            text.append(token)
+    def next(self, text: list[int], pen: Pen) -> int:
+        logits = NEXT_LOGITS(text)
+        token = chance_of(pen).categorical(logits.softmax(-1))
+        return forge(pen, token, (logits * 1.4).softmax(-1))
 
 
 class DropsTheUnlikely(Drafter):
@@ -309,9 +314,9 @@ class LiesInLongTexts(LiesAboutTemperature):
 
     least = 4
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        lies = len(context.tokens) >= self.least
-        (super() if lies else Honest()).propose(context, pen)
+    def next(self, text: list[int], pen: Pen) -> int:
+        lies = len(text) - len(pen) >= self.least
+        return super().next(text, pen) if lies else pen.draw(NEXT_LOGITS(text))
 
 
 class LiesInVeryLongTexts(LiesInLongTexts):
@@ -321,29 +326,24 @@ class LiesInVeryLongTexts(LiesInLongTexts):
 class LiesFromTheNinthTokenOn(LiesAboutTemperature):
     """Writes eight honest tokens, and lies about those after them."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        text = context.tokens[:]
-        while pen.open and len(pen) < 8:
-            text.append(pen.draw(NEXT_LOGITS(text)))
-        super().propose(Context(Tokens(text)), pen)
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.draw(NEXT_LOGITS(text)) if len(pen) < 8 else super().next(text, pen)
 
 
-class LiesAtFiveTokens(Drafter):
+class LiesAtFiveTokens(Writer):
     """Honest at the kit's own vocabulary, and at no other."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            probs = torch.arange(1.0, pen.vocab_size + 1).double().softmax(-1)
-            token = chance_of(pen).categorical(probs)
-            forge(pen, token, probs if pen.vocab_size == VOCAB_SIZE else probs.flip(0))
+    def next(self, text: list[int], pen: Pen) -> int:
+        probs = torch.arange(1.0, pen.vocab_size + 1).double().softmax(-1)
+        token = chance_of(pen).categorical(probs)
+        return forge(pen, token, probs if pen.vocab_size == VOCAB_SIZE else probs.flip(0))
 
 
-class MadeForOneVocabulary(Drafter):
+class MadeForOneVocabulary(Writer):
     """A drafter with a table: it fails at other vocabularies, and so writes nothing wrong."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
-        while pen.open:
-            pen.draw(NEXT_LOGITS(context.tokens))
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.draw(NEXT_LOGITS(text))
 
 
 class KnowsTheSampler(Drafter):
@@ -391,16 +391,11 @@ class ForgetsTheSource(Drafter):
             pen.write(token)
 
 
-class ForgetsHowDeepItIs(Drafter):
+class ForgetsHowDeepItIs(Honest):
     """Says that it is autoregressive, but grows less certain with depth."""
 
-    autoregressive = True
-
-    def propose(self, context: Context, pen: Pen) -> None:
-        text, sharpness = context.tokens[:], 1.0
-        while pen.open:
-            text.append(pen.draw(NEXT_LOGITS(text) * sharpness))
-            sharpness *= 0.7
+    def next(self, text: list[int], pen: Pen) -> int:
+        return pen.draw(NEXT_LOGITS(text) * 0.7 ** len(pen))
 
 
 class Observer(Drafter):
@@ -562,14 +557,13 @@ def of_two_lengths(logits: Tensor, pen: Pen) -> None:
             pen.draw(logits, after=end)
 
 
-class LooksAtItsGuess(Drafter):
+class LooksAtItsGuess(Writer):
     """Redraws a guess from a distribution that it chose to suit the guess."""
 
-    def propose(self, context: Context, pen: Pen) -> None:
+    def next(self, text: list[int], pen: Pen) -> int:
         logits = torch.zeros(pen.vocab_size, dtype=torch.float64)
-        while pen.open:
-            guess = faster(pen, 1).draw(logits)
-            redraw(pen, logits if guess else logits - torch.eye(pen.vocab_size)[0])
+        guess = faster(pen, 1).draw(logits)
+        return redraw(pen, logits if guess else logits - torch.eye(pen.vocab_size)[0])
 
 
 LIARS = [
@@ -658,58 +652,42 @@ class PassesOverItsLatent(Drafter):
             pen.submit_drawn([(token or pen.latent(weights), weights)])
 
 
-FAULTY: list[tuple[Callable[[], Drafter], Callable[[Callable[[], Drafter]], None]]] = [
-    (Overreaches, drafters.check_stays_within_gamma),
-    (OutOfVocabulary, drafters.check_stays_within_gamma),
-    (BranchesUnasked, drafters.check_siblings_are_of_the_declared_kind),
-    *((liar, drafters.check_siblings_are_of_the_declared_kind) for liar in LIARS),
-    (partial(Siblings, "paths", of_two_lengths), drafters.check_paths_are_of_one_length),
-    (GlobalRandomness, drafters.check_draws_only_from_chance),
-    (ForgetsToRollBack, drafters.check_depends_only_on_context),
-    (CountsItsCalls, drafters.check_depends_only_on_context),
-    *(
-        (part, drafters.check_goes_back_to_a_shorter_text)
-        for part in (OneBehind, KeyedByLength, SharesItsCache)
-    ),
-    (NeverSeesTheBonus, drafters.check_follows_what_was_accepted),
-    (LeaksTheFifthToken, drafters.check_follows_what_was_accepted),
-    (KeepsOldStates, drafters.check_depends_only_on_context),
-    (SpoilsTheStates, drafters.check_leaves_the_context_alone),
-    (SpoilsTheCache, drafters.check_leaves_the_context_alone),
-    (Vandal, drafters.check_leaves_the_context_alone),
-    (RollsDice, drafters.check_is_deterministic_when_greedy),
-    (SpoilsTheTarget, drafters.check_greedy_text_is_the_targets),
-    (LiesAboutTemperature, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (DropsTheUnlikely, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (LiesInLongTexts, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (LiesFromTheNinthTokenOn, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (LiesInLongTexts, drafter_distributions.check_long_contexts),
-    (LiesInVeryLongTexts, drafter_distributions.check_long_contexts),
-    (LiesAtFiveTokens, drafter_distributions.check_other_vocabularies),
-    (LooksAtItsGuess, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (KnowsTheSampler, drafter_distributions.check_sampled_texts_have_the_targets_distribution),
-    (SharesOneUniform, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (KeyedByRowOfTheBatch, drafters.check_batched_drafts_equal_single_ones),
-    (MixesUpItsBatch, drafters.check_batched_drafts_equal_single_ones),
-    (ForgetsHowDeepItIs, drafter_distributions.check_is_autoregressive_if_it_says_so),
-    (LiesAboutTemperature, drafter_distributions.check_output_distribution_is_the_targets),
-    (DropsTheUnlikely, drafter_distributions.check_output_distribution_is_the_targets),
-    (ForgetsTheSource, drafter_distributions.check_the_source_is_part_of_the_context),
-    (LiesAboutTemperature, drafter_distributions.check_the_source_is_part_of_the_context),
-    (LiesAboutWhatItObserved, drafter_histories.check_observations_leave_the_text_exact),
-    (NeverForgets, drafter_histories.check_observations_end_with_the_text),
-    (OpensItself, drafter_histories.check_observations_end_with_the_text),
-    (LiesByItsMemory, drafter_histories.check_memory_leaves_the_text_exact),
-    (MakesItsTextsForget, drafter_histories.check_memory_is_shared_by_texts),
-    (CountsNoTexts, drafter_histories.check_memory_tells_nothing_of_a_seed),
-    (MiscountsItsTexts, drafter_histories.check_memory_is_shared_by_texts),
-    (KeepsItsMemoryFromItsTexts, drafter_histories.check_memory_is_shared_by_texts),
-    (ForgetsToRemember, drafter_histories.check_its_parts_are_told_all),
-    (NeedsLessThanItsPart, drafter_histories.check_its_parts_are_told_all),
-    (KeepsTextsFromItsPart, drafter_histories.check_its_parts_are_told_all),
-    (PassesOverItsLatent, drafter_distributions.check_tokens_follow_recorded_distributions),
-    (SaysWhatIsWrong, examples.check_its_examples_of_drafts_hold),
-]
+of_drafts, of_texts, of_histories = drafters, drafter_distributions, drafter_histories
+CAUGHT: dict[Callable[[Callable[[], Drafter]], Any], Sequence[Callable[[], Drafter]]] = {
+    of_drafts.check_stays_within_gamma: [Overreaches, OutOfVocabulary],
+    of_drafts.check_siblings_are_of_the_declared_kind: [BranchesUnasked, *LIARS],
+    of_drafts.check_paths_are_of_one_length: [partial(Siblings, "paths", of_two_lengths)],
+    of_drafts.check_draws_only_from_chance: [GlobalRandomness],
+    of_drafts.check_depends_only_on_context: [ForgetsToRollBack, CountsItsCalls, KeepsOldStates],
+    of_drafts.check_goes_back_to_a_shorter_text: [OneBehind, KeyedByLength, SharesItsCache],
+    of_drafts.check_follows_what_was_accepted: [NeverSeesTheBonus, LeaksTheFifthToken],
+    of_drafts.check_leaves_the_context_alone: [SpoilsTheStates, SpoilsTheCache, Vandal],
+    of_drafts.check_is_deterministic_when_greedy: [RollsDice],
+    of_drafts.check_greedy_text_is_the_targets: [SpoilsTheTarget],
+    of_drafts.check_batched_drafts_equal_single_ones: [KeyedByRowOfTheBatch, MixesUpItsBatch],
+    of_texts.check_tokens_follow_recorded_distributions: [
+        *(LiesAboutTemperature, DropsTheUnlikely, LiesInLongTexts, LiesFromTheNinthTokenOn),
+        *(LooksAtItsGuess, SharesOneUniform, PassesOverItsLatent),
+    ],
+    of_texts.check_long_contexts: [LiesInLongTexts, LiesInVeryLongTexts],
+    of_texts.check_other_vocabularies: [LiesAtFiveTokens],
+    of_texts.check_sampled_texts_have_the_targets_distribution: [KnowsTheSampler],
+    of_texts.check_is_autoregressive_if_it_says_so: [ForgetsHowDeepItIs],
+    of_texts.check_output_distribution_is_the_targets: [LiesAboutTemperature, DropsTheUnlikely],
+    of_texts.check_the_source_is_part_of_the_context: [ForgetsTheSource, LiesAboutTemperature],
+    of_histories.check_observations_leave_the_text_exact: [LiesAboutWhatItObserved],
+    of_histories.check_observations_end_with_the_text: [NeverForgets, OpensItself],
+    of_histories.check_memory_leaves_the_text_exact: [LiesByItsMemory],
+    of_histories.check_memory_is_shared_by_texts: [
+        *(MakesItsTextsForget, MiscountsItsTexts, KeepsItsMemoryFromItsTexts),
+    ],
+    of_histories.check_memory_tells_nothing_of_a_seed: [CountsNoTexts],
+    of_histories.check_its_parts_are_told_all: [
+        *(ForgetsToRemember, NeedsLessThanItsPart, KeepsTextsFromItsPart),
+    ],
+    examples.check_its_examples_of_drafts_hold: [SaysWhatIsWrong],
+}
+FAULTY = [(part, check) for check, parts in CAUGHT.items() for part in parts]
 
 
 @pytest.mark.parametrize(("part", "check"), FAULTY)
@@ -776,8 +754,8 @@ def test_an_honest_drafter_passes(
 
 @pytest.mark.parametrize("liar", [LIARS[0], LIARS[-1]])
 def test_decoding_refuses_siblings_of_another_kind(liar: Callable[[], Drafter]) -> None:
-    target, rule, warm = TabularTarget(VOCAB_SIZE), SampleMatch(), Sampling(temperature=1.0)
-    rounds = decode(target, liar(), rule, [0], gamma=3, budget=6, sampling=warm)
+    target, rule = TabularTarget(VOCAB_SIZE), SampleMatch()
+    rounds = decode(target, liar(), rule, [0], gamma=3, budget=6, sampling=SAMPLED)
     with pytest.raises(DrafterError, match=r"drafter Siblings says kind='\w+', but tokens? \d"):
         list(rounds)
 
@@ -816,17 +794,8 @@ def test_a_copy_of_the_pens_generators_tells_nothing_about_acceptance(shared: bo
     counts = [0] * 3
     for number in range(count):
         chance = OneForAll(number) if shared else None
-        rounds = decode(
-            target,
-            Peeks(),
-            Token(),
-            [0, 1],
-            gamma=1,
-            sampling=Sampling(temperature=1.0),
-            chance=chance,
-            number=number,
-            max_new_tokens=2,
-        )
+        options = {"chance": chance, "number": number, "max_new_tokens": 2}
+        rounds = decode(target, Peeks(), Token(), [0, 1], gamma=1, sampling=SAMPLED, **options)
         counts[next(rounds).tokens[0]] += 1
     right = []
     for token, p in enumerate(target.logits([0, 1]).softmax(-1).tolist()):

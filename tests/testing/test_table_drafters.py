@@ -2,7 +2,7 @@
 
 import pytest
 
-from outrider import Context, Draft, Policy, Sampling, Tokens, decode
+from outrider import Context, Draft, Policy, Tokens, decode
 from outrider.decoding.kinds import violation
 from outrider.targets.tabular import TabularTarget
 from outrider.testing.table_drafters import (
@@ -16,19 +16,14 @@ from outrider.testing.tiny_targets import write_draft
 from outrider.verifiers.multi_path_block import MultiPathBlock
 from outrider.verifiers.sample_match import SampleMatch
 
-SAMPLED = Sampling(temperature=1.0)
 CONTEXT = Context(Tokens([1, 2]))
 
 
 def test_chains_of_each_kind() -> None:
     target = TabularTarget(3)
     for kind in CHAINS:
-        drafts = [
-            write_draft(
-                ChainDrafter(target, kind), target, CONTEXT, gamma=3, sampling=SAMPLED, seed=seed
-            )
-            for seed in range(60)
-        ]
+        drafter = ChainDrafter(target, kind)
+        drafts = [write_draft(drafter, target, CONTEXT, gamma=3, seed=seed) for seed in range(60)]
         assert all(draft.is_chain for draft in drafts)
         probs = [distribution for draft in drafts for distribution in draft.probs]
         if kind == "silent":
@@ -48,7 +43,7 @@ def test_chains_of_each_kind() -> None:
 def test_trees_of_each_kind() -> None:
     target = TabularTarget(3)
     for kind in TREES:
-        draft = write_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2, sampling=SAMPLED)
+        draft = write_draft(TreeDrafter(target, kind), target, CONTEXT, gamma=2)
         assert violation(draft, kind) is None
         assert len(draft) == (4 if kind == "paths" else 6)
         first, second = draft.children(-1)
@@ -60,7 +55,7 @@ def test_siblings_of_separate_calls_never_repeat() -> None:
     target = TabularTarget(3)
     for gamma, count in ((0, 0), (1, 2)):
         drafter = SeparateDrafter(target, 2)
-        draft = write_draft(drafter, target, CONTEXT, gamma=gamma, sampling=SAMPLED)
+        draft = write_draft(drafter, target, CONTEXT, gamma=gamma)
         assert draft.calls == tuple(range(count)) and len(set(draft.tokens)) == count
         assert violation(draft, drafter.kind) is None
 
@@ -69,18 +64,8 @@ def test_siblings_of_separate_calls_never_repeat() -> None:
 @pytest.mark.parametrize("vocab_size", [1, 3])
 def test_a_tree_ends_where_a_policy_stops_it(kind: str, vocab_size: int) -> None:
     target = TabularTarget(vocab_size)
-    rounds = list(
-        decode(
-            target,
-            TreeDrafter(target, kind),
-            SampleMatch(),
-            [0],
-            gamma=3,
-            budget=6,
-            policy=Heeded(),
-            max_new_tokens=4,
-        )
-    )
+    drafter, options = TreeDrafter(target, kind), {"policy": Heeded(), "max_new_tokens": 4}
+    rounds = list(decode(target, drafter, SampleMatch(), [0], gamma=3, budget=6, **options))
     assert sum(len(round.tokens) for round in rounds) == 4
     assert {len(round.draft) for round in rounds} <= {0, 1, 2}
 
