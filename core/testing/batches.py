@@ -117,12 +117,10 @@ def check_write_equals_plain_decoding(make: Make) -> None:
 def check_turns_go_on_where_the_last_ended(make: Make) -> None:
     """`write_turns` gives each turn the text that follows everything before it."""
     target = make()
-    prompts, sampling = prompts_for(target), Sampling()
-    chances = [_WatchedChance(seed) for seed in range(len(prompts))]
-    after = next_tokens(target)[:2]
+    chance, after = SampledChance.seeded(0), next_tokens(target)[:2]
     texts = [
-        [Turn(prompt, sampling, chance, 3), Turn(after, sampling, chance, 2)]
-        for prompt, chance in zip(prompts, chances, strict=True)
+        [Turn(prompt, Sampling(), chance, 3), Turn(after, Sampling(), chance, 2)]
+        for prompt in prompts_for(target)
     ]
     written = list(batched(target).write_turns(texts))
     assert len(written) == len(texts), f"{len(written)} texts for {len(texts)}"
@@ -141,8 +139,7 @@ def _assert_likeliest(rows: Tensor, text: Sequence[int], case: str) -> None:
     """Raises AssertionError if a token is less likely than another by more than rounding."""
     probs = rows.double().softmax(-1).cpu()
     chosen = probs[torch.arange(len(text)), torch.tensor(text)]
-    gap = float((probs.amax(-1) - chosen).max())
-    worst = int((probs.amax(-1) - chosen).argmax())
+    gap, worst = (probs.amax(-1) - chosen).max(0)
     assert gap <= tolerance(rows.dtype), (
         f"token {worst + 1} is {gap:.1e} less likely than the likeliest ({case})"
     )

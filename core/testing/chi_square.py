@@ -48,20 +48,15 @@ def assert_sampled(
 
 
 def assert_samples(
-    setup: Setup,
-    exact: Distribution,
-    *,
-    length: int,
-    count: int,
-    single: int,
-    make: Callable[[], Drafter],
+    setup: Setup, exact: Distribution, count: int, single: int, make: Callable[[], Drafter]
 ) -> None:
     """Raises AssertionError unless texts that a batch writes have a distribution.
 
-    length: of a text, in tokens. count: how many texts there are.
+    count: how many texts there are.
     single: how many of them are written alone, too, which gives the same texts.
     make: makes the drafter of a text that is written alone.
     """
+    length = max(map(len, exact))
     together = decode_together(
         setup.target, setup.drafter, setup.verifier, [setup.prompt] * count,
         gamma=setup.gamma, budget=setup.budget, sampling=setup.sampling, max_new_tokens=length,

@@ -161,7 +161,7 @@ def check_sampled_texts_have_the_targets_distribution(make: Make) -> None:
     count = TEXTS if isinstance(target, TabularTarget) else TEXTS // 10
     setup = Setup(target, drafter, rule, prompt, gamma=2, budget=_budget(drafter))
     exact = target_distribution(target, prompt, 2, SAMPLED, rule)
-    assert_samples(setup, exact, length=2, count=count, single=4, make=make)
+    assert_samples(setup, exact, count, single=4, make=make)
 
 
 def _assert_recorded(outcomes: Iterable[tuple[float, Draft]], prompt: Sequence[int]) -> None:

@@ -74,7 +74,7 @@ def check_sampled_texts_have_the_enumerated_distribution(make: Make) -> None:
     for drafter in (some[name] for name in ("drawn", "silent", *trees)):
         setup = Setup(target, drafter, verifier, [0, 1], gamma=1, budget=2)
         exact = loop_distribution(setup, 2)
-        assert_samples(setup, exact, length=2, count=TEXTS, single=10, make=drafter.open)
+        assert_samples(setup, exact, TEXTS, single=10, make=drafter.open)
 
 
 def drafters(verifier: Verifier, target: TabularTarget) -> Iterator[tuple[str, Drafter]]:

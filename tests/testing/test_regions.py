@@ -1,7 +1,6 @@
 """Races: the joint distribution is the published one, and the sampled noise follows it."""
 
 import itertools
-from collections import defaultdict
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ import torch
 from outrider import Chance, SampledChance
 from outrider.contract.chance import winner
 from outrider.testing.chi_square import SIGNIFICANCE, chi_square
-from outrider.testing.enumerated import EnumeratedChance
+from outrider.testing.exact import distribution_of
 from outrider.testing.regions import Region
 
 
@@ -21,14 +20,7 @@ def laws(vocab: int, count: int, seed: int) -> list[torch.Tensor]:
 
 def joint(races: list[tuple[torch.Tensor, int]]) -> dict[tuple[int, ...], float]:
     """Returns the exact distribution of the winners of several races, each at its position."""
-    output: dict[tuple[int, ...], float] = defaultdict(float)
-
-    def play(chance: Chance) -> tuple[int, ...]:
-        return tuple(chance.race(probs, position) for probs, position in races)
-
-    for probability, winners in EnumeratedChance.outcomes(play):
-        output[winners] += probability
-    return output
+    return distribution_of(lambda chance: tuple(chance.race(*race) for race in races))
 
 
 @pytest.mark.parametrize("vocab", [1, 2, 3, 4, 5])

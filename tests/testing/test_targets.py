@@ -14,12 +14,6 @@ from outrider.contract.target import Session, Target
 from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import check_target, parametrize_with_checks, run_checks, targets
-from outrider.testing.targets import (
-    check_offers_work,
-    check_scores_are_distributions,
-    check_scores_are_the_same_each_time,
-    check_what_is_not_offered_is_refused,
-)
 
 
 def with_session(session_class: Any) -> Callable[[], Target]:
@@ -145,23 +139,21 @@ class NoReason(Plain):
     trees, no_trees = False, ""
 
 
-FAULTY: list[tuple[Any, Callable[[Any], Any]]] = [
-    (with_session(NotANumber), check_scores_are_distributions),
-    (with_session(TooFewRows), check_scores_are_distributions),
-    (with_session(GlobalNoise), check_scores_are_the_same_each_time),
-    (with_session(PositionsOffByOne), targets.check_a_chain_equals_token_by_token),
-    (with_session(ForgetsNothing), targets.check_a_rollback_forgets_what_was_rejected),
-    (with_session(CountsRejectedPositions), targets.check_a_rollback_forgets_what_was_rejected),
-    (with_session(LosesALongAcceptance), targets.check_rounds_follow_each_other),
-    (with_session(IgnoresTheTreeMask), targets.check_a_tree_equals_its_paths),
-    (with_session(KeepsTheFirstPath), targets.check_a_tree_equals_its_paths),
-    (NoReason, targets.check_a_tree_equals_its_paths),
-    (with_session(SharedCache), targets.check_sessions_are_independent),
-    (OffersWhatItLacks, check_offers_work),
-    (with_session(NewFeatures), check_offers_work),
-    (with_session(ShowsMore), check_what_is_not_offered_is_refused),
-    (TakesAnyIds, check_what_is_not_offered_is_refused),
-    (OffersAll, check_what_is_not_offered_is_refused),
+CAUGHT: dict[Callable[[Any], Any], list[Any]] = {
+    targets.check_scores_are_distributions: [NotANumber, TooFewRows],
+    targets.check_scores_are_the_same_each_time: [GlobalNoise],
+    targets.check_a_chain_equals_token_by_token: [PositionsOffByOne],
+    targets.check_a_rollback_forgets_what_was_rejected: [ForgetsNothing, CountsRejectedPositions],
+    targets.check_rounds_follow_each_other: [LosesALongAcceptance],
+    targets.check_a_tree_equals_its_paths: [IgnoresTheTreeMask, KeepsTheFirstPath, NoReason],
+    targets.check_sessions_are_independent: [SharedCache],
+    targets.check_offers_work: [OffersWhatItLacks, NewFeatures],
+    targets.check_what_is_not_offered_is_refused: [ShowsMore, TakesAnyIds, OffersAll],
+}
+FAULTY = [
+    (with_session(part) if issubclass(part, PlainSession) else part, check)
+    for check, parts in CAUGHT.items()
+    for part in parts
 ]
 
 
