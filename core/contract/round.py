@@ -1,8 +1,7 @@
 """What a call of the target has brought, and the sums of many calls."""
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 from typing import final
 
 ROOT = -1
@@ -94,7 +93,13 @@ class Counts:
         return total
 
     def __add__(self, other: "Counts") -> "Counts":
-        return Counts(*map(add, astuple(self), astuple(other)))
+        return Counts(
+            self.rounds + other.rounds,
+            self.drafted + other.drafted,
+            self.tested + other.tested,
+            self.accepted + other.accepted,
+            self.emitted + other.emitted,
+        )
 
     @property
     def alpha_tested(self) -> float | None:
