@@ -3,6 +3,4 @@
 Each file holds a `Drafter`, and `plugin.py` registers them under their names; `random.py` is the
 shortest. Those with a trained network hold the network too, a `TrainedNetwork` of
 `outrider.drafters.parts.networks.trained`; the weights for SmolLM2 are in `weights/`.
-
-May import `contract`, `plugins`, `runtime`, `drafter_parts` and `targets`.
 """

@@ -77,9 +77,7 @@ class Hierarchy(CompositeDrafter):
         small, guesser = self.parts
         assert isinstance(small, SmallLM)
         text, source = context.tokens[:], context.source
-        reach = small.reach(len(text))
-        if reach is not None:
-            pen.limit(reach)
+        pen.limit(small.reach(len(text)))
         while pen.open:
             faster_pen = faster(pen, min(self._ahead, pen.gamma - pen.last - 2))
             so_far = replace(context, tokens=Tokens(list(text)))

@@ -9,7 +9,6 @@ from outrider.base.errors import ConfigError
 from outrider.base.expectations import AtLeast
 from outrider.contract.composition import apart, continued, written
 from outrider.contract.context import Context, Tokens
-from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
 from outrider.decoding.calls import call_drafter
 from outrider.decoding.composite import CompositeDrafter
@@ -72,8 +71,15 @@ class Hybrid(CompositeDrafter):
             raise ConfigError(f"drafter.{name}: expected one kind of trees, not {kinds}")
         if self.asks and self._merges:  # a draft that stands apart has no probes
             raise ConfigError("drafter.merge: expected none that asks the target for scores")
-        if chain is not None:
-            _check_chain(self.parts)
+        for place, drafter in enumerate(self.parts if self._chains else ()):
+            name, missing = type(drafter).__name__, ", ".join(sorted(drafter.needs - AFTER_A_DRAFT))
+            for is_wrong, where, why in (
+                (drafter.trees and place < len(self.parts) - 1, "last", "it writes trees"),
+                (missing and place, "first", f"it needs {missing}"),
+                (drafter.kind == "paths" and place, "alone", "it writes paths"),
+            ):
+                if is_wrong:
+                    raise ConfigError(f"drafter.chain: expected {name} {where}, since {why}")
         self.kind: str = "deterministic" if self._merges else kinds[0] if kinds else "chain"
 
     def propose(self, context: Context, pen: Pen) -> None:
@@ -107,20 +113,6 @@ class Hybrid(CompositeDrafter):
                 draft = written(pen)
                 for node in range(len(draft)):
                     tree.add([draft.tokens[step] for step in draft.path(node)])
-
-
-def _check_chain(drafters: Sequence[Drafter]) -> None:
-    """Raises `ConfigError` unless each drafter can go on where the one before it stops."""
-    for place, drafter in enumerate(drafters):
-        missing = ", ".join(sorted(drafter.needs - AFTER_A_DRAFT))
-        for is_wrong, where, why in (
-            (drafter.trees and place < len(drafters) - 1, "last", "it writes trees"),
-            (missing and place, "first", f"it needs {missing}"),
-            (drafter.kind == "paths" and place, "alone", "it writes paths"),
-        ):
-            if is_wrong:
-                name = type(drafter).__name__
-                raise ConfigError(f"drafter.chain: expected {name} {where}, since {why}")
 
 
 def _with_draft(context: Context, pen: Pen) -> Context:

@@ -92,8 +92,10 @@ class LookaheadDecoding(Drafter):
         if len(text) <= len(self._text) or self._text.shared(text) < len(self._text):
             self._forget()  # another text, or the same one from its start
         self._text = text
-        if not self._rows:
-            self._rows = self._first_guesses(text)
+        if not self._rows:  # to begin with, any guess will do, such as the text's latest tokens
+            depth = self._ngram - 1
+            guesses = [text[-1 - it % len(text)] for it in range(self._window * depth)]
+            self._rows = [guesses[row::depth] for row in range(depth)]
         if pen.gamma < 1:
             return
         tree = MergedPaths(pen)
@@ -102,12 +104,6 @@ class LookaheadDecoding(Drafter):
         deepest = self._window + self._ngram - 2
         if self._longest is None or len(text) + deepest <= self._longest:
             self._ask(pen)
-
-    def _first_guesses(self, text: Tokens) -> list[list[int]]:
-        """Returns rows of the text's latest tokens: any guess will do to begin with."""
-        size = self._window * (self._ngram - 1)
-        guesses = [text[-1 - offset % len(text)] for offset in range(size)]
-        return [guesses[row :: self._ngram - 1] for row in range(self._ngram - 1)]
 
     def _ask(self, pen: Pen) -> None:
         """Asks for the window: the first row as a chain, and a branch below each of its tokens."""

@@ -59,11 +59,10 @@ class SoftCounts:
             for context, added in self._added.items()
         ]
 
-    def drop_oldest(self, capacity: int) -> None:
-        """Keeps the `capacity` n-grams that something was added to last."""
-        while len(self._added) > capacity:
-            context = next(iter(self._added))
-            del self._added[context], self._sums[context]
+    def drop_oldest(self) -> None:
+        """Drops the n-gram that nothing was added to for the longest time."""
+        context = next(iter(self._added))
+        del self._added[context], self._sums[context]
 
     def blended(
         self, lower: Float[Tensor, "vocab"], context: NGram, prior: float, earlier: "SoftCounts"
@@ -233,8 +232,8 @@ class Past(TextMemory):
     def learn(self, entry: Iterable[Row]) -> None:
         for context, added, tokens, sums in entry:
             self.counts.add(tuple(context), tokens, sums, added)
-        if self._capacity is not None:
-            self.counts.drop_oldest(self._capacity)
+        while self._capacity is not None and len(self.counts) > self._capacity:
+            self.counts.drop_oldest()
 
     def entries(self) -> Iterable[list[Row]]:
         yield self.counts.rows()

@@ -23,7 +23,6 @@ from outrider.plugins.parts import make
 from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
-from outrider.targets.passes.masks import context_window
 from outrider.targets.transformers import TransformersTarget
 
 OWN_TOKENS = 2
@@ -44,7 +43,6 @@ class TranslatedModel:
         self.translation: Translation = Translation(tokenizer, size, target)
         self._own = OwnText(self.translation)
         self._cached = CachedText(model, size)
-        self._window = context_window(model)
 
     def fresh(self) -> "TranslatedModel":
         """Returns the same model before its first text."""
@@ -61,7 +59,7 @@ class TranslatedModel:
         ids = self._own.follow(text)
         if ids is None:
             return
-        pen.limit(self._reach(ids, pen.gamma))
+        pen.limit(self._cached.reach(len(ids)))
         if not pen.open:
             return
         translation = self.translation
@@ -84,7 +82,7 @@ class TranslatedModel:
         could turn it into another token.
         """
         ids = self._own.follow(text)
-        room = 0 if ids is None else self._reach(ids, OWN_TOKENS * (pen.gamma + 1))
+        room = min(self._cached.reach(len(ids or ())), OWN_TOKENS * (pen.gamma + 1))
         if ids is None or not room or not pen.open:
             return
         own, before = self.translation.own, self.translation.text_before(text, len(text))
@@ -102,10 +100,6 @@ class TranslatedModel:
         for token in tokens if ended else tokens[:-1]:
             if pen.open:
                 pen.write(token)
-
-    def _reach(self, ids: list[int], most: int) -> int:
-        """Returns how many tokens the model's window leaves after a text, up to `most`."""
-        return most if self._window is None else min(most, max(0, self._window + 1 - len(ids)))
 
 
 VOCABULARIES = ("shared", "text")

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any, Self, final
 
-from outrider.base.errors import ConfigError, TargetError, is_int, require
+from outrider.base.errors import is_int, require
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
 from outrider.contract.drafter import Drafter
@@ -12,15 +12,16 @@ from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import student, weights
 from outrider.drafters.parts.networks.cached_text import CachedText
-from outrider.drafters.parts.networks.drafting_model import drafting_model, require_same_vocabulary
+from outrider.drafters.parts.networks.drafting_model import (
+    drafting_model,
+    proved,
+    require_same_vocabulary,
+)
 from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import refuse_encoder, refuse_other_kind
-from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers, replace_modules
-from outrider.targets.passes.masks import context_window
-from outrider.targets.self_test import self_test
 
 
 @final
@@ -84,14 +85,10 @@ class Pard(Drafter):
         is_valid = is_int(mask) and 0 <= mask < count
         where = f"the {student.MASK_ID} of drafter.model"
         require(is_valid, where, mask, f"an id below {count}, in its config.json")
-        try:
-            self_test(model, decoder_start(model))
-        except TargetError as error:
-            raise ConfigError(f"drafter pard: {error}") from None
+        proved(model, "pard")
         self._mask = int(mask)
         self.models: Sequence[Any] = (model,)
         self._text = CachedText(model, target.vocab_size)
-        self._window = context_window(model)
         self._target = target
 
     def _model_for(self, target: Target) -> Any:
@@ -110,8 +107,7 @@ class Pard(Drafter):
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
-        if self._window is not None:
-            pen.limit(max(0, self._window + 1 - len(context.tokens)))
+        pen.limit(self._text.reach(len(context.tokens)))
         if not pen.open:
             return
         masked = [*context.tokens, *[self._mask] * (pen.gamma - 1)]

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError, TargetError
+from outrider.base.errors import ConfigError
 from outrider.base.expectations import OneOf
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context, Tokens
@@ -21,6 +21,7 @@ from outrider.drafters.parts.networks.cached_text import CachedText
 from outrider.drafters.parts.networks.drafting_model import (
     BUILT_IN,
     drafting_model,
+    proved,
     require_same_vocabulary,
 )
 from outrider.drafters.parts.networks.model_rows import ModelRows
@@ -28,10 +29,8 @@ from outrider.drafters.parts.trees.tree_forms import parse_tree
 from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import SOURCE, refuse_other_kind
-from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.passes.masks import context_window
-from outrider.targets.self_test import SelfTest, self_test
+from outrider.targets.self_test import SelfTest
 from outrider.targets.transformers import TransformersTarget
 
 
@@ -123,14 +122,17 @@ class SmallLM(Drafter):
             return
         self.chain_model: Any = self._model_for(target)
         if self._model_setting is not None:
-            tested = self._proved()
+            tested = proved(self.chain_model, "small_lm")
+            if self.trees and tested.trees:
+                name = type(self.chain_model).__name__
+                line = f"{name} writes only chains, since {tested.trees}"
+                raise ConfigError(f"drafter.tree={self._tree!r}: {line}")
         elif isinstance(target, TransformersTarget):
             tested = target.tested
         else:
             tested = SelfTest(batches="it was not tested")
         self._batches = not tested.batches
         self._text = CachedText(self.chain_model, target.vocab_size)
-        self._window = context_window(self.chain_model)
         self.models = (self.chain_model,)
         self._target = target
 
@@ -148,22 +150,9 @@ class SmallLM(Drafter):
         drafting: Model = model
         return drafting
 
-    def _proved(self) -> SelfTest:
-        """Returns what holds for a model that is not the target's; errors are those of `bind`."""
-        try:
-            tested = self_test(self.chain_model, decoder_start(self.chain_model))
-        except TargetError as error:
-            raise ConfigError(f"drafter small_lm: {error}") from None
-        if self.trees and tested.trees:
-            name = type(self.chain_model).__name__
-            raise ConfigError(
-                f"drafter.tree={self._tree!r}: {name} writes only chains, since {tested.trees}"
-            )
-        return tested
-
-    def reach(self, length: int) -> int | None:
-        """Returns how many tokens the model can draft after a text, None if there is no limit."""
-        return None if self._window is None else max(0, self._window + 1 - length)
+    def reach(self, length: int) -> int:
+        """Returns how many tokens the model can draft after a text."""
+        return self._text.reach(length)
 
     def open_together(self) -> Drafter | None:
         if self._other is not None or self.trees or not self._batches or self._target is None:
@@ -182,13 +171,10 @@ class SmallLM(Drafter):
         if self._other is not None:
             self._other.propose(context, pen)
             return
-        reach = self.reach(len(context.tokens))
-        if reach is not None:
-            pen.limit(reach)
-        if not pen.open:
-            return
-        base = self._text.follow(context.tokens, context.source)
-        self._text.grow(self._shape, pen, base)
+        pen.limit(self.reach(len(context.tokens)))
+        if pen.open:
+            base = self._text.follow(context.tokens, context.source)
+            self._text.grow(self._shape, pen, base)
 
     def scores(
         self, text: Sequence[int], extra: Sequence[int], source: Tokens | None = None

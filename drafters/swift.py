@@ -9,24 +9,22 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.base.bounds import Count, checked
-from outrider.base.errors import ConfigError, TargetError, require
+from outrider.base.errors import require
 from outrider.base.expectations import AtLeast
 from outrider.base.pretrained import Model
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.cached_text import CachedText
+from outrider.drafters.parts.networks.drafting_model import proved
 from outrider.drafters.parts.networks.shared_kv import require_readable_cache
 from outrider.drafters.parts.texts.text_memory import RememberingDrafter, TextMemory
 from outrider.drafters.parts.trees.tree_forms import parse_tree
-from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.first_layers import depth, some_layers
 from outrider.targets.passes.growing_cache import GrowingCache
-from outrider.targets.passes.masks import context_window
 from outrider.targets.passes.pass_input import PassInput
 from outrider.targets.passes.placement import home
-from outrider.targets.self_test import self_test
 
 Layers = tuple[int, ...]
 """The numbers of some layers, ascending."""
@@ -88,13 +86,9 @@ class Swift(RememberingDrafter["Past"]):
         self._initial = tuple(1 + (2 * i + 1) * spare // (2 * count) for i in range(count))
         short = self._without(self._initial)
         self.models: Sequence[Any] = (short,)
-        try:
-            self_test(short, decoder_start(short))
-        except TargetError as error:
-            raise ConfigError(f"drafter swift: {error}") from None
+        proved(short, "swift")
         require_readable_cache(self._model, target, "swift", self._on_all)
         self._skip(self._initial)
-        self._window_size = context_window(self._model)
         self._target = target
 
     def _check_learned(self) -> None:
@@ -127,8 +121,7 @@ class Swift(RememberingDrafter["Past"]):
         return text
 
     def propose(self, context: Context, pen: Pen) -> None:
-        if self._window_size is not None:
-            pen.limit(max(0, self._window_size + 1 - len(context.tokens)))
+        pen.limit(self._text.reach(len(context.tokens)))
         if not pen.open or "keys.0" not in context.features:
             return
         skipped = self._past.skipped or self._initial

@@ -204,7 +204,7 @@ class DFlashConfig:
     def sees(
         self, window: int, positions: Int[Tensor, "batch tokens"], known: int
     ) -> Bool[Tensor, "batch 1 tokens known"]:
-        """Returns what a block sees in a layer with a window. known: its tokens and the text's."""
+        """Returns what a block sees in a layer with a window. known: how many tokens there are."""
         if self.reach == TOKEN:
             return within(window, positions, known)
         count, device = positions.shape[-1], positions.device

@@ -81,8 +81,14 @@ def whitening_bases(
     network.train(was_training)
     for handle in handles:
         handle.remove()
-    dtypes = {name: tensor.dtype for name, tensor in network.named_parameters()}
-    return {name: _basis(moment).to(dtypes[name]) for name, moment in moments.items()}
+    bases = {}
+    for name, moment in moments.items():
+        variances, directions = torch.linalg.eigh(moment.double())
+        least = FLOOR * variances.mean() + torch.finfo(torch.float32).tiny
+        logs = (variances.clamp(min=0.0) + least).log()
+        basis = (directions * ((logs.mean() - logs) / 4).exp()) @ directions.T
+        bases[name] = basis.to(network.get_parameter(name).dtype)
+    return bases
 
 
 def _add_moment(
@@ -90,13 +96,3 @@ def _add_moment(
 ) -> None:
     rows = inputs[0].flatten(0, -2).float()
     moments[name] = rows.T @ rows + moments.get(name, 0.0)
-
-
-def _basis(moment: Float[Tensor, "entries entries"]) -> Basis:
-    variances, directions = torch.linalg.eigh(moment.double())
-    variances = (
-        variances.clamp(min=0.0) + FLOOR * variances.mean() + torch.finfo(torch.float32).tiny
-    )
-    scales = ((variances.log().mean() - variances.log()) / 4).exp()
-    basis: Tensor = (directions * scales) @ directions.T
-    return basis

@@ -1,5 +1,6 @@
 """CachedText: a language model that follows a text, and reads each token only once."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -13,7 +14,7 @@ from outrider.contract.pen import Pen
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
-from outrider.targets.passes.masks import CachedTree, TreeMask
+from outrider.targets.passes.masks import CachedTree, TreeMask, context_window
 
 
 @final
@@ -31,8 +32,12 @@ class CachedText:
     def __init__(self, model: Model, vocab_size: int, adapter: Adapter | None = None) -> None:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
-        self._own_size = own_size(model)
+        self._own_size, self._window = own_size(model), context_window(model)
         self._forget(None)
+
+    def reach(self, length: int) -> int:
+        """Returns how many tokens the model can draft after a text, by its window."""
+        return sys.maxsize if self._window is None else max(0, self._window + 1 - length)
 
     def fresh(self) -> "CachedText":
         """Returns the same model before its first text."""

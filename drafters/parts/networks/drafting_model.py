@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from outrider.base.errors import ConfigError, require
+from outrider.base.errors import ConfigError, TargetError, require
 from outrider.base.pretrained import Model
 from outrider.base.waiting import waiting
 from outrider.contract.target import Target
@@ -11,8 +11,10 @@ from outrider.drafters.parts.networks import student, weights
 from outrider.targets.loading import unpacked
 from outrider.targets.model_settings import LOADED, OPTIONS, ModelSettings
 from outrider.targets.passes.cached_model import SOURCE
+from outrider.targets.passes.encoded import decoder_start
 from outrider.targets.passes.engine import AUTO
 from outrider.targets.passes.placement import home
+from outrider.targets.self_test import SelfTest, self_test
 
 BUILT_IN = "smollm2"
 """The name of the model that comes with the package."""
@@ -67,6 +69,14 @@ def _read(name: str, settings: ModelSettings, target: Target) -> tuple[Model, An
     quantize = None if is_free else settings.quantize
     model = student.read_student(folder, target, settings.optimize, quantize)
     return model, target.tokenizer
+
+
+def proved(model: Model, drafter: str) -> SelfTest:
+    """Returns what holds for a model; raises `ConfigError` if its text would depend on drafts."""
+    try:
+        return self_test(model, decoder_start(model))
+    except TargetError as error:
+        raise ConfigError(f"drafter {drafter}: {error}") from None
 
 
 PADDING = 1024

@@ -36,13 +36,13 @@ class _Row:
 class ModelRows(Drafter):
     """Drafts a model's chains for any texts at once; each is found by what it holds.
 
-    reach: how many tokens the model can draft after a text of some length, None for no limit.
+    reach: how many tokens the model can draft after a text of some length.
     vocab_size: the width of all logits.
     """
 
     autoregressive = True
 
-    def __init__(self, model: Model, reach: Callable[[int], int | None], vocab_size: int) -> None:
+    def __init__(self, model: Model, reach: Callable[[int], int], vocab_size: int) -> None:
         self._model, self._reach, self._vocab_size = model, reach, vocab_size
         self._own_size = own_size(self._model)
         self._cache: BatchCache | None = None
@@ -53,8 +53,7 @@ class ModelRows(Drafter):
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         for context, pen in pairs:
-            if (reach := self._reach(len(context.tokens))) is not None:
-                pen.limit(reach)
+            pen.limit(self._reach(len(context.tokens)))
         if not any(pen.open for _, pen in pairs):
             return
         texts = [context.tokens for context, _ in pairs]

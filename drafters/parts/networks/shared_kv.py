@@ -17,7 +17,7 @@ from outrider.drafters.parts.networks.adapter import Adapter, cached_model
 from outrider.drafters.parts.networks.cached_text import CachedText, fit
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CACHE, CachedModel
-from outrider.targets.passes.masks import TreeMask, context_window
+from outrider.targets.passes.masks import TreeMask
 
 TOGETHER = 64
 """The most drafts in one pass: in a larger one, their logits could differ in the last bits."""
@@ -36,7 +36,6 @@ class SharedKVDrafting:
     ) -> None:
         self._model, self._vocab_size = model, vocab_size
         self._shape, self._adapter = shape, adapter
-        self._window = context_window(model)
         self._text = CachedText(model, vocab_size, adapter)
 
     def fresh(self) -> "SharedKVDrafting":
@@ -45,9 +44,8 @@ class SharedKVDrafting:
 
     def propose_batch(self, pairs: Sequence[tuple[Context, Pen]]) -> None:
         """Writes a draft for each pair; chains that continue one text share their passes."""
-        if self._window is not None:
-            for context, pen in pairs:
-                pen.limit(max(0, self._window + 1 - len(context.tokens)))
+        for context, pen in pairs:
+            pen.limit(self._text.reach(len(context.tokens)))
         pairs = [it for it in pairs if it[1].open and "keys.0" in it[0].features]
         for first in range(0, len(pairs), TOGETHER):
             group = pairs[first : first + TOGETHER]

@@ -69,10 +69,11 @@ class Chain(Shape):
 class Static(Shape):
     """A shape that is known before drafting.
 
-    widths: the number of children of each node, by the node's path; 0 for nodes not listed.
+    widths: the number of children of each node, by its path, or of all nodes of each depth; 0 for
+        what is not listed.
     """
 
-    widths: dict[Path, int]
+    widths: dict[Path, int] | tuple[int, ...]
     kind: str
 
     def grow(self, pen: Pen, next_logits: NextLogits) -> None:
@@ -102,10 +103,12 @@ class Static(Shape):
                 pen, logits, widths, nodes, replacement=self.kind != "distinct"
             )
             return
-        for best, width, node in zip(_likeliest(logits, max(widths)), widths, nodes, strict=True):
+        best = logits.topk(min(max(widths), logits.shape[-1]))
+        likeliest = zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        for (scores, tokens), width, node in zip(likeliest, widths, nodes, strict=True):
             first = pen.last + 1
-            for token in best[:width]:
-                if pen.room:
+            for score, token in zip(scores[:width], tokens, strict=False):
+                if pen.room and score > -math.inf:  # a drafter may lack some of the target's
                     pen.write(token, after=node)
             yield range(first, pen.last + 1)
 
@@ -113,27 +116,9 @@ class Static(Shape):
         """Returns the number of children of a node; the kind "paths" only branches at the root."""
         if self.kind == "paths" and path:
             return 1
-        return self.widths.get(path, 0)
-
-
-@final
-@dataclass(frozen=True)
-class Levels(Shape):
-    """A shape in which all nodes of one depth have the same number of children.
-
-    widths: that number for each depth, from the root down; the deepest nodes have none.
-    """
-
-    widths: tuple[int, ...]
-    kind: str
-
-    def grow(self, pen: Pen, next_logits: NextLogits) -> None:
-        widths: dict[Path, int] = {}
-        layer: list[Path] = [()]
-        for width in self.widths[: pen.gamma]:
-            widths |= dict.fromkeys(layer, width)
-            layer = [(*path, rank) for path in layer for rank in range(width)]
-        Static(widths, self.kind).grow(pen, next_logits)
+        if isinstance(self.widths, dict):
+            return self.widths.get(path, 0)
+        return self.widths[len(path)] if len(path) < len(self.widths) else 0
 
 
 @final
@@ -196,10 +181,3 @@ def best_widths(acceptance: tuple[float, ...], budget: int, depth: int) -> dict[
 def one_by_one(logits: Callable[[Sequence[int]], Float[Tensor, "vocab"]]) -> NextLogits:
     """Returns a `NextLogits` for a drafter that maps one path of drafted tokens to logits."""
     return lambda paths: torch.stack([logits(path) for path in paths])
-
-
-def _likeliest(logits: Any, width: int) -> list[list[int]]:
-    """Returns the likeliest tokens of each row; a drafter may lack some of the target's."""
-    best = logits.topk(min(width, logits.shape[-1]))
-    rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-    return [[it for score, it in zip(*row, strict=True) if score > -math.inf] for row in rows]

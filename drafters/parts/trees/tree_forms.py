@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.base.errors import ConfigError, is_int, require, shown
 from outrider.drafters.parts.trees.dynamic import CostTree, Dynamic, Replayed
-from outrider.drafters.parts.trees.shapes import Chain, Levels, Path, Sequoia, Shape, Static
+from outrider.drafters.parts.trees.shapes import Chain, Path, Sequoia, Shape, Static
 
 FORMS = (
     "a shape: 3x2x1 (siblings drawn without replacement), iid:3x2, paths:4,"
@@ -36,7 +36,7 @@ def parse_tree(form: Any) -> Shape:
     if re.fullmatch(r"\d+(x\d+)*", rest) and kind in ("", "iid", "top"):
         widths = tuple(map(int, rest.split("x")))
         require(min(widths) >= 1, "drafter.tree", form, "widths of at least 1")
-        return Levels(widths, {"": "distinct", "iid": "iid", "top": "deterministic"}[kind])
+        return Static(widths, {"": "distinct", "iid": "iid", "top": "deterministic"}[kind])
     if kind in GROWN and rest.isdigit() and int(rest) >= 1:
         return GROWN[kind](int(rest))
     if kind == "paths" and rest.isdigit() and int(rest) >= 1:
