@@ -8,6 +8,7 @@ import json
 import tempfile
 from pathlib import Path
 
+from outrider.base.errors import OutriderError
 from outrider.data import jsonl as data
 from outrider.extras.audit.audit import Auditor
 from outrider.extras.audit.client import Request
@@ -65,14 +66,17 @@ def main() -> None:
             with server:
                 client = OpenAIClient(server.url, model=server.name, key=server.key)
                 auditor = Auditor(client, prompts, FromTarget(target), skip=options.skip)
-                result = auditor.run(options.requests)
+                try:
+                    result = auditor.run(options.requests)
+                except OutriderError as error:
+                    print(f"{name}: {error}", flush=True)
+                    continue
                 if options.pages:
                     page = options.pages / name.replace(", ", "-").replace(" ", "-")
                     page.mkdir(parents=True, exist_ok=True)
                     write(result, page, {"engine": name})
                 print(f"{name}: {result.line}; {result.requests} requests")
-                if "failed" not in result.line:
-                    print(f"    {server.drafted()}")
+                print(f"    {server.drafted()}")
         for finding in result.findings:
             print(f"    {finding.name}: {finding.cause}; {finding.texts} texts, {finding.least}")
         print(f"    the control: e^{result.control:.1f}; ties: {result.ties}", flush=True)

@@ -166,8 +166,9 @@ def odds(growth: float | None) -> str:
 
 def _table(result: Result) -> Table:
     caption = f"greedy texts that differ at a tie: {result.ties}; {NEVER}"
-    table = Table(*HEADINGS, box=SIMPLE_HEAD, caption=caption)
-    table.columns[HEADINGS.index("texts")].justify = "right"
+    table = Table(box=SIMPLE_HEAD, caption=caption)
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading == "texts" else "left")
     for row in _rows(result):
         table.add_row(*map(plain, row))
     return table
