@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from tiny.drafters import bound, tokens_of
-from tiny.models import build, entries, randomise
+from tiny.models import ENTRIES, build, randomise
 from tiny.published import CALLS, TEXT
 from transformers import (
     CONFIG_MAPPING,
@@ -21,7 +21,6 @@ from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after
 from outrider.verifiers.token import Token
 
-ENTRIES = {entry.name: entry for entry in entries()}
 CLASSES = {
     "gemma4_text": Gemma4AssistantForCausalLM,
     "gemma4_unified_text": Gemma4UnifiedAssistantForCausalLM,

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tiny.drafters import tokens_of
 
-from outrider import Context, Sampling, Tokens, decode
+from outrider import Context, Draft, Sampling, Tokens, decode
 from outrider.contract.round import Counts
 from outrider.drafters.lookahead_decoding import LookaheadDecoding
 from outrider.drafters.none import NoDraft
@@ -90,8 +90,6 @@ def test_the_same_prompt_again_is_another_text() -> None:
 
 
 def test_a_pool_keeps_the_newest() -> None:
-    from outrider import Draft
-
     drafter = LookaheadDecoding(window=1, ngram=2, candidates=2)
     rows(drafter).append([4])
     for token in (0, 1, 2, 1):
