@@ -21,6 +21,7 @@ from outrider.targets.loading import Dtype
 from outrider.targets.model_settings import ModelSettings
 from outrider.targets.passes.cached_model import CACHE, HIDDEN
 from outrider.targets.passes.engine import NONE
+from outrider.targets.passes.placement import home
 
 
 @final
@@ -83,7 +84,7 @@ class Assistant(Drafter):
 
         def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
             before = [states[tuple(it[:-1])] if it else features[HIDDEN][known - 1] for it in paths]
-            tokens = placed([it[-1] if it else context.tokens[-1] for it in paths], model.device)
+            tokens = placed([it[-1] if it else context.tokens[-1] for it in paths], home(model))
             rows = torch.cat([embed(tokens), torch.stack(before)], dim=-1).to(model.dtype)
             after = model(
                 inputs_embeds=rows[:, None],
