@@ -24,7 +24,6 @@ from outrider.verifiers.traversal import Traversal
 Make = Callable[[], Constraint]
 
 PROMPT = (0, 1)
-LOGITS = torch.zeros(VOCAB_SIZE)
 
 LONGEST = 12
 """The most tokens of a text that a constraint is asked about."""
@@ -50,20 +49,22 @@ def check_masks_are_well_formed(make: Make) -> None:
 
 def check_answers_depend_on_the_ids_alone(make: Make) -> None:
     """The logits after a text are the same when it is asked again, after others in between."""
+    logits = torch.zeros(VOCAB_SIZE)
     for ids, constraint in _texts(make):
-        first = constraint.logits(ids, LOGITS)
+        first = constraint.logits(ids, logits)
         for token in first.isfinite().nonzero().flatten().tolist():
-            constraint.logits([*ids, token], LOGITS)
-        second = constraint.logits(ids, LOGITS)
+            constraint.logits([*ids, token], logits)
+        second = constraint.logits(ids, logits)
         assert torch.equal(second, first), f"after {ids} it changed its mind"
 
 
 def check_forced_tokens_are_possible(make: Make) -> None:
     """A token that it forces is one that it allows."""
+    logits = torch.zeros(VOCAB_SIZE)
     for ids, constraint in _texts(make):
         text = list(ids)
         for token in constraint.forced(ids):
-            assert constraint.logits(text, LOGITS)[token].isfinite(), f"after {text} forced {token}"
+            assert constraint.logits(text, logits)[token].isfinite(), f"after {text} forced {token}"
             text.append(token)
 
 
@@ -127,7 +128,8 @@ def _texts(make: Make) -> Iterator[tuple[list[int], Constraint]]:
         constraint = make().begin(target, ids)
         for _ in range(LONGEST):
             yield list(ids), constraint
-            possible = constraint.logits(ids, LOGITS).isfinite().nonzero().flatten().tolist()
+            allowed = constraint.logits(ids, torch.zeros(VOCAB_SIZE)).isfinite()
+            possible = allowed.nonzero().flatten().tolist()
             assert possible, f"after {ids} it allows no token"
             ids.append(possible[pick])
             if constraint.ends(ids):
