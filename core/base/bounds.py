@@ -54,16 +54,10 @@ Name = Annotated[str, Like(r"(?=.*\S)[^\ud800-\udfff]{1,200}", "text of at most 
 """What something is called, in tables and plots."""
 
 Share = Annotated[float, Within("[0, 1]")]
-"""A probability or a part of a whole."""
-
+NonNegative = Annotated[float, AtLeast(0)]
 Seconds = Annotated[float, Above(0)]
-"""A length of time, in seconds."""
-
 Seed = Annotated[int, Within("[0, 18446744073709551615]")]
 """What random decisions follow from."""
-
-NonNegative = Annotated[float, AtLeast(0)]
-"""A number that is 0 or more."""
 
 ExistingFile = Annotated[
     str, Passes(lambda path: Path(path).expanduser().is_file(), "a file that exists")
@@ -158,10 +152,10 @@ def values_of(
     }
 
 
-def check(hints: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> None:
+def check(hints: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Raises `ConfigError` for the first value that its annotation does not allow as it is."""
     for name, value in values.items():
-        _judged(hints[name], value, _field(prefix, name), strict=True)
+        _judged(hints[name], value, name, strict=True)
 
 
 def _field(prefix: str, name: object) -> str:

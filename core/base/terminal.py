@@ -17,14 +17,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-QUIET = "OUTRIDER_QUIET"
-"""The environment variable that `--quiet` sets to 1, for jobs in other processes too."""
-
-JSON = "OUTRIDER_JSON"
-"""The environment variable that `--json` sets to 1."""
-
-TRACEBACK = "OUTRIDER_TRACEBACK"
-"""The environment variable that `--traceback` sets to 1: errors are shown with their tracebacks."""
+QUIET, JSON, TRACEBACK = "OUTRIDER_QUIET", "OUTRIDER_JSON", "OUTRIDER_TRACEBACK"
+"""The environment variables that `--quiet`, `--json` and `--traceback` set to 1, for jobs in other
+processes too."""
 
 _CONTROLS = re.compile(
     r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"

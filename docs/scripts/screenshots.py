@@ -17,8 +17,7 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from outrider.extras.view.page.listing import run_folders
-from outrider.extras.view.play import Player
-from outrider.extras.view.play_settings import parts_of
+from outrider.extras.view.play import Player, parts_of
 from outrider.extras.view.server import app
 from outrider.plugins.parts import make
 

@@ -131,7 +131,7 @@ class Adviser:
         said = [*advice(best), *experts_read(self.target, variant.drafter)]
         rates = acceptance(checked[first.drafter], first.gamma)
         assert rates is not None, "what is advised was decoded"
-        pasted = lines(config, variant.drafter, first.gamma, rates.marginal)
+        pasted = lines(config, variant.drafter, first.gamma, rates.marginal_accept_rates)
         for each in (table, groups_table(first.drafter, groups)):
             results().print(*shown(each))
         engines = {**dict.fromkeys(("outrider", *SERVERS), "it does not draft so"), **pasted}

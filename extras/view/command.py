@@ -55,10 +55,9 @@ def view(arguments: Sequence[str]) -> None:
     )
     options = parser.parse_args(arguments)
     folders = options.folders or [path for name in FOLDERS if (path := Path(name)).is_dir()]
-    has_content = len(folders) > 0 or options.play is not None
     none = f"there is no {' or '.join(FOLDERS)} here"
     expected = f"a folder with runs ({none}), or --play smollm2 to write texts"
-    require(has_content, "view", "", expected)
+    require(len(folders) > 0 or options.play is not None, "view", "", expected)
     for folder in folders:
         require(folder.is_dir(), "view", str(folder), "a folder that exists")
     check({"--port": Annotated[int, Within("[0, 65535]")]}, {"--port": options.port})
@@ -69,8 +68,7 @@ def serve(folders: Sequence[Path], options: Namespace) -> None:
     """Serves the runs in some folders; prints the address, with its token."""
     import uvicorn
 
-    from outrider.extras.view.play import Player
-    from outrider.extras.view.play_settings import parts_of
+    from outrider.extras.view.play import Player, parts_of
     from outrider.extras.view.server import app
     from outrider.plugins.parts import make
 
@@ -91,9 +89,8 @@ def serve(folders: Sequence[Path], options: Namespace) -> None:
             console.print(line, highlight=False)
         address = f"http://{HOST}:{listener.getsockname()[1]}/?token={token}"
         console.print(address, soft_wrap=True, markup=False, highlight=False)
-        pages = app(folders, token, player)
         config = uvicorn.Config(
-            pages,
+            app(folders, token, player),
             log_level="warning",
             access_log=False,
             lifespan="off",

@@ -118,11 +118,8 @@ def _plot_tokens(on: Canvas) -> None:
         decoded = row.rates["block_efficiency_uncut"]
         if decoded is not None and decoded.value > 1:
             on.mark(label, row.drafter, row.gamma, decoded)
-    on.finish(
-        "gamma (lines: expected; marks: decoded)",
-        "tokens per call, if no text were cut",
-        counts=True,
-    )
+    y = "tokens per call, if no text were cut"
+    on.finish("gamma (lines: expected; marks: decoded)", y, counts=True)
 
 
 def _plot_speedups(on: Canvas) -> None:

@@ -2,18 +2,24 @@
 
 import asyncio
 import json
+import re
 import shlex
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, final
 
+from hydra.errors import HydraException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, require
+from outrider.base.calling import hints_of
+from outrider.base.errors import ANY_FAULT, ConfigError, OutriderError, described, nearest, require
+from outrider.base.expectations import is_free_text
 from outrider.cli.about import about, in_brief, needs
+from outrider.contract.drafter import Drafter
 from outrider.contract.round import Counts, Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode
@@ -21,10 +27,21 @@ from outrider.extras.view.page.render import render
 from outrider.extras.view.page.texts import shown_rounds
 from outrider.lab.measuring.measurement import Step
 from outrider.lab.measuring.trial import piece_of
+from outrider.lab.runs.labels import flatten
+from outrider.plugins.config import build, compose
+from outrider.plugins.explaining import explain_error
+from outrider.plugins.parts import TARGET, factory_of
+from outrider.plugins.reading import plain_values
 from outrider.plugins.registry import installed
+from outrider.plugins.roles import ROLES
 
 FIELDS = ("drafter", "gamma", "sampling.temperature", "max_new_tokens")
 """The settings with a field of their own. All others are typed as on the command line."""
+
+PARTS = ("drafter", "verifier", "policy", "sampling")
+
+SETTINGS = (*PARTS, "gamma", "budget", "max_new_tokens", "stop", "stop_token_ids", "chat")
+"""What can be set: the parts with their own settings, and what belongs to one text."""
 
 PATIENCE = 5.0
 """How many seconds a text waits for the one before it to stop."""
@@ -103,31 +120,27 @@ class Player:
         """Yields an event for each round, and one for the end or for what went wrong."""
         counts, seconds = Counts(), 0.0  # without the page's time
         try:
-            parts = self.parts_of(settings_of(query))
-            for round in self.rounds(query.get("prompt", ""), parts):
+            settings, prompt = settings_of(query), query.get("prompt", "")
+            parts = dict(self.parts_of(settings))
+            require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
+            tokens = self.target.encode(prompt, chat=parts.pop("chat"))
+            for round in decode(self.target, tokens=tokens, **parts):
                 counts, seconds = counts + Counts.of([round]), seconds + sum(round.seconds.values())
                 yield event("round", self.shown(round, counts, seconds))
             speed = counts.emitted / seconds
             row = render(
                 "play_result",
                 drafter=query.get("drafter", "prompt_lookup"),
-                settings=", ".join(settings_of(query)[1:]).replace("sampling.", ""),
+                settings=", ".join(settings[1:]).replace("sampling.", ""),
                 counts=counts,
                 speed=speed,
                 lossless=parts["verifier"].lossless,
-                prompt=query.get("prompt", ""),
+                prompt=prompt,
             )
             yield event("end", {"row": row, "speed": speed})
         except ANY_FAULT as error:
             is_ours = isinstance(error, OutriderError)
             yield event("fault", str(error) if is_ours else described(error))
-
-    def rounds(self, prompt: str, parts: Parts) -> Iterator[Round]:
-        """Returns the rounds of a text; raises `OutriderError` for what can't work."""
-        require(0 < len(prompt) <= LONGEST, "prompt", prompt[:20], f"1 to {LONGEST} characters")
-        options = {name: part for name, part in parts.items() if name != "chat"}
-        tokens = self.target.encode(prompt, chat=parts["chat"])
-        return decode(self.target, tokens=tokens, **options)
 
     def shown(self, round: Round, counts: Counts, seconds: float) -> dict[str, str]:
         """Returns a round as the page shows it: in the text, in the table, in figures.
@@ -173,3 +186,66 @@ def settings_of(query: QueryParams) -> list[str]:
 def event(name: str, data: Any) -> str:
     """Returns a server-sent event, its data as JSON."""
     return f"event: {name}\ndata: {json.dumps(data)}\n\n"
+
+
+def parts_of(settings: Sequence[str], allowed: Sequence[str] = ()) -> Parts:
+    """Returns the parts that settings describe, with the defaults of `outrider generate`.
+
+    The last few drafters are kept, so that their weights are loaded once.
+
+    allowed: those that may have a text of their own, such as a path. Defaults to none.
+
+    Raises `ConfigError` if there is no such setting or part, or it has a text that is not allowed.
+    """
+    for setting in settings:
+        name = re.split(r"[.=]", setting, maxsplit=1)[0]
+        is_set = "=" in setting
+        expected = f"a known one; {nearest(name, SETTINGS)}" if is_set else "SETTING=VALUE"
+        require(is_set and name in SETTINGS, "settings", setting, expected)
+    try:
+        config = compose("generate", settings)
+        values = {name: plain_values(config[name]) for name in SETTINGS}
+        for key, part in flatten(values, lists=True):  # any page can ask
+            is_part, expected = TARGET in key.split("."), "a part by its registered name"
+            require(not is_part or part in _known(), "settings", part, expected)
+        safe = [each for each in settings if "." not in each.partition("=")[0] or each in allowed]
+        kept = dict(_free_texts(_parts(compose("generate", safe))))
+        for key, text in _free_texts(_parts(config)):
+            expected = "a name or a number; `outrider view --allow SETTING=VALUE` allows others"
+            require(kept.get(key) == text, "settings", f"{key}={text}", expected)
+        made = {name: build(config[name]) for name in ("verifier", "policy", "sampling")}
+        return values | made | {"drafter": _drafter(json.dumps(values["drafter"]))}
+    except (HydraException, OmegaConfBaseException, MissingMandatoryValue) as error:
+        raise ConfigError(explain_error(error, "generate", settings)) from error
+
+
+@lru_cache(maxsize=4)
+def _drafter(config: str) -> Drafter:
+    drafter: Drafter = build(json.loads(config))
+    return drafter
+
+
+def _parts(config: Any) -> dict[str, Any]:
+    return {name: plain_values(config[name]) for name in PARTS}
+
+
+def _known() -> set[str]:
+    """Returns the names of all parts, and those of what makes them."""
+    entries = [entry for entry in installed().entries if entry.role in ROLES]
+    return {"outrider.Sampling"}.union(*({entry.name, entry.path} for entry in entries))
+
+
+def _free_texts(value: Any, key: str = "", hint: Any = None) -> Iterator[tuple[str, object]]:
+    """Yields the texts in a config that name no part or choice, by key: they may name files.
+
+    A tree's shape is no file's name.
+    """
+    if isinstance(value, Mapping):
+        hints = hints_of(factory_of(value)) if TARGET in value else {}
+        for name, item in value.items():
+            yield from _free_texts(item, f"{key}.{name}" if key else name, hints.get(name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _free_texts(item, f"{key}.{number}")
+    elif key.rpartition(".")[2] != "tree" and is_free_text(hint, value, _known()):
+        yield key, value

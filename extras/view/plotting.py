@@ -54,6 +54,7 @@ Rows = Mapping[str, Sequence[Row]]
 """The rows of each run, by its label."""
 
 Plot = Callable[["Canvas"], None]
+Points = Mapping[Any, Interval | float | None]
 
 
 def drawn(*plots: Plot, rows: Rows) -> Figure:
@@ -137,32 +138,6 @@ def as_svg(figure: Figure, name: str) -> str:
     return re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', opening, svg, count=1)
 
 
-def _drafters(rows: Rows) -> list[str]:
-    return list(dict.fromkeys(row.drafter for run in rows.values() for row in run))
-
-
-def style_of(rows: Rows, drafter: str) -> dict[str, Any]:
-    """Returns the colour and the mark of a drafter, the same in all figures.
-
-    The first 24 drafters stay apart: those that share a colour differ in the mark and its filling.
-    """
-    turn, index = divmod(_drafters(rows).index(drafter), len(COLOURS))
-    return {
-        "color": COLOURS[index],
-        "marker": MARKS[(index + len(FILLS) * turn) % len(MARKS)],
-        "fillstyle": FILLS[turn % len(FILLS)],
-        "markerfacecoloralt": "none",
-        "markersize": 4.5,
-    }
-
-
-def line_style_of(rows: Rows, label: str, drafter: str) -> str:
-    """Returns the style of a line: of its run, or of one run's drafters that share a colour."""
-    alone = len(rows) == 1
-    number = _drafters(rows).index(drafter) // len(COLOURS) if alone else [*rows].index(label)
-    return LINE_STYLES[number % len(LINE_STYLES)]
-
-
 def value_of(figure: Interval | float) -> float:
     return figure.value if isinstance(figure, Interval) else figure
 
@@ -201,10 +176,6 @@ def short(label: str) -> str:
     return label if len(label) <= LABEL else f"{label[: kept - 1]}…{label[-kept:]}"
 
 
-Points = Mapping[float, Interval | None] | Mapping[int, float | None] | Mapping[int, float]
-"""What is plotted, by its place on the x axis."""
-
-
 @final
 @dataclass(frozen=True, slots=True)
 class Canvas:
@@ -217,9 +188,28 @@ class Canvas:
         """Yields the rows of all runs, each with its run's label."""
         return ((label, row) for label, run in self.rows.items() for row in run)
 
+    def _number(self, drafter: str) -> int:
+        return [*dict.fromkeys(row.drafter for _, row in self.each_row())].index(drafter)
+
     def style(self, drafter: str) -> dict[str, Any]:
-        """Returns the colour and the mark of a drafter."""
-        return style_of(self.rows, drafter)
+        """Returns the colour and the mark of a drafter, the same in all figures.
+
+        The first 24 drafters stay apart: those that share a colour differ in mark and filling.
+        """
+        turn, index = divmod(self._number(drafter), len(COLOURS))
+        return {
+            "color": COLOURS[index],
+            "marker": MARKS[(index + len(FILLS) * turn) % len(MARKS)],
+            "fillstyle": FILLS[turn % len(FILLS)],
+            "markerfacecoloralt": "none",
+            "markersize": 4.5,
+        }
+
+    def line_style(self, label: str, drafter: str) -> str:
+        """Returns the style of a line: of its run, or of one run's drafters that share a colour."""
+        names = [*self.rows]
+        number = names.index(label) if names[1:] else self._number(drafter) // len(COLOURS)
+        return LINE_STYLES[number % len(LINE_STYLES)]
 
     def note(self, x: float, y: float, name: str, figure: Interval | float) -> None:
         """Notes what is drawn at a point: a page tells it to the pointer and to the keyboard."""
@@ -230,7 +220,7 @@ class Canvas:
 
         mark: the marker, if it is not the drafter's own.
         """
-        style = self.style(drafter) | {"linestyle": line_style_of(self.rows, label, drafter)}
+        style = self.style(drafter) | {"linestyle": self.line_style(label, drafter)}
         if mark is not None:
             style["marker"] = mark
         name = drafter if label == next(iter(self.rows)) else None  # once per drafter
@@ -279,13 +269,7 @@ class Canvas:
         handles, labels = self.axes.get_legend_handles_labels()
         if labels:
             figure = cast(Figure, self.axes.get_figure(root=True))
-            figure.legend(
-                handles,
-                labels,
-                loc="outside upper left",
-                ncols=min(LEGEND_COLUMNS, len(labels)),
-                frameon=False,
-                fontsize=8,
-            )
+            options: Any = {"loc": "outside upper left", "frameon": False, "fontsize": 8}
+            figure.legend(handles, labels, ncols=min(LEGEND_COLUMNS, len(labels)), **options)
             more = max(0, -(-len(labels) // LEGEND_COLUMNS) - LEGEND_LINES)
             figure.set_figheight(figure.get_figheight() + LEGEND_LINE * more)

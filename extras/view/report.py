@@ -109,18 +109,16 @@ def sources_hash() -> str:
 
 @final
 class Tables(Report):
-    """The tables of a run, beside its measurements."""
+    """The tables of a run, beside its measurements.
+
+    They are `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`.
+    """
 
     def end(self, summaries: Mapping[str, Summary], folder: Path) -> tuple[Path, ...]:
+        from pyarrow import parquet
+
         for summary in summaries.values():
             if summary.run.folder == folder:
-                write_parquet(summary.run, folder)
+                for name, table in tables(summary.run).items():
+                    parquet.write_table(table, folder / f"{name}.parquet")
         return ()
-
-
-def write_parquet(run: Run, folder: Path) -> None:
-    """Writes `comparison.parquet`, a row for each question and drafter, and `rounds.parquet`."""
-    from pyarrow import parquet
-
-    for name, table in tables(run).items():
-        parquet.write_table(table, folder / f"{name}.parquet")

@@ -155,8 +155,7 @@ def _with_headers(pages: ASGIApp) -> ASGIApp:
 
 def _list(request: Request) -> Response:
     folders = run_folders(request.app.state.folders)
-    runs: list[Listed] = []
-    damaged: list[str] = []
+    runs, damaged = list[Listed](), list[str]()
     for run_id, folder in folders.items():
         try:
             runs.append(listed(run_id, folder))
@@ -227,9 +226,9 @@ def _texts(request: Request) -> Response:
 
 
 def _state(request: Request) -> Response:
-    if "run" in request.query_params:
-        return PlainTextResponse(state(list(_chosen(request).values())))
-    return PlainTextResponse(state(list(run_folders(request.app.state.folders).values())))
+    names_some = "run" in request.query_params
+    runs = _chosen(request) if names_some else run_folders(request.app.state.folders)
+    return PlainTextResponse(state(list(runs.values())))
 
 
 def _file(request: Request) -> Response:

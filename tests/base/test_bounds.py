@@ -58,8 +58,8 @@ def test_an_annotation_decides_the_values_and_the_words(
         check({"x": hint}, {"x": value})
     for value in wrong:
         with pytest.raises(ConfigError) as caught:
-            check({"x": hint}, {"x": value}, "part")
-        assert str(caught.value).startswith(f"part.x={value!r}: expected {words}")
+            check({"x": hint}, {"x": value})
+        assert str(caught.value).startswith(f"x={value!r}: expected {words}")
     assert expected(hint).startswith(words)
 
 

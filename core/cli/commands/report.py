@@ -24,13 +24,7 @@ from outrider.lab.runs.report import Reports
 from outrider.lab.runs.run import Run, gather, pooled
 from outrider.lab.runs.summary import Summary, summarised
 from outrider.lab.statistics.pairs import Pair, check_reference
-from outrider.lab.tables.details import (
-    detail_tables,
-    details,
-    pairs_table,
-    plain_rows,
-    settings_tables,
-)
+from outrider.lab.tables.details import detail_tables, pairs_table, plain_rows, settings_tables
 from outrider.lab.tables.formats import FORMATS
 from outrider.lab.tables.harness_samples import harness_content, harness_runs, harness_tables
 from outrider.lab.tables.layouts import LAYOUTS
@@ -59,9 +53,8 @@ def report(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     written = reports.end(summaries, folder)
     pairs = pairs_across(summaries) if options.pairs else []
-    detailed = details(summaries)
     content = {
-        "rows": plain_rows(summaries, detailed),
+        "rows": plain_rows(summaries),
         "pairs": [asdict(pair) for pair in pairs],
         "damaged": damaged,
     }
@@ -71,7 +64,7 @@ def report(arguments: Sequence[str]) -> None:
         tables = layout(options.layout, list(summaries.values()), folder, reports)
     else:
         tables = _tables(options, summaries, pairs)
-    tables += detail_tables(detailed) if options.details else []
+    tables += detail_tables(summaries) if options.details else []
     by_label = {label: summary.run for label, summary in summaries.items()}
     tables += settings_tables(by_label) if options.pairs else []
     _print(console, [*tables, *harness], options.format)

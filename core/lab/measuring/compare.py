@@ -30,11 +30,7 @@ from outrider.lab.measuring.trial import (
 )
 from outrider.lab.measuring.variants import Question, Settings, Variant, ids_asked
 
-PROTOCOLS: dict[str, tuple[str, ...]] = {
-    "overlap": ("overlap",),
-    "decode": ("decode",),
-    "both": ("overlap", "decode"),
-}
+PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
 """By the name in the config, the protocols to run, in this order."""
 
 

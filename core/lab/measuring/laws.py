@@ -117,13 +117,9 @@ class Recorder:
         scaled = logits.double() / (self.sampling.temperature or 1.0)
         whole = scaled.logsumexp(-1, keepdim=True)
         left = (scaled - whole).exp().nan_to_num().index_fill(-1, ids, 0.0)
-        rests = left.sum(-1, keepdim=True).log() + whole
+        rests = (left.sum(-1, keepdim=True).log() + whole).nan_to_num(-torch.inf, neginf=-torch.inf)
         shared = left[0].minimum(left).sum(-1, keepdim=True)
-        sums = (
-            rests.nan_to_num(-torch.inf, neginf=-torch.inf),
-            shared,
-            torch.special.entr(left[0]).sum()[None],
-        )
+        sums = rests, shared, torch.special.entr(left[0]).sum()[None]
         return ids.int().numpy(), logits[:, ids].numpy(), *(each.numpy() for each in sums)
 
 
@@ -177,13 +173,11 @@ class Laws:
         position = row + depth
         if [name, depth] not in self.columns or position >= len(self.tokens) - self.start:
             return None
-        law = self.columns.index([name, depth])
-        written = int(self.arrays["written"][law, position])
+        law = 1 + self.columns.index([name, depth])
+        written = int(self.arrays["written"][law - 1, position])
         if written != DRAWN:
             return None if written == NOTHING else written
-        return self._law(
-            1 + law, position, lambda n: self._rest_of_q(1 + law, position, reading, n)
-        )
+        return self._law(law, position, lambda n: self._rest_of_q(law, position, reading, n))
 
     def _rest_of_p(self, row: int, reading: str, count: int) -> Floats:
         """Returns the probabilities of so many tokens that are not kept."""

@@ -45,8 +45,8 @@ def busy(load: float | None, cores: int | None) -> str:
 
     load: how many processes wanted to run in the last minute, on average.
 
-    >>> busy(9.5, 2), busy(2.1, 2)
-    ('the machine is busy: load 9.5 on 2 cores', '')
+    >>> busy(2.6, 2), busy(2.5, 2)
+    ('the machine is busy: load 2.6 on 2 cores', '')
     """
     if load is None or not cores or load <= BUSY * cores:
         return ""

@@ -1,11 +1,13 @@
 """Measurement: one drafter on one question, stored as a line of JSON.
 
-The fields of these classes are the keys of the file.
+The fields of these classes are the keys of the file; those that have a default are missing in runs
+of earlier versions.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, final
 
 from outrider.base.bounds import Finite, Name, Whole
@@ -28,7 +30,7 @@ class Step:
         `siblings` if all siblings at the last position were rejected.
     draft, score, verify: seconds of each phase.
     proposed, parents: the characters of each token of the draft, and the node that it continues
-        (-1: the context). Empty in runs of earlier versions.
+        (-1: the context).
     """
 
     tokens: tuple[Whole, ...]
@@ -64,10 +66,7 @@ class Step:
             round.tested,
             round.accepted,
             tuple(len(children[parent]) for parent in tested_parents),
-            tuple(
-                children[parent].index(node)
-                for parent, node in zip((ROOT, *round.path), round.path, strict=False)
-            ),
+            tuple(children[parent].index(node) for parent, node in pairwise((ROOT, *round.path))),
             **round.seconds,
             stop=round.stop,
             proposed=tuple(map(piece, round.draft)),
@@ -85,11 +84,10 @@ class Decoding:
     plain_seconds: per token of plain decoding on the same question in the same run.
     plain_call: seconds of one target call of that plain decoding, once the prompt has been read.
     scores, plain_scores: by name, the scores of the text and of that of plain decoding; see
-        `outrider.data.score`. Empty in runs of earlier versions.
+        `outrider.data.score`.
     repeats, plain_repeats: `seconds` and `plain_seconds` of every repeat, in the order of time. The
-        fields above are those of the repeat with the median seconds. Empty in runs of earlier
-        versions.
-    prompt_tokens: the tokens of the prompt. 0 in runs of earlier versions.
+        fields above are those of the repeat with the median seconds.
+    prompt_tokens: the tokens of the prompt.
     """
 
     steps: tuple[Step, ...]
@@ -139,23 +137,21 @@ class Overlap:
 
     survived, ended: the expected number of drafts that are accepted past each depth, from 0 to
         gamma, and of those that end there; see `lab.statistics.acceptance.ends_by_depth`. First
-        come the depths at gamma 1, then those at gamma 2, and so on; see `at_gamma` there. Empty
-        in runs of earlier versions.
+        come the depths at gamma 1, then those at gamma 2, and so on; see `at_gamma` there.
     by_rule: the sum over prefixes of sum_x q(x) P(accept x) under the run's acceptance rule; None
         if the rule decides over several tokens together.
     overshoot: the sum over prefixes of sum_x max(0, q(x) P(accept x) - p(x)), by how much the rule
         accepts tokens beyond what the target would write (2607.26627). None for a lossless rule,
-        where `by_rule` is None, and in runs of earlier versions.
+        and where `by_rule` is None.
     ceiling: the sum over prefixes of the best acceptance that any lossless rule can reach at the
         first node of a draft, and the number of these prefixes: all but those whose ceiling has no
         short formula. See `outrider.verifiers.ceiling`.
     control: the sum of sum_x min(p(x), q(x)) at some prefixes, and their number, where the drafter
         is given the target's features of one token before, or q is shuffled if it reads none. What
-        is left of alpha then, it owes to neither. Zeros where alpha is unknown, and in runs of
-        earlier versions.
+        is left of alpha then, it owes to neither. Zeros where alpha is unknown.
     text, text_p, text_q: the text's tokens, and the probability of each to the target and to the
         drafter before the run's sampling (1 or 0 for a token that was written, None where there was
-        no draft). Empty in runs of earlier versions, and for trees.
+        no draft). Empty for trees.
     """
 
     prefixes: tuple[Finite, ...]

@@ -47,9 +47,8 @@ def written(
     folder: the cache. Nothing is cached if it is None, or if the target has no fingerprint.
     on_text: called once for each text, as soon as it is there.
     """
-    fingerprint = target.fingerprint() if folder is not None else None
     paths: list[Path | None] = [None] * len(prompts)
-    if folder is not None and fingerprint is not None:
+    if folder is not None and target.fingerprint() is not None:
         keys = [key(target, prompt, sampling, max_new_tokens) for prompt in prompts]
         paths = [folder / name[:2] / f"{name[2:]}.json" for name in keys]
     texts: list[list[int]] = [_read(path) for path in paths]

@@ -88,11 +88,7 @@ def trials(
     watch: called after each round, if texts are decoded one by one; None for nothing.
     """
     variants = by_repeat[0]
-    timed = {
-        name: variant
-        for name, variant in variants.items()
-        if not isinstance(variant.drafter, NoDraft)
-    }
+    timed = {name: it for name, it in variants.items() if not isinstance(it.drafter, NoDraft)}
     order, number = [PLAIN_NAME, *timed], questions[0].number // settings.together
     # A policy that learns starts every repeat with what it knew before this trial.
     before = {name: _with_own_policy(variant) for name, variant in timed.items()}

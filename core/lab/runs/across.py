@@ -36,11 +36,7 @@ def shared_prompts(one: Summary, other: Summary) -> list[str]:
     """Returns the prompts that both runs have finished, with the same text in every turn."""
     questions, others = _questions(one.run), _questions(other.run)
     finished = set(other.prompts)
-    return [
-        prompt
-        for prompt in one.prompts
-        if prompt in finished and questions[prompt] == others[prompt]
-    ]
+    return [it for it in one.prompts if it in finished and questions[it] == others[it]]
 
 
 def matched(one: Run, other: Run) -> list[tuple[str, str]]:

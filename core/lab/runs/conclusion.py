@@ -18,11 +18,11 @@ CONDITION = "On prompts like these"
 """Kinds of prompts are chosen and not drawn, so that no test speaks of other kinds."""
 
 LEADS = {
-    "speedup": "ranks first with {}x",
-    "block_efficiency": "has the most tokens per call, {}",
-    "alpha": "has the highest alpha, {}",
+    "speedup": ("ranks first with {}x", "{}x plain decoding"),
+    "block_efficiency": ("has the most tokens per call, {}", "{} tokens per call"),
+    "alpha": ("has the highest alpha, {}", "alpha {}"),
 }
-"""By the rate that ranks, what the first does."""
+"""By the rate that ranks, what the first does, and by how much."""
 
 
 @final
@@ -60,10 +60,8 @@ def finding_of(summary: Summary) -> Finding | None:
     value, gaps = f"{figure.value:.2f}", _gaps(pairs, rate, name)
     tests = over_plain if rate == "speedup" else ()
     plain = next((pair for pair in tests if pair.one == name), None)
-    lead = LEADS[rate].format(value)
-    enough = 2 * first.prompts
-    unit = {"speedup": "{}x plain decoding", "alpha": "alpha {}"}.get(rate, "{} tokens per call")
-    size = unit.format(value) + _ends(plain)
+    lead, unit = (form.format(value) for form in LEADS[rate])
+    enough, size = 2 * first.prompts, unit + _ends(plain)
     if reference is not None:
         chance, certain = _of_reference(gaps, plain), True
         lead, rest = f"has {size}", f": {chance}"
@@ -151,25 +149,18 @@ def _over_others(gaps: Mapping[str, Pair], others: Sequence[Row]) -> tuple[str, 
     """Returns what is sure of the lead over the others, and whether all of it is."""
     tested = [gaps[row.drafter] for row in others if row.drafter in gaps]
     unsure = [pair for pair in tested if not pair.significant]
-    count = f"each of the other {len(others)}" if len(others) > 1 else ""
-    if not others:
-        return "", True
     if len(tested) < len(others):
         untested = [row.drafter for row in others if row.drafter not in gaps]
         return f"its lead over {_some(untested)} is not tested", False
+    if not others:
+        return "", True
+    all_of_them = f"each of the other {len(others)}" if others[1:] else others[0].drafter
     if not unsure:
-        worst = max(pair.p_holm for pair in tested)
-        return (
-            f"ahead of {count or others[0].drafter} (p = {worst:.2g}{' or less' * bool(count)})",
-            True,
-        )
-    if len(unsure) == 1:
-        return (
-            f"its lead over {unsure[0].other} could be chance (p = {unsure[0].p_holm:.2g})",
-            False,
-        )
-    of = f"{len(unsure)} of the other {len(others)}" if len(unsure) < len(others) else count
-    return f"its lead over {of} could be chance", False
+        p = f"{max(pair.p_holm for pair in tested):.2g}{' or less' * bool(others[1:])}"
+        return f"ahead of {all_of_them} (p = {p})", True
+    whom = f"{len(unsure)} of the other {len(others)}" if unsure[1:] else unsure[0].other
+    p = "" if unsure[1:] else f" (p = {unsure[0].p_holm:.2g})"
+    return f"its lead over {all_of_them if unsure == tested else whom} could be chance{p}", False
 
 
 def _of_reference(gaps: Mapping[str, Pair], plain: Pair | None) -> str:

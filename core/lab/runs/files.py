@@ -140,14 +140,13 @@ class _Run(_Facts):
 def read_facts(folder: Path) -> dict[str, Any]:
     """Returns the facts of a run.
 
-    Raises:
-        ConfigError: there is no run, or it is damaged; the message names the file and the entry.
+    Raises `ConfigError` if there is none, or it is damaged; the message names file and entry.
     """
     content = read_in(folder, FACTS)
     if content is None:
         raise ConfigError(f"{str(folder)!r}: expected the folder of a run, with {FACTS} in it")
     try:
-        facts = strict_json(content)
+        facts: dict[str, Any] = strict_json(content)
         checked = _Run.model_validate(facts)
         missing = [name for name in checked.drafters if name not in checked.lossless]
         if missing:
@@ -156,8 +155,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         reason = f"damaged, expected the facts of a run ({reason_of(error)})"
         raise ConfigError(f"{folder / FACTS}: {reason}") from error
-    result: dict[str, Any] = facts
-    return result
+    return facts
 
 
 def read_measurement(

@@ -20,62 +20,38 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-QUESTION_COLUMNS = {
-    "prompt": "string",
-    "turn": "int64",
-    "category": "string",
-    "drafter": "string",
-    "overlap_prefixes": "list<double>",
-    "overlap_reached": "list<double>",
-    "overlap_beta": "list<double>",
-    "overlap_rounds": "list<double>",
-    "overlap_tested": "list<double>",
-    "overlap_accepted": "list<double>",
-    "overlap_by_rule": "double",
-    "overlap_overshoot": "double",
-    "overlap_survived": "list<double>",
-    "overlap_ended": "list<double>",
-    "overlap_ceiling": "list<double>",
-    "overlap_control": "list<double>",
-    "rounds": "int64",
-    "drafted": "int64",
-    "tested": "int64",
-    "accepted": "int64",
-    "emitted": "int64",
-    "seconds": "double",
-    "plain_seconds": "double",
-    "plain_call": "double",
-    "repeats": "list<double>",
-    "plain_repeats": "list<double>",
-    "text": "string",
-}
+COUNTS = ("drafted", "tested", "accepted")
+TIMES = ("seconds", "plain_seconds", "plain_call", "repeats", "plain_repeats")
+"""The columns that are fields of `Decoding`."""
+
+SUMS = (
+    *("prefixes", "reached", "beta", "rounds", "tested", "accepted", "by_rule", "overshoot"),
+    *("survived", "ended", "ceiling", "control"),
+)
+"""The fields of `Overlap` that are columns."""
+
+QUESTION_COLUMNS = (
+    {"prompt": "string", "turn": "int64", "category": "string", "drafter": "string"}
+    | {f"overlap_{name}": "list<double>" for name in SUMS}
+    | {"overlap_by_rule": "double", "overlap_overshoot": "double"}
+    | dict.fromkeys(("rounds", *COUNTS, "emitted"), "int64")
+    | {name: "list<double>" if name.endswith("repeats") else "double" for name in TIMES}
+    | {"text": "string"}
+)
 """The columns of `comparison.parquet` with their Arrow types: a row for each question and drafter.
 
 `overlap_*` are the sums of `Overlap`, null if the protocol was not run; the columns after them are
 those of the decode protocol, likewise. Those of scores follow, `NAME` and `plain_NAME`.
 """
 
-TIMES = ("seconds", "plain_seconds", "plain_call", "repeats", "plain_repeats")
-"""The columns that are fields of `Decoding`."""
-
-ROUND_COLUMNS = {
-    "prompt": "string",
-    "turn": "int64",
-    "drafter": "string",
-    "round": "int64",
-    "tokens": "list<int64>",
-    "origins": "list<string>",
-    "pieces": "list<string>",
-    "drafted": "int64",
-    "tested": "int64",
-    "accepted": "int64",
-    "siblings": "list<int64>",
-    "ranks": "list<int64>",
-    "draft": "double",
-    "score": "double",
-    "verify": "double",
-    "stop": "string",
-}
+ROUND_COLUMNS = (
+    {"prompt": "string", "turn": "int64", "drafter": "string", "round": "int64"}
+    | {"tokens": "list<int64>", "origins": "list<string>", "pieces": "list<string>"}
+    | dict.fromkeys(COUNTS, "int64")
+    | dict.fromkeys(("siblings", "ranks"), "list<int64>")
+    | dict.fromkeys(("draft", "score", "verify"), "double")
+    | {"stop": "string"}
+)
 """The columns of `rounds.parquet` with their Arrow types: a row for each round of decoding."""
 
 
@@ -102,13 +78,11 @@ def _table(rows: list[dict[str, Any]], columns: dict[str, str]) -> "pyarrow.Tabl
 
     def arrow_type(name: str) -> Any:
         item = name.removeprefix("list<").removesuffix(">")
-        single = pyarrow.float64() if item == "double" else pyarrow.type_for_alias(item)
+        single = pyarrow.type_for_alias(item)
         return single if item == name else pyarrow.list_(single)
 
-    schema = pyarrow.schema(
-        [(name, arrow_type(kind)) for name, kind in columns.items()],
-        metadata={"outrider_schema": str(SCHEMA)},
-    )
+    fields = [(name, arrow_type(kind)) for name, kind in columns.items()]
+    schema = pyarrow.schema(fields, metadata={"outrider_schema": str(SCHEMA)})
     return pyarrow.Table.from_pylist(rows, schema=schema)
 
 

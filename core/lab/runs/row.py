@@ -8,6 +8,7 @@ from typing import Any, final
 from outrider.contract.round import Counts
 from outrider.lab.statistics.acceptance import Acceptance
 from outrider.lab.statistics.intervals import Interval
+from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
 
 TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
@@ -93,12 +94,35 @@ class Row:
             **(asdict(self.prediction) if self.prediction else {}),
             "depths": dict(self.depths),
             "acceptance_by_rank": self.ranks,
-            "acceptance": None if self.acceptance is None else self.acceptance.plain(),
+            "acceptance": None if self.acceptance is None else asdict(self.acceptance),
             "categories": _plain(self.categories),
             "tasks": {task: _plain(rates) for task, rates in self.tasks.items()},
             "doubts": list(self.doubts),
             **{name: getattr(self, name) for name in AS_IT_IS},
         }
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Details:
+    """A row of a run, with its acceptance by place and the times that a reader waits.
+
+    latency: empty where nothing was decoded.
+    positions, contexts, order: acceptance by position in the text, by the length of the context,
+        and by the number of the prompt in the run; see `outrider.lab.statistics.positions`.
+    """
+
+    row: Row
+    latency: Mapping[str, Mapping[str, float]]
+    positions: Sequence[Stretch]
+    contexts: Sequence[Stretch]
+    order: Sequence[Stretch]
+
+    def plain(self) -> dict[str, Any]:
+        """Returns the row and its details as plain values, for JSON."""
+        stretches = {"positions": self.positions, "contexts": self.contexts, "order": self.order}
+        plain = {name: [asdict(each) for each in some] for name, some in stretches.items()}
+        return {**self.row.plain(), "latency": self.latency, **plain}
 
 
 def _plain(rates: Mapping[str, Interval | None]) -> dict[str, Any]:

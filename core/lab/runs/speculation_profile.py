@@ -46,13 +46,15 @@ def profile(
     method, is_block = module_of(drafter), subject.rule in BLOCKWISE
     is_prefix = subject.is_chain and not is_block and method not in BLOCKS
     extrapolates = is_prefix and subject.policy in ("", "fixed")
-    requests = acceptance.mean_per_request
-    marginal = [round(rate, 6) for rate in acceptance.marginal]
-    mean, count = acceptance.mean.value, len(marginal)
-    implied = 1 + sum(acceptance.marginal)
+    requests, rates = (
+        acceptance.mean_acceptance_length_per_request,
+        acceptance.marginal_accept_rates,
+    )
+    mean, count = acceptance.mean_acceptance_length.value, len(rates)
+    implied = 1 + sum(rates)
     by_length = {str(count): mean}
     if extrapolates:
-        by_length = {str(k): 1 + sum(acceptance.marginal[:k]) for k in range(1, count + 1)}
+        by_length = {str(k): 1 + sum(rates[:k]) for k in range(1, count + 1)}
     return {
         "schema_version": "1.0",
         "measured": True,
@@ -63,13 +65,15 @@ def profile(
         "block_size": None,
         "max_supported_k": count,
         "verification_method": "block" if is_block else "longest_prefix",
-        "conditional_accept_rates": [round(rate or 0.0, 6) for rate in acceptance.conditional],
-        "marginal_accept_rates": marginal,
+        "conditional_accept_rates": [
+            round(rate or 0.0, 6) for rate in acceptance.conditional_accept_rates
+        ],
+        "marginal_accept_rates": [round(rate, 6) for rate in rates],
         "mean_accept_length": round(mean, 6),
         "mean_accept_length_per_request": None if requests is None else round(requests.value, 6),
         "accept_length_model": "chain_analytic" if extrapolates else "measured_per_k",
         "accept_length_by_k": {k: round(tokens, 6) for k, tokens in by_length.items()},
-        "acceptance_length_histogram": {str(k): v for k, v in acceptance.histogram.items()},
+        "acceptance_length_histogram": acceptance.acceptance_length_histogram,
         "per_category": None,
         "measurement_conditions": dict(conditions),
         "validation": {

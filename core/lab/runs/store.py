@@ -147,22 +147,17 @@ def _complete_questions(
     apart: the drafters that are not waited for, since they failed or have changed.
     """
     together = int(facts["settings"].get("together", 1))
-    questions = [(prompt, str(turn)) for prompt, turn, _ in facts["questions"]]
-    numbers = {question: number for number, question in enumerate(questions)}
-
-    def group(measurement: Measurement) -> tuple[str, int]:
-        protocol, *question = question_of(measurement)
-        size = together if protocol == "decode" else 1
-        return protocol, numbers[question[0], question[1]] // size
-
-    counts = Counter((measurement.drafter, group(measurement)) for measurement in found)
-    sizes = {("overlap", number): 1 for number in numbers.values()}
-    sizes |= Counter(("decode", number // together) for number in numbers.values())
-    steady = facts["drafters"].keys() - apart
+    groups = {
+        (protocol, prompt, str(turn)): (protocol, number // size)
+        for protocol, size in (("overlap", 1), ("decode", together))
+        for number, (prompt, turn, _) in enumerate(facts["questions"])
+    }
+    counts = Counter((each.drafter, groups[question_of(each)]) for each in found)
+    sizes, steady = Counter(groups.values()), facts["drafters"].keys() - apart
 
     def is_complete(measurement: Measurement) -> bool:
-        own = group(measurement)
-        return all(counts[name, own] == sizes[own] for name in {measurement.drafter, *steady})
+        group = groups[question_of(measurement)]
+        return all(counts[name, group] == sizes[group] for name in {measurement.drafter, *steady})
 
     return [*filter(is_complete, found)]
 

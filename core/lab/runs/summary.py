@@ -9,7 +9,7 @@ from outrider.contract.round import Counts
 from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding, Measurement
 from outrider.lab.runs.labels import labels
-from outrider.lab.runs.row import PLAIN, TASK_RATES, Row, contenders, drafted, in_order
+from outrider.lab.runs.row import PLAIN, TASK_RATES, Details, Row, contenders, drafted, in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.statistics.acceptance import acceptance, by_depth, by_rank
 from outrider.lab.statistics.intervals import FEWEST, Interval, Statistic, interval, median, ratio
@@ -21,9 +21,10 @@ from outrider.lab.statistics.pairs import (
     tested,
     with_tested_ends,
 )
+from outrider.lab.statistics.positions import by_context, by_order, by_position
 from outrider.lab.statistics.prediction import predict
 from outrider.lab.statistics.rates import rates_with, scores_in
-from outrider.lab.statistics.times import drift_of, timing_warnings
+from outrider.lab.statistics.times import drift_of, latency, timing_warnings
 
 COMPARED_RATES = (("alpha", "alpha_tested"), ("block_efficiency",), ("speedup",))
 """The rates in which drafters are compared; of several in a group, the first that most have."""
@@ -131,6 +132,17 @@ class Summary:
         """Returns the measurements of a drafter, by finished prompt."""
         return [self._measurements[drafter][prompt] for prompt in self.prompts]
 
+    @cached_property
+    def details(self) -> list[Details]:
+        """Returns the rows in rank order, with their details."""
+        found = []
+        for row in in_order(self.rows):
+            own = self.measured(row.drafter)
+            texts = [m.decoding for prompt in own for m in prompt if m.decoding is not None]
+            places = by_position(own), by_context(own), by_order(own)
+            found.append(Details(row, latency(texts), *places))
+        return found
+
     def _interval(
         self, drafter: str, rate: str, prompts: Sequence[str] | None = None
     ) -> Interval | None:
@@ -147,9 +159,8 @@ class Summary:
         seconds["total"] = sum(text.seconds for text in texts)
         gamma, shown = self.run.gamma(name), (*TASK_RATES, *self.scores)
         by_category = "alpha_tested" if rates["alpha"] is None else "alpha"
-        trained = len(
-            {*self.run.facts.get("trained_on", {}).get(name, ())}.intersection(self.prompts)
-        )
+        known = self.run.facts.get("trained_on", {}).get(name, ())
+        trained = len({*known}.intersection(self.prompts))
         return Row(
             drafter=name,
             gamma=gamma,

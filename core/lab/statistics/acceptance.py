@@ -1,10 +1,10 @@
 """Acceptance by depth of the draft, by rank among siblings, and in the field's terms."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
@@ -23,10 +23,8 @@ def by_depth(prompts: Sequence[Sequence[Measurement]], gamma: int) -> dict[str, 
     steps = [[s for m in prompt if m.decoding for s in m.decoding.steps] for prompt in prompts]
     figures: dict[str, list[float | None]] = {}
     if overlaps:
-        figures["alpha_at"] = _ratios(
-            _sums(overlaps, lambda overlap: overlap.beta, gamma),
-            _sums(overlaps, lambda overlap: overlap.reached, gamma),
-        )
+        sums = (_sums(overlaps, name, gamma) for name in ("beta", "reached"))
+        figures["alpha_at"] = _ratios(*sums)
         figures["tokens_at"] = _expected_by_gamma(overlaps, gamma)
     if any(steps):
         tested = np.array([above([step.tested for step in own], gamma) for own in steps])
@@ -105,10 +103,10 @@ def expected_tokens(steps: Sequence[Step], gamma: int) -> list[float]:
 
 def _expected_by_gamma(overlaps: Sequence[Overlap], gamma: int) -> list[float | None]:
     """Returns the tokens of a round at each gamma, from the overlap protocol."""
-    rounds = _sums(overlaps, lambda overlap: overlap.rounds, gamma)
+    rounds = _sums(overlaps, "rounds", gamma)
     if not all(overlap.survived for overlap in overlaps if overlap.rounds[-1]):
         # Runs of earlier versions did not note which rounds the length limit cut.
-        accepted = _sums(overlaps, lambda overlap: overlap.accepted, gamma)
+        accepted = _sums(overlaps, "accepted", gamma)
         return _ratios([a + r for a, r in zip(accepted, rounds, strict=True)], rounds)
     tokens: list[float | None] = []
     for length in range(1, gamma + 1):
@@ -127,10 +125,8 @@ def expected_ends(overlaps: Sequence[Overlap], gamma: int) -> tuple[Floats, Floa
     return survived, ended
 
 
-def _sums(
-    overlaps: Sequence[Overlap], field: Callable[[Overlap], Sequence[float]], gamma: int
-) -> list[float]:
-    return [sum(field(overlap)[depth] for overlap in overlaps) for depth in range(gamma)]
+def _sums(overlaps: Sequence[Overlap], field: str, gamma: int) -> list[float]:
+    return [sum(getattr(each, field)[depth] for each in overlaps) for depth in range(gamma)]
 
 
 def _ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float | None]:
@@ -148,33 +144,21 @@ class Acceptance:
     them. Rounds that a stop or the length limit cut are counted as they are; see
     docs/measures.md for how far that is from `block_efficiency`.
 
-    histogram: how many rounds had each length.
-    mean: of the lengths of rounds.
-    mean_per_request: of the mean lengths of texts, so that a short text counts as much as a long
-        one; None if they are not known.
-    marginal: for each position of a draft, the share of all rounds whose draft was accepted up to
-        there.
-    conditional: the same of the rounds whose draft was accepted up to the position before; None
-        where there was none.
+    acceptance_length_histogram: how many rounds had each length.
+    mean_acceptance_length: of the lengths of rounds.
+    mean_acceptance_length_per_request: of the mean lengths of texts, so that a short text counts as
+        much as a long one; None if they are not known.
+    marginal_accept_rates: for each position of a draft, the share of all rounds whose draft was
+        accepted up to there.
+    conditional_accept_rates: the same of the rounds whose draft was accepted up to the position
+        before; None where there was none.
     """
 
-    histogram: Mapping[int, int]
-    mean: Interval
-    mean_per_request: Interval | None
-    marginal: tuple[float, ...]
-    conditional: tuple[float | None, ...]
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the figures by their names in `comparison.json`."""
-        return {
-            "acceptance_length_histogram": {str(k): v for k, v in self.histogram.items()},
-            "mean_acceptance_length": asdict(self.mean),
-            "mean_acceptance_length_per_request": None
-            if self.mean_per_request is None
-            else asdict(self.mean_per_request),
-            "marginal_accept_rates": list(self.marginal),
-            "conditional_accept_rates": list(self.conditional),
-        }
+    acceptance_length_histogram: Mapping[int, int]
+    mean_acceptance_length: Interval
+    mean_acceptance_length_per_request: Interval | None
+    marginal_accept_rates: tuple[float, ...]
+    conditional_accept_rates: tuple[float | None, ...]
 
 
 def acceptance(prompts: Sequence[Sequence[Measurement]], gamma: int) -> Acceptance | None:

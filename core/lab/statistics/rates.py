@@ -5,6 +5,7 @@ docs/measures.md explains the rates.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, final
 
 import numpy as np
@@ -32,18 +33,25 @@ class Rate:
 
 def _sums(
     protocol: Literal["overlap", "decoding"],
-    numerator: Callable[[Any], float],
-    denominator: Callable[[Any], float],
+    numerator: Callable[[Any], float | None],
+    denominator: Callable[[Any], float] = lambda it: it.prefixes[0],
     scale: Scale = "logit",
 ) -> Rate:
-    """Returns the ratio of two figures of a protocol, each summed over a prompt's measurements."""
+    """Returns the ratio of two figures of a protocol, each summed over a prompt's measurements.
+
+    Measurements whose numerator is None have no part in it.
+    """
 
     def statistic(prompts: Prompts) -> Statistic:
         held = [[getattr(m, protocol) for m in own if getattr(m, protocol)] for own in prompts]
-        figures = numerator, denominator
-        return ratio(*([sum(map(figure, own)) for own in held] for figure in figures))
+        known = [[it for it in own if numerator(it) is not None] for own in held]
+        figures: Any = numerator, denominator
+        return ratio(*([sum(map(figure, own)) for own in known] for figure in figures))
 
     return Rate(scale, statistic)
+
+
+_overlaps, _decoded = partial(_sums, "overlap"), partial(_sums, "decoding")
 
 
 def _uncut_tokens(prompts: Prompts) -> Statistic:
@@ -97,51 +105,32 @@ def rates_with(scores: Sequence[str]) -> dict[str, Rate]:
 def _quality(score: str) -> dict[str, Rate]:
     """Returns the mean of a score over texts, and that of its difference from plain decoding's."""
 
-    def value(text: Decoding) -> float:
-        return text.scores.get(score, 0.0)
-
-    def difference(text: Decoding) -> float:
-        return value(text) - text.plain_scores.get(score, 0.0)
-
-    def count(text: Decoding) -> int:
-        return score in text.scores
+    def difference(text: Decoding) -> float | None:
+        own = text.scores.get(score)
+        return None if own is None else own - text.plain_scores.get(score, 0.0)
 
     return {
-        score: _sums("decoding", value, count),
-        f"{score}_difference": _sums("decoding", difference, count, "linear"),
+        score: _decoded(lambda it: it.scores.get(score), lambda it: 1),
+        f"{score}_difference": _decoded(difference, lambda it: 1, "linear"),
     }
 
 
 RATES: Mapping[str, Rate] = {
-    "alpha": _sums("overlap", lambda it: it.beta[0], lambda it: it.prefixes[0]),
-    "coverage": _sums("overlap", lambda it: it.reached[0], lambda it: it.prefixes[0]),
-    "alpha_rule": _sums(
-        "overlap",
-        lambda it: it.by_rule or 0.0,
-        lambda it: 0.0 if it.by_rule is None else it.prefixes[0],
-    ),
-    "overshoot": _sums(
-        "overlap",
-        lambda it: it.overshoot or 0.0,
-        lambda it: 0.0 if it.overshoot is None else it.prefixes[0],
-    ),
-    "alpha_ceiling": _sums("overlap", lambda it: it.ceiling[0], lambda it: it.ceiling[1]),
-    "expected_alpha_tested": _sums("overlap", lambda it: it.accepted[-1], lambda it: it.tested[-1]),
+    "alpha": _overlaps(lambda it: it.beta[0]),
+    "coverage": _overlaps(lambda it: it.reached[0]),
+    "alpha_rule": _overlaps(lambda it: it.by_rule),
+    "overshoot": _overlaps(lambda it: it.overshoot),
+    "alpha_ceiling": _overlaps(lambda it: it.ceiling[0], lambda it: it.ceiling[1]),
+    "expected_alpha_tested": _overlaps(lambda it: it.accepted[-1], lambda it: it.tested[-1]),
     "expected_block_efficiency": Rate("log", _expected_tokens),
-    "alpha_control": _sums("overlap", lambda it: it.control[0], lambda it: it.control[1]),
-    "alpha_tested": _sums("decoding", lambda it: it.counts.accepted, lambda it: it.counts.tested),
-    "acceptance_rate": _sums(
-        "decoding", lambda it: it.counts.accepted, lambda it: it.counts.drafted
-    ),
-    "block_efficiency": _sums(
-        "decoding", lambda it: it.counts.emitted, lambda it: it.counts.rounds, "log"
-    ),
+    "alpha_control": _overlaps(lambda it: it.control[0], lambda it: it.control[1]),
+    "alpha_tested": _decoded(lambda it: it.counts.accepted, lambda it: it.counts.tested),
+    "acceptance_rate": _decoded(lambda it: it.counts.accepted, lambda it: it.counts.drafted),
+    "block_efficiency": _decoded(lambda it: it.counts.emitted, lambda it: it.counts.rounds, "log"),
     "block_efficiency_uncut": Rate("log", _uncut_tokens),
-    "tokens_per_second": _sums(
-        "decoding", lambda it: it.counts.emitted, lambda it: it.seconds, "log"
-    ),
-    "speedup": _sums(
-        "decoding", lambda it: it.plain_seconds * it.counts.emitted, lambda it: it.seconds, "log"
+    "tokens_per_second": _decoded(lambda it: it.counts.emitted, lambda it: it.seconds, "log"),
+    "speedup": _decoded(
+        lambda it: it.plain_seconds * it.counts.emitted, lambda it: it.seconds, "log"
     ),
 }
 """By name, in the order of the tables; `rates_with` adds those of scores."""

@@ -1,19 +1,18 @@
 """Tables of differences, of latency, and of acceptance by depth and place in the text."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Any, final
+from typing import Any
 
 from outrider.lab.runs.labels import differences
-from outrider.lab.runs.row import Row, in_order
+from outrider.lab.runs.row import Details
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.pairs import LEVEL, Pair
 from outrider.lab.statistics.permutation_test import prompts_to_reach
-from outrider.lab.statistics.positions import Stretch, by_context, by_order, by_position
-from outrider.lab.statistics.times import PERCENTILES, latency
+from outrider.lab.statistics.positions import Stretch
+from outrider.lab.statistics.times import PERCENTILES
 from outrider.lab.tables.table import Cell, Column, Figure, Table, column_of, names_of
 
 
@@ -65,54 +64,16 @@ def settings_tables(runs: Mapping[str, Run]) -> list[Table]:
     return [Table("settings that differ", columns, rows)] if rows else []
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class Details:
-    """A row of a run, with its acceptance by place and the times that a reader waits.
-
-    latency: empty where nothing was decoded.
-    positions, contexts, order: acceptance by position in the text, by the length of the context,
-        and by the number of the prompt in the run; see `outrider.lab.statistics.positions`.
-    """
-
-    row: Row
-    latency: Mapping[str, Mapping[str, float]]
-    positions: Sequence[Stretch]
-    contexts: Sequence[Stretch]
-    order: Sequence[Stretch]
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the row and its details as plain values, for JSON."""
-        stretches = {"positions": self.positions, "contexts": self.contexts, "order": self.order}
-        plain = {name: [asdict(each) for each in some] for name, some in stretches.items()}
-        return {**self.row.plain(), "latency": self.latency, **plain}
-
-
-Detailed = Mapping[str, Sequence[Details]]
-"""The rows of each run with their details, by its label."""
-
-
-def details(summaries: Mapping[str, Summary]) -> dict[str, list[Details]]:
-    found: dict[str, list[Details]] = {label: [] for label in summaries}
-    for label, summary in summaries.items():
-        for row in in_order(summary.rows):
-            own = summary.measured(row.drafter)
-            texts = [m.decoding for prompt in own for m in prompt if m.decoding is not None]
-            stretches = by_position(own), by_context(own), by_order(own)
-            found[label].append(Details(row, latency(texts), *stretches))
-    return found
-
-
-def plain_rows(summaries: Mapping[str, Summary], detailed: Detailed) -> list[dict[str, Any]]:
+def plain_rows(summaries: Mapping[str, Summary]) -> list[dict[str, Any]]:
     """Returns the rows of all runs as plain values, each with its run's folder and label."""
     return [
         {"run": str(summary.run.folder), "label": label, **each.plain()}
         for label, summary in summaries.items()
-        for each in detailed[label]
+        for each in summary.details
     ]
 
 
-def detail_tables(detailed: Detailed) -> list[Table]:
+def detail_tables(summaries: Mapping[str, Summary]) -> list[Table]:
     """Returns the tables that the runs have data for.
 
     They are the times that a reader waits, in milliseconds, with their percentiles; tokens per
@@ -126,19 +87,19 @@ def detail_tables(detailed: Detailed) -> list[Table]:
         " the rounds that a text's end cut; conditional and marginal: of all rounds, as counted"
     )
     tables = [
-        _table("latency in milliseconds", ("time", *SPREAD), detailed, _latency),
-        _table("tokens per call", ("counted", "if no text were cut"), detailed, _tokens),
-        _table(positions, ("position", "accepted", *COUNTED), detailed, _depths, (note,)),
+        _table("latency in milliseconds", ("time", *SPREAD), summaries, _latency),
+        _table("tokens per call", ("counted", "if no text were cut"), summaries, _tokens),
+        _table(positions, ("position", "accepted", *COUNTED), summaries, _depths, (note,)),
     ]
     stretches: dict[str, tuple[str, Callable[[Details], Sequence[Stretch]]]] = {
         "position in the text": ("tokens", lambda each: each.positions),
         "length of the context": ("tokens", lambda each: each.contexts),
     }
-    if any(each.row.remembers for run in detailed.values() for each in run):
+    if any(row.remembers for summary in summaries.values() for row in summary.rows):
         stretches["order of prompts"] = ("prompts", lambda each: each.order)
     for by, (unit, of) in stretches.items():
         rows = partial(_stretches, of)
-        tables.append(_table(f"acceptance by {by}", (unit, "accepted", "n"), detailed, rows))
+        tables.append(_table(f"acceptance by {by}", (unit, "accepted", "n"), summaries, rows))
     return [table for table in tables if table.rows]
 
 
@@ -172,7 +133,7 @@ def _depths(each: Details) -> Lines:
     figures = zip(*(depths.get(field, ()) for field in fields), strict=True)
     for depth, (value, low, high, count) in enumerate(figures):
         if value is not None and counted is not None:
-            rates = counted.conditional[depth], counted.marginal[depth]
+            rates = counted.conditional_accept_rates[depth], counted.marginal_accept_rates[depth]
             cells = ("" if rate is None else f"{rate:.3f}" for rate in rates)
             yield str(depth + 1), Figure(Interval(value, low, high)), f"{count:.0f}", *cells
 
@@ -185,20 +146,20 @@ def _stretches(of: Callable[[Details], Sequence[Stretch]], each: Details) -> Lin
 def _table(
     title: str,
     headings: Sequence[str],
-    detailed: Detailed,
+    summaries: Mapping[str, Summary],
     rows: Callable[[Details], Lines],
     notes: tuple[str, ...] = (),
 ) -> Table:
     """Returns a table with the names of run and drafter in front of the rows of each."""
-    many = len(detailed) > 1
+    many = len(summaries) > 1
     columns = (
         Column(heading, kind="text" if heading == "time" else "figure", beside=heading in BESIDE)
         for heading in headings
     )
     lines = (
         (*([label] if many else []), each.row.name, *row)
-        for label, run in detailed.items()
-        for each in run
+        for label, summary in summaries.items()
+        for each in summary.details
         for row in rows(each)
     )
     return Table(title, (*names_of("drafter", runs=many), *columns), tuple(lines), notes)

@@ -2,7 +2,7 @@
 
 import csv
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from io import StringIO
 from itertools import zip_longest
@@ -92,11 +92,7 @@ def _no_formula(cell: Cell) -> Cell:
     return f"'{cell}" if is_text and not is_number else cell
 
 
-FORMATS: Mapping[str, Callable[[Table], str]] = {
-    "markdown": as_markdown,
-    "latex": as_latex,
-    "csv": as_csv,
-}
+FORMATS = {"markdown": as_markdown, "latex": as_latex, "csv": as_csv}
 """By name, what writes a table."""
 
 SUFFIXES = {"markdown": "md", "latex": "tex", "csv": "csv"}

@@ -60,10 +60,7 @@ def load(folder: Path) -> Scores:
 
 
 def harness_runs(folders: Sequence[Path]) -> dict[str, Scores]:
-    """Returns those of the folders that have samples in or below them, by name.
-
-    Raises `ConfigError` if a file is not as the harness writes it.
-    """
+    """Returns by name those of the folders that have samples in or below them, as `load` reads."""
     return {str(folder): scores for folder in folders if (scores := load(folder))}
 
 

@@ -176,10 +176,7 @@ def _results(row: Row, task: str) -> tuple[Cell, ...]:
 def samplings(summaries: Sequence[Summary]) -> list[str]:
     """Returns the sampling of each run in words, and what else differs except gamma."""
     others = _other_settings(summaries, "gamma", "sampling.")
-    return [
-        labelled(_sampling(summary.run), other)
-        for summary, other in zip(summaries, others, strict=True)
-    ]
+    return [labelled(_sampling(it.run), own) for it, own in zip(summaries, others, strict=True)]
 
 
 def _sampling(run: Run) -> str:
@@ -194,12 +191,9 @@ def _sampling(run: Run) -> str:
 
 def _other_settings(summaries: Sequence[Summary], *settings: str) -> list[str]:
     """Returns what differs between the runs besides some settings, in words."""
-    all_settings = (readable(summary.run.facts["settings"]) for summary in summaries)
+    found = [readable(summary.run.facts["settings"]) for summary in summaries]
     return differing(
-        [
-            {name: value for name, value in each.items() if not name.startswith(settings)}
-            for each in all_settings
-        ]
+        [{k: v for k, v in each.items() if not k.startswith(settings)} for each in found]
     )
 
 

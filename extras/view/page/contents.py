@@ -18,13 +18,7 @@ from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.lab.statistics.pairs import Pair
 from outrider.lab.statistics.prediction import FACTORS
-from outrider.lab.tables.details import (
-    detail_tables,
-    details,
-    pairs_table,
-    plain_rows,
-    settings_tables,
-)
+from outrider.lab.tables.details import detail_tables, pairs_table, plain_rows, settings_tables
 from outrider.lab.tables.formats import FORMATS, SUFFIXES
 from outrider.lab.tables.layouts import labelled_rows, tasks_table
 from outrider.lab.tables.rates import SHORT, rates_table, starred_rates_table, tested_speedup
@@ -95,7 +89,6 @@ def runs_page(
     """
     from markupsafe import Markup
 
-    detailed = details(summaries)
     rows = labelled_rows(summaries)
     ordered = in_order(rows)
     runs = {label: summary.run for label, summary in summaries.items()}
@@ -112,26 +105,22 @@ def runs_page(
     caveats = tuple(note for note in shown.notes if not note.startswith("Timings"))
     rates = starred_rates_table(summaries, title)
     downloads = {f"rates.{SUFFIXES[name]}": write(rates) for name, write in FORMATS.items()}
-    as_json = json.dumps({"rows": plain_rows(summaries, detailed)})
+    as_json = json.dumps({"rows": plain_rows(summaries)})
     return render(
         "runs",
         title=title,
         facts=" | ".join(dict.fromkeys(map(brief, runs.values()))),
         banner=banner,
         findings={label: finding_of(summary) for label, summary in summaries.items()},
-        past=[
-            line
-            for summary in summaries.values()
-            for line in (*history(summary.run), tasks_line(summary.task_pairs))
-            if line
-        ],
+        history=history,
+        tasks_line=tasks_line,
         leading=leading,
         rates=replace(shown, notes=caveats),
         short=SHORT,
         tasks=_task_tables(ordered),
         predictions=_predictions_table(ordered),
         families=[_family_table(pairs) for pairs in families if pairs],
-        details=detail_tables(detailed),
+        details=detail_tables(summaries),
         figures={name: Markup(as_svg(figure, name)) for name, figure in drawn.items()},
         summaries=summaries,
         lossy=sorted({row.drafter for row in rows if not row.lossless}),
@@ -193,19 +182,15 @@ def _task_tables(rows: Sequence[Row]) -> list[Table]:
 
 def _predictions_table(rows: Sequence[Row]) -> Table | None:
     """Returns the speedups that Theorem 3.8 predicts beside those measured; None if it has none."""
-    columns = (
-        Column("c", meaning="the time of a draft token over that of a target call"),
-        Column(
-            "scoring costs", meaning="the time of a call that scores a draft over that of one token"
-        ),
-        Column(
-            "best gamma, in theory",
-            meaning="the draft length with the largest speedup for this alpha and c",
-        ),
-        Column("predicted", meaning="the speedup by Theorem 3.8 for this alpha, c and gamma"),
-        *(Column(f"times {factor}", meaning=meaning) for factor, meaning in FACTORS.items()),
-        Column("measured"),
-    )
+    meanings = {
+        "c": "the time of a draft token over that of a target call",
+        "scoring costs": "the time of a call that scores a draft over that of one token",
+        "best gamma, in theory": "the draft length with the largest speedup for this alpha and c",
+        "predicted": "the speedup by Theorem 3.8 for this alpha, c and gamma",
+        **{f"times {factor}": meaning for factor, meaning in FACTORS.items()},
+        "measured": "",
+    }
+    columns = (Column(heading, meaning=meaning) for heading, meaning in meanings.items())
     lines: list[tuple[Cell, ...]] = [
         (
             row.drafter,

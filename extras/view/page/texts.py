@@ -15,18 +15,9 @@ SOME = 6
 """The number of questions whose texts a page shows, if it does not show all."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class ShownToken:
-    """A token of a text.
-
-    p, q: its probability to the target and to the drafter before the run's sampling, or None.
-    """
-
-    piece: str
-    origin: str
-    p: float | None = None
-    q: float | None = None
+Token = tuple[str, str, float | None, float | None]
+"""The characters and the origin of a token, and its probability to the target and to the drafter
+before the run's sampling, or None."""
 
 
 @final
@@ -34,7 +25,7 @@ class ShownToken:
 class ShownRound:
     """A round of a text. thrown: the draft tokens that did not get into the text, if stored."""
 
-    tokens: list[ShownToken]
+    tokens: list[Token]
     thrown: list[str]
     drafted: int
 
@@ -102,7 +93,7 @@ def shown_rounds(steps: Sequence[Step], overlap: Overlap | None) -> list[ShownRo
     rounds = []
     for step in steps:
         pieces = zip(step.pieces, step.origins, strict=True)
-        shown = [ShownToken(*pair, *next(probs, (None, None))) for pair in pieces]
+        shown = [(*pair, *next(probs, (None, None))) for pair in pieces]
         rounds.append(ShownRound(shown, _thrown(step), step.drafted))
     return rounds
 

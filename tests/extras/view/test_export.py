@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 import outrider.extras.view
-from outrider.extras.view.report import write_parquet
+from outrider.extras.view.report import Tables
 from outrider.lab.runs.frames import tables, write_json
 from outrider.lab.runs.run import SCHEMA
 from outrider.lab.runs.summary import Summary
@@ -23,7 +23,7 @@ def test_parquet_adds_up_to_the_rows(
 ) -> None:
     run = run_in(tmp_path, protocol=protocol, temperature=1.0).run
     write_json(Summary(run), tmp_path)
-    write_parquet(run, tmp_path)
+    Tables().end({"": Summary(run)}, tmp_path)
     report = json.loads((tmp_path / "comparison.json").read_text())
     table = pyarrow.parquet.read_table(tmp_path / "comparison.parquet").to_pylist()
     rounds = pyarrow.parquet.read_table(tmp_path / "rounds.parquet").to_pylist()

@@ -14,18 +14,9 @@ from matplotlib.backends.backend_agg import RendererAgg
 from PIL import Image
 
 from outrider import theory
-from outrider.extras.view.figures import figures, round_cost, score_times
+from outrider.extras.view.figures import figures, score_times
 from outrider.extras.view.paper_figures import TOKENS, chen_figure1
-from outrider.extras.view.plotting import (
-    COLOURS,
-    INK,
-    MARKS,
-    as_png,
-    as_svg,
-    in_words,
-    line_style_of,
-    style_of,
-)
+from outrider.extras.view.plotting import COLOURS, INK, MARKS, Canvas, as_png, as_svg, in_words
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
 from outrider.verifiers.lenient import Lenient
@@ -87,13 +78,13 @@ def test_a_lossy_rule_has_a_figure_of_its_own(run_in: Callable[..., Any], tmp_pa
 def test_24_drafters_are_told_apart_by_mark_and_colour(whole_run: Run) -> None:
     (row, *_) = Summary(whole_run).rows
     names = [f"drafter {number}" for number in range(24)]
-    rows = {"": [replace(row, drafter=name) for name in names]}
-    styles = [style_of(rows, name) for name in names]
+    canvas = Canvas(None, {"": [replace(row, drafter=name) for name in names]})  # type: ignore[arg-type]
+    styles = [canvas.style(name) for name in names]
     assert len(set(COLOURS)) == len(set(MARKS)) == len(COLOURS) == len(MARKS)
     for style, other in itertools.combinations(styles, 2):
         if style["color"] == other["color"]:
             assert style["marker"] != other["marker"] and style["fillstyle"] != other["fillstyle"]
-    lines = [(s["color"], line_style_of(rows, "", n)) for s, n in zip(styles, names, strict=True)]
+    lines = [(s["color"], canvas.line_style("", n)) for s, n in zip(styles, names, strict=True)]
     assert len(set(lines)) == len(names)
 
 
@@ -177,13 +168,3 @@ def test_calls_are_timed_by_their_scored_rows(whole_run: Run) -> None:
         assert list(curve) == sorted(curve)
         for rows, milliseconds in curve.items():
             assert milliseconds == pytest.approx(rows - 1)
-
-
-def test_a_round_costs_its_drafting_its_call_and_the_rest(whole_run: Run) -> None:
-    rows = {row.drafter: row for row in Summary(whole_run).rows}
-    assert round_cost(rows["none"]) is None
-    row = rows["bigram"]
-    prediction, counts = row.prediction, row.counts
-    drafted = prediction.cost_ratio * counts.drafted / counts.rounds
-    expected = drafted + prediction.score_ratio + prediction.overhead
-    assert round_cost(row) == pytest.approx(expected)

@@ -21,8 +21,7 @@ from tiny.growth import growth
 from outrider import ConfigError, Context, Drafter, Pen, generate
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.view import play
-from outrider.extras.view.play import Parts, Player, runnable
-from outrider.extras.view.play_settings import parts_of
+from outrider.extras.view.play import Parts, Player, parts_of, runnable
 from outrider.extras.view.server import app
 from outrider.targets.transformers import TransformersTarget
 
@@ -289,7 +288,7 @@ def test_a_page_names_no_file_that_the_server_was_not_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, allowed: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("outrider.extras.view.play_settings.build", lambda config: None)
+    monkeypatch.setattr("outrider.extras.view.play.build", lambda config: None)
     drafter, text = setting.format(path=tmp_path / "new").split()
     if allowed:
         parts_of([drafter, text], [text])

@@ -71,10 +71,10 @@ def sure(whole_run: Run) -> Summary:
     return summary
 
 
-def written(summary: Summary, folder: Path) -> Path:
-    """Returns the place of the page of a run."""
+def written(summaries: dict[str, Summary], folder: Path, *, draws: bool = False) -> Path:
+    """Returns the place of the page of some runs."""
     path = folder / "page.html"
-    path.write_text(runs_page({"": summary}, drawings({"": summary})))
+    path.write_text(runs_page(summaries, drawings(summaries) if draws else {}))
     return path
 
 
@@ -93,7 +93,7 @@ def test_the_page_needs_no_other_file(report_at: Callable[..., Page], report: Pa
 def test_the_first_screen_answers_three_questions(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:
-    page = opened(path=written(sure, tmp_path))
+    page = opened(path=written({"": sure}, tmp_path, draws=True))
     answers = page.locator(".answers div").all_inner_texts()
     found = finding_of(sure)
     assert [line.partition("\n")[2] for line in answers] == [found.first, found.size, found.chance]
@@ -106,7 +106,7 @@ def test_the_first_screen_answers_three_questions(
 def test_five_columns_in_rank_order_and_the_rest_behind_a_button(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:
-    page = opened(path=written(sure, tmp_path))
+    page = opened(path=written({"": sure}, tmp_path, draws=True))
     heads = page.locator("#rates th[scope=col]")
     visible = [head for head in heads.all() if head.is_visible()]
     shown = [head.inner_text().strip(" ↕↓↑\xa0") for head in visible]
@@ -119,7 +119,7 @@ def test_five_columns_in_rank_order_and_the_rest_behind_a_button(
     assert not heads.nth(5).is_visible()
     best = in_order(sure.rows)[0]
     sure.rows = [replace(row, target_itself=row is best) for row in sure.rows]
-    page = opened(path=written(sure, tmp_path))
+    page = opened(path=written({"": sure}, tmp_path, draws=True))
     assert page.locator("#rates tr.ceiling").inner_text().startswith(best.name)
 
 
@@ -143,7 +143,7 @@ def test_doubtful_times_have_one_banner_and_tokens_rank(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:
     sure.rows = [replace(row, doubts=("the clock is wrong",)) for row in sure.rows]
-    page = opened(path=written(sure, tmp_path))
+    page = opened(path=written({"": sure}, tmp_path, draws=True))
     assert page.locator("#rates td strong").count() == 0
     assert page.inner_text("body").count("Timings are unreliable (the clock is wrong)") == 2
     assert page.locator(".banner").count() == 1
@@ -157,9 +157,7 @@ def test_a_page_of_several_runs_has_the_differences_between_them(
 ) -> None:
     runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
     summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
-    path = tmp_path / "page.html"
-    path.write_text(runs_page(summaries, {}))
-    page = opened(path=path)
+    page = opened(path=written(summaries, tmp_path))
     open_all(page)
     across = page.locator("#pairs-3")
     assert "lookup, gamma 1" in across.inner_text() and "lookup, gamma 3" in across.inner_text()
@@ -303,9 +301,7 @@ def test_lossy_and_unfinished_runs_say_so(
     run = run_in(
         tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
     ).run
-    path = tmp_path / "page.html"
-    path.write_text(runs_page({"": Summary(run)}, {}))
-    page = opened(path=path)
+    page = opened(path=written({"": Summary(run)}, tmp_path))
     banners = page.locator(".banner").all_inner_texts()
     assert any("Lossy" in banner and "lookup" in banner for banner in banners)
     assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
@@ -318,8 +314,6 @@ def test_markup_in_a_text_is_text(
         [prompt, turn, "<b id=bad>bold</b>"] for prompt, turn, _ in whole_run.facts["questions"]
     ]
     run = replace(whole_run, facts={**whole_run.facts, "questions": questions})
-    path = tmp_path / "page.html"
-    path.write_text(runs_page({"": Summary(run)}, {}))
-    page = opened(path=path)
+    page = opened(path=written({"": Summary(run)}, tmp_path))
     assert page.locator("#bad").count() == 0
     assert "<b id=bad>bold</b>" in page.inner_text("body")

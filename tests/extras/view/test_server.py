@@ -228,20 +228,6 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
     expect(page.locator("#rates tbody tr")).to_have_count(6)
 
 
-def test_a_finished_run_opens_from_the_page_that_it_has_kept(
-    whole_run: Run, serve: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
-    run = load(tmp_path / "runs" / "run")
-    path = write_report({"": Summary(run)}, run.folder)
-    monkeypatch.setattr("outrider.extras.view.server.gather", None)  # nothing is computed
-    served = Served(serve(app([tmp_path / "runs"], "secret")), tmp_path / "runs")
-    status, content = served.get(f"runs?run={served.id_of('run')}")
-    assert status == 200
-    assert b'href="./">All runs' in content and b"measurements.jsonl" in content
-    assert b"All runs" not in path.read_bytes() and b"another version" not in content
-
-
 @pytest.mark.parametrize("change", ["facts", "measurements", "page", "seal", "user"])
 def test_a_kept_page_of_other_files_is_not_shown(
     whole_run: Run, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
@@ -266,16 +252,20 @@ def test_a_kept_page_of_other_files_is_not_shown(
     assert stored_page(run.folder) is None
 
 
-def test_a_page_that_another_version_has_kept_opens_at_once_and_says_so(
+def test_a_run_opens_from_the_page_that_it_has_kept_which_may_be_of_another_version(
     whole_run: Run, opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = served.folder / "whole" / "report.html"
-    with monkeypatch.context() as patched:
-        patched.setattr("outrider.extras.view.report.sources_hash", lambda: "0" * 32)
-        write_report({"": Summary(whole_run)}, path.parent)
+    path, address = served.folder / "whole" / "report.html", f"runs?run={served.id_of('whole')}"
+    write_report({"": Summary(load(path.parent))}, path.parent)
     with monkeypatch.context() as patched:
         patched.setattr("outrider.extras.view.server.gather", None)  # nothing is computed
-        page = opened(f"runs?run={served.id_of('whole')}")
+        status, content = served.get(address)
+        assert status == 200 and b'href="./">All runs' in content and LINES.encode() in content
+        assert b"All runs" not in path.read_bytes() and b"another version" not in content
+        with monkeypatch.context() as other:
+            other.setattr("outrider.extras.view.report.sources_hash", lambda: "0" * 32)
+            write_report({"": Summary(whole_run)}, path.parent)
+        page = opened(address)
     banner = page.locator(".banner", has_text="Kept by another version")
     banner.get_by_role("link", name="Draw the page anew").click()
     expect(banner).to_have_count(0)

@@ -17,14 +17,6 @@ from outrider.lab.runs.summary import Summary
 Go = Callable[..., RunFolder]
 
 
-def test_read_measurements_equal_written_ones(run_in: Go, tmp_path: Path) -> None:
-    run = run_in(tmp_path, temperature=1.0).run
-    again = load(tmp_path)
-    assert again.measurements == run.measurements
-    assert again.finished
-    assert again.drafters == ["none", "lookup", "bigram"]
-
-
 @pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\r", "\x0c", "\ud800"])
 def test_ends_of_lines_inside_a_text_end_no_measurement(
     run_in: Go, tmp_path: Path, end: str

@@ -2,7 +2,6 @@
 
 import pytest
 
-from outrider.lab.measuring.machine import busy
 from outrider.lab.measuring.measurement import Decoding, Step
 from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.times import drift_of, latency, timing_warnings
@@ -39,12 +38,6 @@ def test_a_speedup_above_the_tokens_of_a_call_is_doubted() -> None:
         "plain decoding drifts by 25%",
     )
     assert timing_warnings({"speedup": None, "block_efficiency": None}, [], 5, 1.0) == ()
-
-
-def test_more_to_do_than_cores_is_busy() -> None:
-    assert busy(2.0, 2) == busy(2.5, 2) == busy(None, 2) == busy(9.0, None) == ""
-    assert busy(2.6, 2) == "the machine is busy: load 2.6 on 2 cores"
-    assert busy(1.3, 1) == "the machine is busy: load 1.3 on 1 core"
 
 
 def step(tokens: int, seconds: float) -> Step:

@@ -2,7 +2,7 @@
 
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.lab.tables.details import detail_tables, details
+from outrider.lab.tables.details import detail_tables
 from outrider.lab.tables.table import Table
 
 
@@ -17,12 +17,10 @@ def contents(table: Table) -> tuple[list[str], list[list[str]]]:
 
 def test_each_table_has_the_figures_of_its_rows(whole_run: Run) -> None:
     summary = Summary(whole_run)
-    latency, tokens, depths, positions, contexts = map(
-        contents, detail_tables(details({"": summary}))
-    )
+    latency, tokens, depths, positions, contexts = map(contents, detail_tables({"": summary}))
     heads, lines = latency
     assert heads == ["drafter", "time", "mean", "p50", "p90", "p99", "n"]
-    own = next(own for own in details({"": summary})[""] if own.row.drafter == "lookup")
+    own = next(own for own in summary.details if own.row.drafter == "lookup")
     lookup, first = own.row, own.latency["time_to_first_token"]
     assert ["lookup", "time to first token", f"{1000 * first['mean']:.1f}"] in [
         line[:3] for line in lines
@@ -41,4 +39,4 @@ def test_a_run_without_decoding_has_no_details(whole_run: Run) -> None:
     overlaps = tuple(m for m in whole_run.measurements if m.decoding is None)
     facts = {**whole_run.facts, "protocols": ["overlap"]}
     run = Run(whole_run.folder, facts, overlaps)
-    assert detail_tables(details({"": Summary(run)})) == []
+    assert detail_tables({"": Summary(run)}) == []
