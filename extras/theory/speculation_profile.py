@@ -113,6 +113,7 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
     policy = class_name(config.get("policy") or settings.get("policy"))
     drafter = config.get("drafter") or {}
     subject = Subject(drafter, settings.get("target"), rule, policy, row.ranks is None)
+    mean = acceptance.mean_acceptance_length
     conditions = {
         "engine": "outrider",
         "concurrency": 1,
@@ -121,11 +122,11 @@ def profile_of(summary: Summary, row: Row, acceptance: Acceptance) -> dict[str, 
         "policy": policy,
         "temperature": (settings.get("sampling") or {}).get("temperature"),
         "max_new_tokens": settings.get("max_new_tokens"),
-        "mean_accept_length_interval": [acceptance.mean.low, acceptance.mean.high],
+        "mean_accept_length_interval": [mean.low, mean.high],
     }
     lengths = {
         task: float(summary.statistic(row.drafter, "block_efficiency", prompts).value)
         for task, prompts in summary.tasks.items()
     }
-    categories = {task: {"mean_accept_length": round(mean, 6)} for task, mean in lengths.items()}
+    categories = {task: {"mean_accept_length": round(value, 6)} for task, value in lengths.items()}
     return profile(acceptance, subject, conditions) | {"per_category": categories}

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -166,14 +166,13 @@ class _DraftTables:
         The token at depth d of an autoregressive drafter has the distribution of the first token
         of a draft that starts d - 1 positions later.
         """
-        by_depth = (self.beta, self.ratios, self.keep_by_rule, self.has_token, self.allowed)
-        padded = (np.pad(table[:, 0], (0, gamma)) for table in by_depth)
-        count = len(self.beta)
-        tables = (
-            np.stack([column[depth : depth + count] for depth in range(gamma)], axis=1)
-            for column in padded
-        )
-        return _DraftTables(*tables, self.by_rule, self.overshoot, self.text_q, self.shuffled)
+        by_depth = ("beta", "ratios", "keep_by_rule", "has_token", "allowed")
+        columns = {name: np.pad(getattr(self, name)[:, 0], (0, gamma)) for name in by_depth}
+        tables: dict[str, Any] = {
+            name: np.stack([it[depth : depth + len(self.beta)] for depth in range(gamma)], axis=1)
+            for name, it in columns.items()
+        }
+        return replace(self, **tables)
 
 
 def _draft_tables(

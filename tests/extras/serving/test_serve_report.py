@@ -28,7 +28,7 @@ COUNTS = Drafted(drafts=10, drafted=30, accepted=12, by_position=(7, 4, 1))
 def test_counters_by_position_are_rates_and_lengths() -> None:
     found = acceptance_of(COUNTS, gamma=4)
     assert found.acceptance_length_histogram == {1: 3, 2: 3, 3: 3, 4: 1}
-    assert found.mean.value == pytest.approx(1 + 12 / 10)
+    assert found.mean_acceptance_length.value == pytest.approx(1 + 12 / 10)
     assert found.marginal_accept_rates == (0.7, 0.4, 0.1, 0)
     assert found.conditional_accept_rates == pytest.approx((7 / 10, 4 / 7, 1 / 4, 0))
     assert found.plain()["mean_acceptance_length_per_request"] is None

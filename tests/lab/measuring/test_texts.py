@@ -1,6 +1,5 @@
 """The target's texts are written once, and then read from the cache."""
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 
 PROMPTS = [[3, 4, 5], [9, 2], [7, 7, 2, 20, 11]]
-LIBRARIES = ("outrider", "torch", "transformers")
 SAMPLED = Sampling(temperature=1.0)
 
 
@@ -38,12 +36,9 @@ def test_a_text_is_written_once(
     target = TransformersTarget(llama())
     counted = Counted(monkeypatch)
     seen: list[int] = []
-    first = written(
-        target, PROMPTS[:2], SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
-    )
-    again = written(
-        target, PROMPTS, SAMPLED, 8, batch=16, folder=tmp_path, on_text=lambda: seen.append(1)
-    )
+    options: Any = {"batch": 16, "folder": tmp_path, "on_text": lambda: seen.append(1)}
+    first = written(target, PROMPTS[:2], SAMPLED, 8, **options)
+    again = written(target, PROMPTS, SAMPLED, 8, **options)
     assert counted.batches == [2, 1]
     assert again[:2] == first
     assert len(seen) == 5
@@ -137,13 +132,13 @@ def test_the_request_is_in_the_key(llama: Any) -> None:
     assert greedy[0] == greedy[1]
 
 
-@pytest.mark.parametrize("library", ["outrider", "torch", "transformers"])
-def test_versions_are_in_the_key(llama: Any, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_are_in_the_key(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TransformersTarget(llama())
     before = texts.key(target, PROMPTS[0], SAMPLED, 8)
-    versions = {name: "9" if name == library else version(name) for name in LIBRARIES}
-    monkeypatch.setattr(texts, "_versions", lambda: versions)
-    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
-    monkeypatch.undo()
-    monkeypatch.setattr(texts, "FORMAT", texts.FORMAT + 1)
-    assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
+    own = texts._versions()
+    assert own.keys() == {"outrider", "torch", "transformers", "source"}
+    others = [("_versions", lambda: own | {"torch": "9"}), ("FORMAT", texts.FORMAT + 1)]
+    for name, other in others:
+        with monkeypatch.context() as patch:
+            patch.setattr(texts, name, other)
+            assert texts.key(target, PROMPTS[0], SAMPLED, 8) != before
