@@ -31,7 +31,7 @@ def test_counters_by_position_are_rates_and_lengths() -> None:
     assert found.mean_acceptance_length.value == pytest.approx(1 + 12 / 10)
     assert found.marginal_accept_rates == (0.7, 0.4, 0.1, 0)
     assert found.conditional_accept_rates == pytest.approx((7 / 10, 4 / 7, 1 / 4, 0))
-    assert found.plain()["mean_acceptance_length_per_request"] is None
+    assert found.mean_acceptance_length_per_request is None
     assert acceptance_of(Drafted(10, 30, 12), gamma=4) is None
 
 
