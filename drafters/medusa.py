@@ -13,6 +13,7 @@ from outrider.base.bounds import Count
 from outrider.base.expectations import OneOf
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
+from outrider.contract.programs import at_once, play_chain
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
@@ -168,5 +169,13 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
         if not pen.open or states is None:
             return
         heads = range(min(pen.gamma, len(self._network.heads)))
-        logits = self._network.ahead(heads, states[len(context.tokens) - 2])
-        self._shape.grow_at_once(pen, self._spread(logits))
+        state = states[len(context.tokens) - 2]
+
+        def logits(state: Tensor) -> Tensor:
+            return self._spread(self._network.ahead(heads, state))
+
+        if programs := self._programs_for(pen):
+            pen.limit(len(heads))
+            play_chain(pen, programs, lambda state: at_once(logits(state)), [state])
+            return
+        self._shape.grow_at_once(pen, logits(state))

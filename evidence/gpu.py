@@ -15,12 +15,23 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from outrider import ConfigError, Draft, Drafter, Round, Scores, Verdict, Verifier, decode
+from outrider import (
+    ConfigError,
+    Draft,
+    Drafter,
+    Round,
+    Sampling,
+    Scores,
+    Verdict,
+    Verifier,
+    decode,
+)
 from outrider.cli.usage import read_settings
 from outrider.contract.chance import Chance
 from outrider.decoding.decode import decode_together
@@ -65,9 +76,12 @@ QWEN3_8B = dict(zip(SIZES, (4096, 12288, 36, 32, 8, 128, 151936), strict=True))
 MINIATURE = dict(zip(SIZES, (32, 48, 6, 4, 2, 8, 96), strict=True))
 ACCEPTED = 0.75
 """The share of tokens that the target accepts, if those before them were."""
+FREQUENT = 32_000
+"""How many tokens the head of a published EAGLE-3 has."""
 MODES = {
     "plain": ("none", None, "token"),
     "EAGLE-3 chain": ("eagle3", None, "token"),
+    "EAGLE-3 chain, 32k": ("eagle3", None, "token"),
     "EAGLE-3 tree": ("eagle3", "dynamic:8", "candidates"),
     "DFlash chain": ("dflash", None, "token"),
 }
@@ -86,11 +100,16 @@ def sized(device: torch.device, small: bool) -> TransformersTarget:
     return TransformersTarget(model, optimize="none")
 
 
-def trained(family: str, target: TransformersTarget, folder: Path) -> Path:
-    """Returns the folder of a network of a family that fits a target, with random weights."""
+def trained(family: str, target: TransformersTarget, folder: Path, known: int) -> Path:
+    """Returns the folder of a network of a family that fits a target, with random weights.
+
+    known: how many tokens it can write.
+    """
     if not folder.exists():
         objective = read_settings(f"recipe/{family}").values["objective"]
-        setup = learner.Setup(target, Vocabulary(target.vocab_size), seed=0)
+        size = target.vocab_size
+        ids = torch.arange(known) if known < size else None
+        setup = learner.Setup(target, Vocabulary(size, ids), seed=0)
         learner.make_learner(objective, {}, setup).save_checkpoint(folder)
     return folder
 
@@ -128,33 +147,35 @@ def rows(  # noqa: PLR0917  what a run depends on
     tokens: int,
     until: float,
 ) -> Iterator[dict[str, Any]]:
-    """Yields the row of each mode for a batch of prompts."""
-    for mode, (family, tree, rule) in MODES.items():
-        row = {"mode": mode, "batch": len(ids), "engine": engine}
+    """Yields the row of each mode for a batch of prompts, greedy and sampled."""
+    for (mode, (family, tree, rule)), temperature in product(MODES.items(), (0, 1)):
+        row = {"mode": mode, "batch": len(ids), "engine": engine, "temperature": temperature}
         if time.monotonic() > until:
             yield row | {"skipped": "no time was left"}
             continue
         drafter: Any = "none"
         if family != "none":
-            path = trained(family, target, folder / family)
+            known = FREQUENT if mode.endswith("32k") else target.vocab_size
+            path = trained(family, target, folder / f"{family}-{known}", known)
             drafter = {"drafter": family, "path": str(path), "tree": tree}
         parts = make("drafter", drafter), Scripted(make("verifier", rule), ACCEPTED)
         try:
             began = time.perf_counter()
-            run(target, *parts, ids, tokens)  # makes graphs, and memory of all sizes
+            run(target, *parts, ids, tokens, temperature)  # makes graphs, and memory of all sizes
             warming = time.perf_counter() - began
-            row |= figures(*run(target, *parts, ids, tokens)) | {"warming": warming}
+            row |= figures(*run(target, *parts, ids, tokens, temperature)) | {"warming": warming}
             yield row | {"gigabytes": peak(target.model.device)}
         except Exception as error:  # noqa: BLE001  a card has errors of its own
             yield row | {"skipped": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
 
 
-def run(
+def run(  # noqa: PLR0917  what a run depends on
     target: TransformersTarget,
     drafter: Drafter,
     rule: Scripted,
     ids: Sequence[Sequence[int]],
     tokens: int,
+    temperature: float,
 ) -> tuple[list[Round], float]:
     """Returns rounds and seconds, without the first rounds, which read the prompts.
 
@@ -163,7 +184,8 @@ def run(
     written = [0 for _ in ids]
     rounds: list[Round] = []
     began = time.perf_counter()
-    options: dict[str, Any] = {"gamma": 5, "max_new_tokens": tokens + 32}
+    sampling = Sampling(temperature=temperature)
+    options: dict[str, Any] = {"gamma": 5, "max_new_tokens": tokens + 32, "sampling": sampling}
     options["budget"] = 16 if "deterministic" in rule.takes else 5
     if len(ids) == 1:
         loop = ((0, round) for round in decode(target, drafter, rule, ids[0], **options))
@@ -226,10 +248,12 @@ def peak(device: torch.device) -> float | None:
 def page(results: dict[str, Any]) -> str:
     """Returns the results as a page."""
     lines = [f"# Outrider on {results['device']}", "", f"torch {results['torch']}.", ""]
-    names = ("mode", "engine", "batch", "tokens/s", "tokens per call", "draft, score, verify (ms)")
-    lines += [f"| {' | '.join(names)} | GB |", "|---|---|--:|--:|--:|---|--:|"]
+    names = ("mode", "engine", "batch", "T", "tokens/s", "tokens per call")
+    lines += [f"| {' | '.join(names)} | draft, score, verify (ms) | GB |"]
+    lines += ["|---|---|--:|--:|--:|--:|---|--:|"]
     for row in results["bench"]:
         start = f"| {row['mode']} | {row.get('engine', '')} | {row['batch']} |"
+        start += f" {row.get('temperature', 0)} |"
         if "skipped" in row:
             lines.append(f"{start} {row['skipped']} | | | |")
             continue

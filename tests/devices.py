@@ -63,6 +63,9 @@ class FarTensor(Tensor):
     def tolist(self) -> Any:
         return self.cpu().tolist()
 
+    def data_ptr(self) -> int:
+        return self.near.data_ptr()
+
     def __repr__(self, **_: Any) -> str:
         return f"FarTensor({self.near})"
 

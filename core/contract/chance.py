@@ -3,6 +3,7 @@
 import hashlib
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -78,6 +79,10 @@ class Chance(ABC):
         """Returns the uniform number for `token_at` that `categorical` would draw with; or None."""
         return None
 
+    def ahead(self, count: int) -> Sequence[float] | None:
+        """Returns what the next calls of `share` will return, and leaves it to them; or None."""
+        return None
+
     def race(self, probs: Float[Tensor, "vocab"], key: Key) -> int:
         """Returns an index drawn from `probs` by the noise of a position of the text, or of a key.
 
@@ -121,6 +126,7 @@ class SampledChance(Chance):
 
     def __init__(self, key: bytes) -> None:
         self._key = key
+        self._ahead: deque[float] = deque()  # drawn, and left to `share`
 
     @classmethod
     def seeded(cls, seed: int, number: int = 0) -> "SampledChance":
@@ -160,7 +166,12 @@ class SampledChance(Chance):
         return token_at(probs, self.share())
 
     def share(self) -> float:
-        return self._tokens.random()
+        return self._ahead.popleft() if self._ahead else self._tokens.random()
+
+    def ahead(self, count: int) -> Sequence[float]:
+        while len(self._ahead) < count:
+            self._ahead.append(self._tokens.random())
+        return list(self._ahead)[:count]
 
     def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
         uniforms = torch.from_numpy(self._coins.random(len(probs)))
@@ -223,7 +234,9 @@ def picked(chances: Sequence[Chance], probs: Float[Tensor, "rows vocab"]) -> Int
     return torch.tensor([chance.categorical(row) for chance, row in rows]).to(probs.device)
 
 
-def located(probs: Float[Tensor, "rows vocab"], shares: Sequence[float]) -> Int[Tensor, "rows"]:
+def located(
+    probs: Float[Tensor, "rows vocab"], shares: Sequence[float] | Float[Tensor, "rows"]
+) -> Int[Tensor, "rows"]:
     """Returns each row's token by `token_at`, found on the device of `probs`, not waiting for it.
 
     In float64 the two differ only where a bound between tokens is off by rounding, with probability
@@ -235,7 +248,9 @@ def located(probs: Float[Tensor, "rows vocab"], shares: Sequence[float]) -> Int[
     sums = blocks.sum(-1)
     total = sums.sum(-1)
     share: Any = shares[0]
-    if len(shares) > 1:
+    if isinstance(shares, Tensor):
+        share = shares
+    elif len(shares) > 1:
         share = wide(torch.tensor(shares, dtype=torch.float64), exact.device)
     block, rest = _interval_there(sums, share * total)
     inner = blocks.take_along_dim(block[:, :, None], 1)[:, 0]

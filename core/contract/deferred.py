@@ -1,6 +1,6 @@
 """Draws on an accelerator whose tokens are read once the draft is complete, with one wait."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, zip_longest
@@ -31,10 +31,14 @@ def can_defer_reads(sheet: Sheet, logits: Float[Tensor, "vocab"]) -> bool:
     return is_far and not sheet.looks_at_tokens
 
 
-def pick(sheets: Sequence[Sheet], rows: Sequence[Float[Tensor, "vocab"]]) -> list[Picked]:
+def pick(
+    sheets: Sequence[Sheet],
+    rows: Sequence[Float[Tensor, "vocab"]],
+    shares: Float[Tensor, "sheets"] | None = None,
+) -> list[Picked]:
     """Returns a token for each sheet, drawn from its logits, without waiting for any.
 
-    sheets: of one run.
+    sheets: of one run. shares: what to draw with. Defaults to the next numbers of their chances.
     """
     size, sampling = sheets[0].vocab_size, sheets[0].sampling
     logits = torch.stack([described(row, size) for row in rows])  # copies, submitted later
@@ -42,8 +46,11 @@ def pick(sheets: Sequence[Sheet], rows: Sequence[Float[Tensor, "vocab"]]) -> lis
         best = likeliest(logits)[:, None]
         return [Picked(token, None, row) for token, row in zip(best, logits, strict=True)]
     probs = sampling.exact(logits)
-    tokens = picked([sheet.chance for sheet in sheets], probs)[:, None]
-    return [Picked(*parts) for parts in zip(tokens, probs, logits, strict=True)]
+    if shares is None:
+        tokens = picked([sheet.chance for sheet in sheets], probs)
+    else:
+        tokens = located(probs, shares)
+    return [Picked(*parts) for parts in zip(tokens[:, None], probs, logits, strict=True)]
 
 
 def read(drawn: Sequence[Picked]) -> list[int]:
@@ -52,21 +59,19 @@ def read(drawn: Sequence[Picked]) -> list[int]:
     Raises `DrafterError` if the logits of one do not describe a distribution.
     """
     logits = torch.stack([picked.logits for picked in drawn])
-    return [ids[0] for ids in _read(logits, torch.stack([picked.token for picked in drawn]))]
+    return [ids[0] for ids in read_rows(logits, torch.stack([picked.token for picked in drawn]))]
 
 
-def _read(
+def read_rows(
     logits: Float[Tensor, "rows vocab"], tokens: Int[Tensor, "rows drawn"]
-) -> list[list[int]]:
-    """Returns the ids that were drawn from each row, with one wait; raises as `read` does."""
+) -> Iterator[list[int]]:
+    """Yields the ids that were drawn from each row, read with one wait; raises as `read` does."""
     rows = logits.float()
     # Any id is a number that float32 can hold.
     facts = [rows.amax(-1), rows.amin(-1), rows.sum(-1), *tokens.float().unbind(-1)]
-    found = []
     for highest, lowest, total, *ids in torch.stack(facts, dim=1).tolist():
         check_numbers(highest, partial(list, (lowest, total)))
-        found.append([int(token) for token in ids])
-    return found
+        yield [int(token) for token in ids]
 
 
 def pick_siblings(
@@ -105,7 +110,7 @@ def pick_siblings(
                 probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
                 probs = probs / probs.sum(-1, keepdim=True)
     found: list[tuple[Tensor, list[Drawn]]] = []
-    ids = _read(logits, torch.stack([tokens for tokens, _ in ranks], dim=1))
+    ids = read_rows(logits, torch.stack([tokens for tokens, _ in ranks], dim=1))
     for node, (row, own) in enumerate(zip(logits, ids, strict=True)):
         siblings: list[Drawn] = [
             (token, None if probs is None else probs[node])

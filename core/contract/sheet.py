@@ -77,8 +77,12 @@ class Sheet:
     @property
     def looks_at_tokens(self) -> bool:
         """Returns whether the value of each token is needed before the next one is drawn."""
-        parts = (self.more, self.guide, self.noise, self.guesses)
-        return any(part is not None for part in parts)
+        return self.more is not None or self.steers_draws
+
+    @property
+    def steers_draws(self) -> bool:
+        """Returns whether the value of a token may change how the next one is drawn."""
+        return any(part is not None for part in (self.guide, self.noise, self.guesses))
 
     def depth(self, node: int) -> int:
         """Returns the number of tokens from the context to `node`; 0 for the context itself."""

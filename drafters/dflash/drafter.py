@@ -1,6 +1,7 @@
 """DFlash: a few layers on several states of the target fill a block of masks in one pass."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, final
 
 import torch
@@ -13,6 +14,7 @@ from outrider.base.expectations import AtLeast
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
+from outrider.contract.programs import at_once
 from outrider.drafters.dflash.config import DFlashConfig
 from outrider.drafters.dflash.corrector import CorrectorConfig
 from outrider.drafters.dflash.network import DFlashNetwork
@@ -20,6 +22,7 @@ from outrider.drafters.dflash.published import EMBEDDING
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
 from outrider.drafters.parts.networks.features import LOWEST, state_names
+from outrider.drafters.parts.networks.layer import Slots
 from outrider.drafters.parts.networks.trained import TrainedDrafter
 from outrider.drafters.parts.trees.shapes import NextLogits
 
@@ -75,7 +78,11 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 f"drafter.confidence={self.confidence}: expected null, since the network at"
                 f" {self._path} has no confidence head"
             )
-        self._caches = LayerCaches(len(self._network.layers))
+        network = self._network
+        is_plain = network.corrector is None is self.confidence and not any(network.config.windows)
+        self._programs = programs = self._programs if is_plain else None
+        make = partial(LayerCaches, len(network.layers))
+        self._caches = programs.lend(self, make) if programs else make()
         self._text = Tokens([])
 
     @torch.no_grad()
@@ -85,10 +92,12 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
         pen.limit(config.drafted)
         if not pen.open or len(features) < len(network.reads):
             return  # the target has not read the prompt yet
-        self._catch_up(context.tokens, features)
         known, size = len(context.tokens) - 1, config.block
         device = features[0].device
         block = [context.tokens[-1], *[config.mask] * (size - 1)]
+        if self._replayed(pen, context.tokens, features, self._caches, block[1:]):
+            return
+        self._catch_up(context.tokens, features)
         tokens = placed(block, device)[None]
         positions = torch.arange(known, known + size, device=device)[None]
         sees = torch.ones(1, 1, size, known + size, dtype=torch.bool, device=device)
@@ -113,6 +122,22 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
                 return
             self.foreseen.append(logit)
             path.append(pen.draw(next_logits([path[1:]])[0]))
+
+    def _program(self, buffers: Sequence[Tensor], first: Tensor, *features: Tensor) -> Any:
+        """Reads the last rows of a text and a block; returns the logits of its tokens."""
+        network, count = self._network, len(features[0])
+        size = network.config.block
+        slots = first[0] + torch.arange(count + size, device=first.device)
+        text, block = slots[None, :count], slots[None, count:]
+        network.read([rows[None] for rows in features], text, LayerCaches.at(buffers, text[0]))
+        last = block[0] if network.config.causal else block[0, -1:].expand(size)
+        sees = Slots(buffers[:2], last).sees()
+        states = network(first[None, -size:], block, sees, LayerCaches.at(buffers, block[0]))
+        return at_once(self._spread(network.logits(states[0, size - network.config.drafted :])))
+
+    def _known(self, text: Tokens) -> int:
+        """Returns how many tokens of a text are in the caches."""
+        return min(self._text.shared(text), len(text) - 1, len(self._caches))
 
     def _next_logits(
         self,
@@ -149,7 +174,7 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
     def _catch_up(self, text: Tokens, features: Sequence[Float[Tensor, "tokens width"]]) -> None:
         """Reads what is new in a text, except its last token."""
         count = len(text) - 1
-        known = min(self._text.shared(text), count, len(self._caches))
+        known = self._known(text)
         self._caches.crop(known)
         if known == count:
             return

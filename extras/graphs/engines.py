@@ -1,17 +1,17 @@
 """The engines that run passes as graphs: by `torch.compile`, or as recorded kernels."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any, ClassVar, final
 from weakref import ref
 
 import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch import nn
 
 from outrider.base.errors import ConfigError, message_of
 from outrider.base.pretrained import Model
+from outrider.contract.programs import Programs
+from outrider.extras.graphs.recordings import Recorded, Recorder, Recordings
 from outrider.extras.graphs.static_cache import StaticCache, uncompiled
 from outrider.targets.passes.encoded import has_encoder
 from outrider.targets.passes.engine import Engine, run_pass
@@ -34,17 +34,6 @@ _NOTE = "_outrider_graphs"
 
 GRAPHS = 64
 """How many graphs a process may compile."""
-
-PLACES = 4
-"""How many texts at once have recordings of their own."""
-
-WARMING = 2
-"""How often a pass runs before it is recorded, so that libraries choose kernels and workspaces."""
-
-
-Run = Callable[[], Any]
-Recorder = Callable[[Run], tuple[Any, Callable[[], object]]]
-"""Runs a function of tensors once, and returns what it returned, and what computes that again."""
 
 
 @final
@@ -170,94 +159,31 @@ class CompiledPasses(StaticPasses):
         return "compiled passes"
 
 
-Recording = tuple[Callable[[], object], Sequence[Tensor], Any]
-"""What computes a pass again, the tensors that it reads, and those that it writes."""
-
-
 @final
 class RecordedPasses(StaticPasses):
     """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
 
-    recorder: records a plain function. Defaults to `Recorded`, which wants a GPU.
+    The chains of drafters that are networks are recorded too, each as one program.
+
+    record: as for `Recordings`. Defaults to a CUDA graph, which wants a GPU.
     """
 
     name = "graphs"
 
-    def __init__(self, recorder: Callable[[Passes], Passes] | None = None) -> None:
-        self._recorder = recorder
+    def __init__(self, record: Recorder | None = None) -> None:
+        self._record = record
 
     def refusal(self, model: Model) -> str:
-        if self._recorder is None and home(model).type != "cuda":
+        if self._record is None and home(model).type != "cuda":
             return f"CUDA graphs are recorded on a GPU, and the model is on {home(model).type}"
         return super().refusal(model)
 
     def faster(self, model: Model) -> Passes:
-        return (self._recorder or Recorded)(uncompiled(model))
+        return Recorded(uncompiled(model), self._record)
+
+    def programs(self, network: nn.Module) -> Programs | None:
+        is_near = all(weight.device.type == "cpu" for weight in network.parameters())
+        return None if is_near else Recordings(self._record)
 
     def runs_by(self, model: Model) -> str:
         return "CUDA graphs of transformers' modules"
-
-
-@final
-class Recorded:
-    """A function of a static cache's passes that replays its kernels, with one launch a pass.
-
-    A graph is recorded at the first pass of a size, in about a second, for one place of the cache's
-    buffers. Nothing is compiled: what is saved is the time to launch the kernels of the model's
-    modules, which is most of a small pass.
-
-    function: as `uncompiled` returns it. CUDA refuses to record one that waits for the device.
-    record: what records it. Defaults to a CUDA graph.
-    """
-
-    def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
-        self._function = function
-        self._record = record or _cuda_recorder()
-        self._places: dict[tuple[int, ...], dict[Any, Recording]] = {}
-
-    def __call__(
-        self, ids: Tensor, buffers: Any, masks: Any, positions: Tensor, states: tuple[int, ...]
-    ) -> Any:
-        leaves, layout = tree_flatten(masks)
-        given = [ids, positions, buffers.slots, *leaves]
-        recordings = self._recordings(buffers)
-        key = (states, *(tuple(tensor.shape) for tensor in given))
-        if key not in recordings:
-            own = [tensor.clone() for tensor in given]
-            buffers.slots = own[2]
-            arguments = own[0], buffers, tree_unflatten(own[3:], layout), own[1], states
-            with torch.no_grad():
-                outputs, replay = self._record(partial(self._function, *arguments))
-            recordings[key] = replay, own, outputs
-        replay, inputs, outputs = recordings[key]
-        for inner, outer in zip(inputs, given, strict=True):
-            inner.copy_(outer)
-        replay()
-        return outputs
-
-    def _recordings(self, buffers: Any) -> dict[Any, Recording]:
-        """Returns the recordings for a cache's place, by the shapes of their inputs."""
-        place = tuple(buffer.data_ptr() for layer in buffers.layers for buffer in layer.buffers)
-        if place not in self._places and len(self._places) == PLACES:
-            del self._places[next(iter(self._places))]
-        return self._places.setdefault(place, {})
-
-
-def _cuda_recorder() -> Recorder:
-    """Returns a recorder of CUDA graphs that share memory for what they don't return."""
-    pool = torch.cuda.graph_pool_handle()
-
-    def record(run: Run) -> tuple[Any, Callable[[], object]]:
-        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(WARMING):
-                run()
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        # What is returned is kept, so they may be replayed in any order.
-        with torch.cuda.graph(graph, pool=pool):
-            outputs = run()
-        return outputs, graph.replay
-
-    return record

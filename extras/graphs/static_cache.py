@@ -103,11 +103,10 @@ class _Buffers(Cache):
         return made
 
     def clear(self) -> None:
-        """Forgets a text, so that nothing of it, not even what is no number, reaches the next."""
-        with torch.inference_mode():
-            for layer in self.made:
-                for buffer in layer.buffers:
-                    buffer.zero_()
+        """Forgets a text."""
+        for layer in self.made:
+            for grown in layer.grown:
+                grown.clear()
 
 
 @final
@@ -124,8 +123,7 @@ class StaticCache(PassCache):
     def __init__(self, model: Model, run: Callable[..., Any]) -> None:
         self._model, self._run, self._length = model, run, 0
         free = _free.setdefault(model, [])
-        self._buffers = free.pop() if free else _Buffers(home(model))
-        finalize(self, _release, self._buffers, free).atexit = False
+        self._buffers: _Buffers = lent(free, self, partial(_Buffers, home(model)))
 
     @property
     def layers(self) -> list[SimpleNamespace]:
@@ -201,11 +199,20 @@ class StaticCache(PassCache):
         return int(layers[0].buffers[0].shape[2]) if layers else tokens + CAPACITY
 
 
-def _release(buffers: _Buffers, free: list[_Buffers]) -> None:
-    """Keeps the buffers of a text that has ended, unless there are others that wait already."""
-    if not free:
-        buffers.clear()
-        free.append(buffers)
+def lent(free: list[Any], holder: object, make: Callable[[], Any]) -> Any:
+    """Returns buffers that are kept when their holder is gone, unless others wait already.
+
+    free: those that wait; `make` makes others.
+    """
+
+    def release() -> None:  # may run while a graph is recorded, so it computes nothing
+        if not free:
+            free.append(buffers)
+
+    buffers = free.pop() if free else make()
+    buffers.clear()
+    finalize(holder, release).atexit = False
+    return buffers
 
 
 def uncompiled(model: Model) -> Callable[..., Any]:

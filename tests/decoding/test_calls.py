@@ -19,7 +19,6 @@ from outrider import (
     OutriderError,
     Pen,
     PluginError,
-    Policy,
     Sampling,
     Session,
     TargetError,
@@ -33,6 +32,7 @@ from outrider import (
 )
 from outrider.base.calling import calling
 from outrider.contract.composition import ask
+from outrider.contract.policy import Fixed
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
@@ -47,11 +47,6 @@ class Uniform(Drafter):
     def propose(self, context: Context, pen: Pen) -> None:
         while pen.open:
             pen.draw(torch.zeros(pen.vocab_size))
-
-
-class Full(Policy):
-    def depth(self, gamma: int) -> int:
-        return gamma
 
 
 class Nothing(Verifier):
@@ -81,7 +76,7 @@ class Opens(TabularTarget):
 
 
 PARTS: dict[str, type[Any]] = {
-    "policy": Full,
+    "policy": Fixed,
     "constraint": Constraint,
     "drafter": Uniform,
     "verifier": Nothing,

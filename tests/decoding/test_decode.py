@@ -15,7 +15,6 @@ from outrider import (
     Draft,
     Drafter,
     Pen,
-    Policy,
     Round,
     Sampling,
     Scores,
@@ -28,6 +27,7 @@ from outrider import (
     decode_together,
     generate_together,
 )
+from outrider.contract.policy import Fixed
 from outrider.drafters.none import NoDraft
 from outrider.drafters.random import Random
 from outrider.targets.tabular import TabularTarget
@@ -94,13 +94,10 @@ def test_the_context_window_ends_the_text(scripted: Any, monkeypatch: Any) -> No
 
 
 def test_a_policy_is_told_of_each_round_and_each_text(scripted: Any) -> None:
-    class Watches(Policy):
+    class Watches(Fixed):  # type: ignore[misc]
         def __init__(self) -> None:
             self.seen: list[Round] = []
             self.resets = 0
-
-        def depth(self, gamma: int) -> int:
-            return gamma
 
         def more(self, draft: Draft) -> bool:
             return len(draft) < 2
@@ -150,17 +147,13 @@ def test_a_prompt_that_makes_no_sense_is_refused_at_the_call(monkeypatch: Any) -
 
 
 def test_a_need_that_the_target_can_not_meet_is_refused_at_the_call() -> None:
-    class Needy(NoDraft):  # type: ignore[misc]
-        needs = frozenset({"model"})
-
-    class NeedyRule(Token):  # type: ignore[misc]
-        needs = frozenset({"model"})
-
+    needs = {"needs": frozenset({"model"})}
+    needy, rule = type("Needy", (NoDraft,), needs)(), type("NeedyRule", (Token,), needs)()
     line = "needs model: the target offers hidden_states"
     with pytest.raises(ConfigError, match=f"drafter Needy {line}"):
-        decode(TARGET, Needy(), Token(), PROMPT)
+        decode(TARGET, needy, Token(), PROMPT)
     with pytest.raises(ConfigError, match=f"verifier NeedyRule {line}"):
-        decode(TARGET, NoDraft(), NeedyRule(), PROMPT)
+        decode(TARGET, NoDraft(), rule, PROMPT)
 
 
 def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
@@ -173,10 +166,7 @@ def test_a_tree_is_refused_where_the_rule_takes_chains() -> None:
 
 
 def test_a_policy_stops_paths_where_all_are_as_long() -> None:
-    class Three(Policy):
-        def depth(self, gamma: int) -> int:
-            return gamma
-
+    class Three(Fixed):  # type: ignore[misc]
         def more(self, draft: Draft) -> bool:
             return len(draft) < 3
 

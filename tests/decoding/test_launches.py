@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.graph_replayer import GraphReplayer
 from torch.utils._pytree import tree_leaves
 from waits import counted
 
 from outrider import Sampling, decode_together
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
+from outrider.extras.graphs.engines import RecordedPasses
 from outrider.plugins.parts import make
+from outrider.targets.passes.engine import note_engine
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, FarTensor, accelerator, moved
 
@@ -37,6 +40,13 @@ CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
     ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(115, 1), (300, 1)]),
     ({"drafter": "small_lm", "layers": 1}, 5, 1, [(380, 1), (570, 1)]),
 ]
+RECORDED: list[Any] = [  # launches, waits and replays of a program
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1, 1), (17, 1, 1)]),
+    ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1, 1), (17, 1, 1)]),
+    ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1, 1), (13, 1, 1)]),
+    ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1, 1), (15, 1, 1)]),
+    ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1, 1), (15, 1, 1)]),
+]
 
 
 @pytest.fixture
@@ -51,12 +61,14 @@ def frequent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("frequent")
-@pytest.mark.parametrize(("settings", "gamma", "texts", "ceilings"), CASES)
+@pytest.mark.parametrize(("settings", "gamma", "texts", "ceilings"), CASES + RECORDED)
 @pytest.mark.parametrize("temperature", [0, 1])
 def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
     settings: dict[str, Any], gamma: int, texts: int, ceilings: Any, temperature: int
 ) -> None:
     launches, waiting, drafting = Counter[bool](), [0], [False]
+    most, most_waits, *replays = ceilings[temperature]
+    record = GraphReplayer()
 
     def told(call: Any, args: Any, kwargs: Any, result: Any) -> None:
         is_there = any(isinstance(it, FarTensor) for it in tree_leaves((args, kwargs, result)))
@@ -65,7 +77,8 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
 
     def loop(target: Any, drafter: Any) -> Iterator[Any]:
         rule = make("verifier", RULES[drafter.kind])
-        prompts = [[1, 2, 3 + text] for text in range(texts)]
+        before = range(8 if replays else 0)  # so that all rounds that count are recorded
+        prompts = [[*before, 1, 2, 3 + text] for text in range(texts)]
         sampling = Sampling(temperature=temperature)
         limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60}
         return decode_together(target, drafter, rule, prompts, sampling=sampling, **limits)
@@ -75,6 +88,8 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
     expected = [next(near)[1].tokens for _ in range((3 + ROUNDS) * texts)]
     with accelerator(told=told) as device, pytest.MonkeyPatch.context() as patched:
         moved(target.model, device)
+        if replays:
+            note_engine(target.model, RecordedPasses(record))
         drafter = make("drafter", settings)
         far, propose = loop(target, drafter), type(drafter).propose_batch
         found = [next(far)[1].tokens for _ in range(3 * texts)]  # prompts are read
@@ -87,9 +102,10 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
 
             patched.setattr(type(drafter), "propose_batch", drafted)
             launches.clear()
+            record.replays = 0
             found += [next(far)[1].tokens for _ in range(ROUNDS * texts)]
     assert found == expected
-    most, most_waits = ceilings[temperature]
+    assert record.replays == ROUNDS * sum(replays)
     assert launches[True] / ROUNDS <= most and waiting[0] / ROUNDS <= most_waits
     if not drafter.trees:  # each verdict is waited for
         assert waits.waits - waiting[0] <= ROUNDS * texts and not waits.kinds["writes"]

@@ -46,16 +46,8 @@ def far(monkeypatch: pytest.MonkeyPatch) -> Iterator[torch.device]:
 
 
 def rounds(target: Any, rule: str, sampling: Sampling) -> Iterator[Round]:
-    drafter = make("drafter", {"drafter": "small_lm", "layers": 2})
-    return decode(
-        target,
-        drafter,
-        make("verifier", rule),
-        [1, 2, 3],
-        gamma=4,
-        sampling=sampling,
-        max_new_tokens=12,
-    )
+    parts = make("drafter", {"drafter": "small_lm", "layers": 2}), make("verifier", rule)
+    return decode(target, *parts, [1, 2, 3], gamma=4, sampling=sampling, max_new_tokens=12)
 
 
 CASES = [

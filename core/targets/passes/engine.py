@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from outrider.base.errors import ConfigError, require
 from outrider.base.pretrained import Cache, Model
+from outrider.contract.programs import Programs
 from outrider.plugins.registry import installed
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import Pass, PassCache, PassInput, run_modules
@@ -86,6 +87,10 @@ class Engine(ABC):
     def new_cache(self, model: Model) -> "GrowingCache | PassCache":
         """Returns an empty cache for one sequence."""
         return GrowingCache()
+
+    def programs(self, network: nn.Module) -> Programs | None:
+        """Returns what records the programs of a drafter's network; None if nothing does."""
+        return None
 
     def table(self, model: Model, name: Table) -> Float[Tensor, "vocab width"]:
         """Returns a model's input or output embeddings, as a whole."""

@@ -82,7 +82,18 @@ class GrowingTensor:
 
     def crop(self, length: int) -> None:
         """Keeps the first `length` rows."""
-        self._length = min(self._length, length)
+        self.hold(min(self._length, length))
+
+    def hold(self, length: int) -> None:
+        """Takes the first `length` rows of the buffer for its content."""
+        self._length = length
+
+    def clear(self) -> None:
+        """Forgets all rows, so that nothing of them, not even what is no number, is multiplied."""
+        self._length = 0
+        if self._buffer is not None:
+            with torch.inference_mode():
+                self._buffer.zero_()
 
     def retain_rows(self, start: int, rows: Int[Tensor, "retained"]) -> None:
         """Moves some rows to `start` and the positions after it, in order, and drops the others.

@@ -1,9 +1,11 @@
 """Decoder layers of trained networks, and the caches of several of them."""
 
-from typing import final
+from collections.abc import Sequence
+from typing import Any, final
 
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 
 from outrider.drafters.parts.networks.layer import (
     Attention,
@@ -13,6 +15,7 @@ from outrider.drafters.parts.networks.layer import (
     LayerConfig,
     RMSNorm,
     Sees,
+    Slots,
     States,
     layer_output,
 )
@@ -20,10 +23,30 @@ from outrider.drafters.parts.networks.layer import (
 
 @final
 class LayerCaches:
-    """The keys and values of each layer for a text so far. layers: the number of layers."""
+    """The keys and values of each layer for a text so far.
 
-    def __init__(self, layers: int) -> None:
-        self.of_layer: list[KeysAndValues] = [KeysAndValues() for _ in range(layers)]
+    layers: the number of layers. options: those of `GrowingTensor`.
+    """
+
+    def __init__(self, layers: int, **options: Any) -> None:
+        self.of_layer: list[Any] = [KeysAndValues(**options) for _ in range(layers)]
+
+    @classmethod
+    def at(cls, buffers: Sequence[Tensor], slots: Int[Tensor, "tokens"]) -> "LayerCaches":
+        """Returns the caches of a recorded pass, as `Slots`. buffers: as `hold` returns them."""
+        caches = cls(0)
+        pairs = zip(buffers[::2], buffers[1::2], strict=True)
+        caches.of_layer = [Slots(pair, slots) for pair in pairs]
+        return caches
+
+    def hold(self, length: int, room: int) -> list[Tensor]:
+        """Does for all layers what `KeysAndValues.hold` does."""
+        return [buffer for cache in self.of_layer for buffer in cache.hold(length, room)]
+
+    def clear(self) -> None:
+        """Forgets a text."""
+        for cache in self.of_layer:
+            cache.clear()
 
     def __len__(self) -> int:
         """Returns the number of tokens; an interruption can leave some layers with more."""

@@ -13,7 +13,15 @@ from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks.feature_rows import FeatureRows
-from outrider.drafters.parts.networks.layer import Ids, KeysAndValues, Known, Sees, State, States
+from outrider.drafters.parts.networks.layer import (
+    Ids,
+    KeysAndValues,
+    Known,
+    Sees,
+    Slots,
+    State,
+    States,
+)
 from outrider.drafters.parts.networks.trained import TrainedDrafter, TrainedNetwork
 from outrider.targets.passes.cached_model import HIDDEN
 from outrider.targets.passes.masks import CachedTree
@@ -75,7 +83,8 @@ class FeatureDrafter(TrainedDrafter[Network]):
 
     def _start(self) -> None:
         self._rows = FeatureRows(self._network, self._spread)
-        self._cache = KeysAndValues()
+        programs = self._programs
+        self._cache = programs.lend(self, KeysAndValues) if programs else KeysAndValues()
         self._text = Tokens([])  # the text in the cache
 
     @property
@@ -97,7 +106,10 @@ class FeatureDrafter(TrainedDrafter[Network]):
         reads = self._network.reads
         if not pen.open or not all(name in context.features for name in reads):
             return
-        last = self._catch_up(context.tokens, [context.features[name] for name in reads])
+        features = [context.features[name] for name in reads]
+        if self._replayed(pen, context.tokens, features, self._cache):
+            return
+        last = self._catch_up(context.tokens, features)
         base, known = self._logits(last), len(self._cache)
         cached = CachedTree(known)
         states: dict[tuple[Any, ...], Tensor] = {(): last[0, 0]}
@@ -123,14 +135,40 @@ class FeatureDrafter(TrainedDrafter[Network]):
         """Returns the state at the newest token, feeding only what the cache lacks."""
         # Each position takes its state and the token after it. The last one is always fed again,
         # since the cache holds no states.
-        positions = len(text) - 1
-        known = max(0, min(self._text.shared(text) - 1, len(self._cache), positions - 1))
+        positions, known = len(text) - 1, self._known(text)
         self._cache.crop(known)
         self._text = Tokens([])  # an interrupted pass leaves the cache in an unknown state
         states = self._network.states([rows[known:positions] for rows in features])
         after = self._feed(states, text[known + 1 :], list(range(known, positions)), None)
         self._text = Tokens(text[:])
         return after[:, -1:]
+
+    def _known(self, text: Tokens) -> int:
+        """Returns how many positions of a text are in the cache, and need not be fed again."""
+        return max(0, min(self._text.shared(text) - 1, len(self._cache), len(text) - 2))
+
+    def _program(self, buffers: Sequence[Tensor], newest: Tensor, *features: Tensor) -> Any:
+        """Returns the logits after a text, and what returns those after each drafted token.
+
+        newest: the position of the first token, and the tokens. features: the target's, before.
+        """
+        network = self._network
+
+        def fed(states: Tensor, tokens: Tensor, slots: Tensor) -> Tensor:
+            cache = Slots(buffers, slots)
+            after: Tensor = network(states[None], tokens[None], slots[None], cache.sees(), cache)
+            return after[:, -1:]
+
+        slots = newest[0] + torch.arange(len(newest) - 1, device=newest.device)
+        last, slot = fed(network.states(features), newest[1:], slots), slots[-1:]
+
+        def after(token: Tensor) -> Tensor:
+            nonlocal last, slot
+            slot = slot + 1
+            last = fed(last[0], token, slot)
+            return self._logits(last)[0]
+
+        return self._logits(last)[0], after
 
     def _feed(
         self, states: Tensor, tokens: list[Any], positions: list[int], sees: Tensor | None

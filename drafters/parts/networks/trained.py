@@ -1,8 +1,10 @@
 """Trained drafters: what networks that are trained for a target, and their drafters, share."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -15,6 +17,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
+from outrider.contract.programs import Programs, can_draw_ahead, play_chain
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -36,9 +39,11 @@ class TrainedNetwork(nn.Module, ABC):
     family: the name of its drafter, and of the folder of its weights in the package.
     vocabulary: the tokens that it can draft.
     borrowed_head: the target's output matrix, if the network has none of its own.
+    is_static: whether the shapes in its passes follow from those of their input, whatever it holds.
     """
 
     family: ClassVar[str]
+    is_static: ClassVar[bool] = True
     vocabulary: Vocabulary
     borrowed_head: BorrowedHead | None = None
     _own_tables: Mapping[str, Tensor] = MappingProxyType({})
@@ -108,7 +113,12 @@ class TrainedNetwork(nn.Module, ABC):
         return network
 
 
+ROWS, MOST_ROWS = 8, 32
+"""A recorded draft feeds a multiple of so many positions of the text, and at most so many."""
+
 Network = TypeVar("Network", bound=TrainedNetwork)
+Spread = Callable[[Known], Float[Tensor, "*batch vocab"]]
+"""Returns logits over the target's vocabulary, from the products of the network's head."""
 
 
 class TrainedDrafter(Drafter, Generic[Network]):
@@ -121,6 +131,9 @@ class TrainedDrafter(Drafter, Generic[Network]):
 
     Raises `ConfigError` in `bind` if the weights don't fit the target; it names the tensor.
     """
+
+    _program: Any  # a `Program`, which is given the buffers of a cache first
+    _known: Any  # returns how many positions of a text are in the cache
 
     def __init__(
         self, network_class: type[Network], path: str | None, tree: Any, **untrained: Any
@@ -139,7 +152,10 @@ class TrainedDrafter(Drafter, Generic[Network]):
         self._target = None  # until everything is loaded, since loading may be interrupted
         self._network = self._network_class.load(self._path, target, **self._untrained)
         borrows = self._network.borrowed_head is not None
-        self._rule = LogitRule.of(target) if borrows else PLAIN
+        rule, vocabulary = LogitRule.of(target) if borrows else PLAIN, self._network.vocabulary
+        self._spread: Spread = lambda products: vocabulary.spread(rule(products))
+        is_static = self._network.is_static
+        self._programs = engine_of(target.model).programs(self._network) if is_static else None
         self._start()
         self._target = target
 
@@ -148,12 +164,40 @@ class TrainedDrafter(Drafter, Generic[Network]):
         text._start()
         return text
 
-    def _spread(self, products: Float[Tensor, "*batch known"]) -> Float[Tensor, "*batch vocab"]:
-        """Returns logits over the target's vocabulary, from the products of the network's head."""
-        return self._network.vocabulary.spread(self._rule(products))
+    def _programs_for(self, pen: Pen) -> Programs | None:
+        """Returns what records a draft as one program; None if it has to be drawn step by step."""
+        return self._programs if not self.trees and can_draw_ahead(pen) else None
 
     def _start(self) -> None:
         """Begins a text with empty caches; called when a network has been loaded, and by `open`."""
+
+    def _replayed(
+        self,
+        pen: Pen,
+        text: Tokens,
+        features: Sequence[Float[Tensor, "tokens width"]],
+        cache: Any,
+        after: Sequence[int] = (),
+    ) -> bool:
+        """Drafts a chain by one program over the last rows of a text; returns whether it could.
+
+        They are as many whatever was accepted, so some are read again. The first draft of a text,
+        which makes the buffers, is not recorded. The program is given the position of the first
+        row, the tokens from the one after it on, and the target's features at these rows.
+
+        cache: that of the text in `_text`. after: tokens that are read after the text.
+        """
+        end, programs, known = len(text) - 1, self._programs_for(pen), self._known(text)
+        count = ROWS * math.ceil(max(end - known, 1 + pen.remaining) / ROWS)
+        if programs is None or not known or count > min(end, MOST_ROWS):
+            return False
+        start, self._text = end - count, Tokens([])  # until the cache holds the text
+        buffers = cache.hold(end, pen.remaining + len(after))
+        first = placed([start, *text[start + 1 :], *after], features[0].device)
+        given = [first, *(rows[start:end] for rows in features)]
+        play_chain(pen, programs, partial(self._program, buffers), given, buffers)
+        self._text = Tokens(text[:])
+        return True
 
 
 class StagedNetwork(TrainedNetwork):
@@ -202,6 +246,9 @@ class StagedDrafter(TrainedDrafter[Stages]):
             pen.limit(network.stages)
         start = self.first_state(context.tokens, features)
         newest = context.tokens[-1]
+        if programs := self._programs_for(pen):
+            play_chain(pen, programs, self._program, [start, placed([newest], start.device)])
+            return
         states: dict[tuple[Any, ...], Tensor] = {}
 
         def next_logits(paths: Sequence[Sequence[Any]]) -> Tensor:
@@ -213,3 +260,14 @@ class StagedDrafter(TrainedDrafter[Stages]):
             return self._spread(network.logits(stage, after))
 
         self._shape.grow(pen, next_logits)
+
+    def _program(self, start: State, newest: Int[Tensor, "1"]) -> Any:
+        """Returns the logits after the newest token, and what returns those after the next."""
+        network, states = self._network, [start[None]]
+
+        def after(token: Tensor) -> Tensor:
+            stage = len(states) - 1
+            states.append(network(stage, states[-1], token))
+            return self._spread(network.logits(stage, states[-1]))[0]
+
+        return after(newest), after

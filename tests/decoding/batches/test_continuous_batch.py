@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.drafters import InTurn, tokens_of
+from tiny.drafters import InTurn
 
 from outrider import ConfigError, Constraint, Sampling, decode
 from outrider.contract.policy import Fixed
@@ -61,19 +61,31 @@ def rounds_alone(
     ]
 
 
+def rounds_together(
+    target: Any, name: str, prompts: list[list[int]], size: int, **options: Any
+) -> list[list[Any]]:
+    """Returns the same of texts that are written together, at most so many at a time."""
+    make, rule = DRAFTERS[name]
+    texts: list[list[Any]] = [[] for _ in prompts]
+    in_progress: set[int] = set()
+    for number, round in decode_together(target, make(), rule, prompts, batch_size=size, **options):
+        texts[number].append((round.tokens, round.draft, round.path, round.stop))
+        in_progress.add(number)
+        assert len(in_progress) <= size
+        if round.stop is not None:
+            in_progress.remove(number)
+    return texts
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("name", list(DRAFTERS))
 def test_a_text_in_a_batch_is_the_text_written_alone(
     name: str, temperature: float, target: Any
 ) -> None:
-    make, rule = DRAFTERS[name]
     sampling = Sampling(temperature=temperature, seed=5)
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "sampling": sampling, "max_new_tokens": 20}
     alone = rounds_alone(target, name, PROMPTS, **options)
-    together: list[list[Any]] = [[] for _ in PROMPTS]
-    for number, round in decode_together(target, make(), rule, PROMPTS, **options):
-        together[number].append((round.tokens, round.draft, round.path, round.stop))
-    assert together == alone
+    assert rounds_together(target, name, PROMPTS, len(PROMPTS), **options) == alone
     assert len({len(rounds) for rounds in alone}) > 1  # they don't end in step
 
 
@@ -85,20 +97,10 @@ def test_texts_that_join_others_are_those_written_alone(
     name: str, target: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(continuous_batch, "READ", 7)  # so that prompts are read in parts
-    make, rule = DRAFTERS[name]
     options: dict[str, Any] = {"gamma": 3, "budget": 6, "max_new_tokens": 12}
     alone = rounds_alone(target, name, LONGER, **options)
     for size in (1, 2, 3):
-        texts: dict[int, list[Any]] = {number: [] for number in range(len(LONGER))}
-        in_progress: set[int] = set()
-        together = decode_together(target, make(), rule, LONGER, batch_size=size, **options)
-        for number, round in together:
-            texts[number].append((round.tokens, round.draft, round.path, round.stop))
-            in_progress.add(number)
-            assert len(in_progress) <= size
-            if round.stop is not None:
-                in_progress.remove(number)
-        assert list(texts.values()) == alone
+        assert rounds_together(target, name, LONGER, size, **options) == alone
 
 
 def test_a_prompt_that_joins_is_read_between_the_rounds_of_others(
@@ -159,26 +161,15 @@ def test_a_target_that_lets_no_text_join_gets_one_batch_after_the_other(
     target.eos = frozenset({3})
     options: dict[str, Any] = {"sampling": Sampling(temperature=1.0), "max_new_tokens": 9}
     prompts = [[1], [2], [0], [4], [1]]
-    texts: list[list[int]] = [[] for _ in prompts]
-    together = decode_together(target, NoDraft(), Token(), prompts, batch_size=2, **options)
-    for number, round in together:
-        texts[number] += round.tokens
+    texts = rounds_together(target, "none", prompts, 2, **options)
     assert opened == [2, 2, 1]
-    for number, prompt in enumerate(prompts):
-        alone = decode(target, NoDraft(), Token(), prompt, number=number, **options)
-        assert texts[number] == tokens_of(alone)
+    assert texts == rounds_alone(target, "none", prompts, **options)
 
 
 def test_texts_outgrow_the_initial_room(target: Any) -> None:
-    prompts = [[3, 4, 5], [5, 6, 7] * 80]
+    given: Any = target, "prompt_lookup", [[3, 4, 5], [5, 6, 7] * 80]
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
-    rounds = decode_together(target, PromptLookup(), Token(), prompts, **options)
-    texts: list[list[int]] = [[], []]
-    for number, round in rounds:
-        texts[number] += round.tokens
-    for prompt, text in zip(prompts, texts, strict=True):
-        alone = decode(target, PromptLookup(), Token(), prompt, **options)
-        assert text == tokens_of(alone)
+    assert rounds_together(*given, 2, **options) == rounds_alone(*given, **options)
 
 
 def test_every_prompt_has_its_own_parts() -> None:

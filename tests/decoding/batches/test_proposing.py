@@ -62,11 +62,11 @@ def target(llama: Any) -> TransformersTarget:
 
 
 def drafts(
-    drafter: Drafter, contexts: list[Context], gammas: list[int], sampling: Sampling
+    drafter: Drafter, contexts: list[Context], gammas: list[int], sampling: Sampling, first: int = 0
 ) -> list[Draft]:
     pens = [
         new_pen(SampledChance.seeded(number), sampling=sampling, vocab_size=31, gamma=gamma)
-        for number, gamma in enumerate(gammas)
+        for number, gamma in enumerate(gammas, first)
     ]
     drafter.propose_batch(list(zip(contexts, pens, strict=True)))
     return [pen.sheet.finish() for pen in pens]
@@ -85,11 +85,7 @@ def test_several_texts_get_the_drafts_that_each_gets_alone(
         gammas = [gamma for _, gamma in texts]
         found = drafts(together, contexts, gammas, sampling)
         for number, (context, gamma) in enumerate(zip(contexts, gammas, strict=True)):
-            pen = new_pen(
-                SampledChance.seeded(number), sampling=sampling, vocab_size=31, gamma=gamma
-            )
-            drafter.open().propose(context, pen)
-            right = pen.sheet.finish()
+            (right,) = drafts(drafter.open(), [context], [gamma], sampling, number)
             assert found[number].tokens == right.tokens
             torch.testing.assert_close(found[number].logits, right.logits, rtol=1e-4, atol=1e-5)
 

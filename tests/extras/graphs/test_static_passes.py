@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 import torch
+from tiny.graph_replayer import GraphReplayer
 from tiny.models import ENTRIES, build
 
 from outrider import ConfigError, Draft, Verdict, decode
 from outrider.drafters.eagle import Eagle
 from outrider.drafters.prompt_lookup import PromptLookup
 from outrider.extras.graphs import static_cache
-from outrider.extras.graphs.engines import CompiledPasses, Recorded, RecordedPasses
+from outrider.extras.graphs.engines import CompiledPasses, RecordedPasses
+from outrider.extras.graphs.recordings import Recorded
 from outrider.extras.graphs.static_cache import StaticCache
 from outrider.targets.passes.engine import note_engine, run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
@@ -152,33 +154,14 @@ def test_texts_at_once_have_buffers_of_their_own(pair: Any) -> None:
     assert len({cache.layers[0].keys.data_ptr() for cache in caches}) == 3  # type: ignore[union-attr]
 
 
-def again(run: Any) -> Any:
-    """Records a function as a graph does: what it wrote is written again, in the same place."""
-    outputs = run()
-
-    def replay() -> None:
-        logits, states = run()
-        outputs[0].copy_(logits)
-        for number, state in states.items():
-            outputs[1][number].copy_(state)
-
-    return outputs, replay
-
-
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_recorded_passes_write_the_texts_of_modules(name: str) -> None:
     """A sampled tree has passes of several sizes, and masks; a second text has other numbers."""
-    model, records = build(ENTRIES[name]), []
-
-    def counted(run: Any) -> Any:
-        records.append(run)
-        return again(run)
-
-    texts = []
-    for recorder in (None, lambda function: Recorded(function, counted)):
+    model, texts, record = build(ENTRIES[name]), [], GraphReplayer()
+    for is_recorded in (False, True):
         target = TransformersTarget(copy.copy(model), optimize="none")
-        if recorder:
-            engine = RecordedPasses(recorder)
+        if is_recorded:
+            engine = RecordedPasses(record)
             engine.prepare(target.model)
             note_engine(target.model, engine)
             assert engine.runs_by(target.model) == "CUDA graphs of transformers' modules"
@@ -191,15 +174,11 @@ def test_recorded_passes_write_the_texts_of_modules(name: str) -> None:
             ]
         )
     assert texts[0] == texts[1]
-    assert 0 < len(records) <= 6  # the trial's, then one a size of pass, for both texts
-
-
-def replayed(function: Any) -> Any:
-    return Recorded(function, again)
+    assert 0 < record.recorded <= 6  # the trial's, then one a size of pass, for both texts
 
 
 def test_a_model_that_has_run_is_freed_and_its_copies_run_by_modules(llama: Any) -> None:
-    engine, model = RecordedPasses(replayed), llama(num_hidden_layers=2)
+    engine, model = RecordedPasses(GraphReplayer()), llama(num_hidden_layers=2)
     engine.prepare(model)
     note_engine(model, engine)
     copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
@@ -226,32 +205,14 @@ def test_graphs_want_a_gpu(llama: Any) -> None:
 
 @pytest.mark.parametrize("places", range(1, 7))
 def test_few_texts_at_once_keep_their_recordings(places: int, plain: Any) -> None:
-    records = []
-
-    def counted(run: Any) -> Any:
-        records.append(run)
-        return again(run)
-
-    passes = Recorded(static_cache.uncompiled(plain.model), counted)
+    record = GraphReplayer()
+    passes = Recorded(static_cache.uncompiled(plain.model), record)
     caches = [StaticCache(plain.model, passes) for _ in range(places)]
     for _ in range(3):
         for cache in caches:
             cache.feed(PassInput(torch.tensor([[3, 4]]), 1))
     # The first pass of a text is its modules'.
-    assert len(records) == (places if places <= 4 else 2 * places)
-
-
-def test_a_rollback_moves_nothing(pair: Any) -> None:
-    model = pair[1].model
-    cache = new_cache(model)
-    assert isinstance(cache, StaticCache)
-    run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 1))
-    before = [layer.keys.data_ptr() for layer in cache.layers]
-    for _ in range(5):
-        run_pass(model, cache, PassInput(torch.tensor([[3, 4, 5]]), 3))
-        cache.crop(-2)
-    assert [layer.keys.data_ptr() for layer in cache.layers] == before
-    assert cache.get_seq_length() == 8 == cache.layers[0].keys.shape[2]
+    assert record.recorded == (places if places <= 4 else 2 * places)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "gemma3_text", "mixtral", "deepseek_v3"])

@@ -1,0 +1,113 @@
+"""Functions of tensors that are recorded as CUDA graphs, and replayed with one launch."""
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from outrider.contract.programs import Programs
+from outrider.extras.graphs.static_cache import CAPACITY, lent
+
+PLACES = 4
+"""How many texts at once have recordings of their own."""
+
+WARMING = 2
+"""How often a pass runs before it is recorded, so that libraries choose kernels and workspaces."""
+
+Run = Callable[[], Any]
+Recorder = Callable[[Run], tuple[Any, Callable[[], object]]]
+"""Runs a function of tensors once, and returns what it returned, and what computes that again."""
+
+Recording = tuple[Callable[[], object], Sequence[Tensor], Any]
+"""What computes a function again, the tensors that it is given, and those that it returns."""
+
+
+@final
+class Recordings(Programs):
+    """The graphs of a model or network, for each place of the buffers that it reads and writes.
+
+    A graph is recorded at the first call with a key and shapes. Nothing is compiled: what is saved
+    is the time to launch the kernels, which is most of a small pass. CUDA refuses to record what
+    waits for the device.
+
+    record: what records a function. Defaults to a CUDA graph.
+    """
+
+    def __init__(self, record: Recorder | None = None) -> None:
+        self._record = record or _cuda_recorder()
+        self._places: dict[Hashable, dict[Hashable, Recording]] = {}
+        self._free: list[Any] = []
+
+    def play(
+        self,
+        key: Hashable,
+        function: Callable[..., Any],
+        given: Sequence[Tensor],
+        buffers: Sequence[Tensor] = (),
+    ) -> Any:
+        place = tuple((buffer.data_ptr(), buffer.shape) for buffer in buffers)
+        if place not in self._places and len(self._places) == PLACES:
+            del self._places[next(iter(self._places))]
+        recordings = self._places.setdefault(place, {})
+        key = (key, *(tensor.shape for tensor in given))
+        if key not in recordings:
+            own = [tensor.clone() for tensor in given]
+            with torch.no_grad():
+                outputs, replay = self._record(partial(function, *own))
+            recordings[key] = replay, own, outputs
+        replay, inputs, outputs = recordings[key]
+        for inner, outer in zip(inputs, given, strict=True):
+            inner.copy_(outer)
+        replay()
+        return outputs
+
+    def lend(self, holder: object, make: Callable[..., Any]) -> Any:
+        return lent(self._free, holder, partial(make, spare=CAPACITY, zeros=True))
+
+
+@final
+class Recorded:
+    """A function of a static cache's passes that replays its kernels, in a second a size.
+
+    function: as `uncompiled` returns it. record: as for `Recordings`.
+    """
+
+    def __init__(self, function: Callable[..., Any], record: Recorder | None = None) -> None:
+        self._function, self._recordings = function, Recordings(record)
+
+    def __call__(
+        self, ids: Tensor, buffers: Any, masks: Any, positions: Tensor, states: tuple[int, ...]
+    ) -> Any:
+        leaves, layout = tree_flatten(masks)
+
+        def run(ids: Tensor, positions: Tensor, slots: Tensor, *leaves: Tensor) -> Any:
+            buffers.slots = slots
+            whole = tree_unflatten(leaves, layout)
+            return self._function(ids, buffers, whole, positions, states)
+
+        given = [ids, positions, buffers.slots, *leaves]
+        own = [buffer for layer in buffers.layers for buffer in layer.buffers]
+        return self._recordings.play(states, run, given, own)
+
+
+def _cuda_recorder() -> Recorder:
+    """Returns a recorder of CUDA graphs that share memory for what they don't return."""
+    pool = torch.cuda.graph_pool_handle()
+
+    def record(run: Run) -> tuple[Any, Callable[[], object]]:
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(WARMING):
+                run()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        # What is returned is kept, so they may be replayed in any order.
+        with torch.cuda.graph(graph, pool=pool):
+            outputs = run()
+        return outputs, graph.replay
+
+    return record
