@@ -11,6 +11,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from outrider import Sampling
 from outrider.drafters.hydra import Hydra, HydraNetwork
+from outrider.drafters.parts.networks.trained import StagedDrafter
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import context_after, write_draft
@@ -100,7 +101,7 @@ def test_untrained_heads_repeat_the_targets(llama: Any) -> None:
 def layered() -> Hydra:
     """Returns a drafter with the random layer of Hydra++."""
     drafter = Hydra("untrained")
-    drafter._untrained = {"kind": "prefix-mlp"}
+    StagedDrafter.__init__(drafter, HydraNetwork, "untrained", None, kind="prefix-mlp")
     return drafter
 
 

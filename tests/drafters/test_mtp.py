@@ -20,6 +20,7 @@ from transformers.modeling_layers import MtpModel
 from outrider import ConfigError, decode
 from outrider.drafters.mtp.drafter import Mtp, MtpNetwork
 from outrider.drafters.parts.checkpoint import replace_prefixes
+from outrider.drafters.parts.networks.features import FeatureDrafter
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import parametrize_with_checks
 from outrider.testing.tiny_targets import draft_after
@@ -186,7 +187,7 @@ class TestSeveralLayers(PublishedNetwork):
 def several(tree: str | None = None) -> Mtp:
     """Returns a drafter with three random layers."""
     drafter = Mtp("untrained", tree)
-    drafter._untrained = {"further": 2}
+    FeatureDrafter.__init__(drafter, MtpNetwork, "untrained", tree, further=2)
     return drafter
 
 
