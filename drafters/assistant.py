@@ -35,6 +35,7 @@ class Assistant(Drafter):
     model: a hub id or folder, such as google/gemma-4-E2B-it-assistant, or the loaded model;
         transformers 5.23.0 can't build one, later ones can.
     tree: the shape of its drafts, see `drafters.parts.trees.tree_forms`. Defaults to a chain.
+    dtype: the weights' precision, such as bfloat16. Defaults to that of the checkpoint.
 
     Raises `ConfigError` in `bind` if it is no such model, or is one for another target.
     """
