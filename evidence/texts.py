@@ -50,6 +50,9 @@ UNTRAINED = {"pard": "model"} | dict.fromkeys(
 )
 """Drafters of which no trained weights come with the package, and their setting for weights."""
 
+OTHERS = ("assistant",)
+"""Drafters that draft for targets of one architecture alone, which these are not."""
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -91,7 +94,8 @@ def every_drafter(target: Target, draft: str | None, store: str) -> dict[str, Mo
     """
     has_source = "source" in target.offers
     modes = {}
-    for name, entry in installed().of("drafter").items():
+    named = installed().of("drafter")
+    for name, entry in ((name, it) for name, it in named.items() if name not in OTHERS):
         settings: dict[str, Any] = {"drafter": name}
         settings |= {UNTRAINED[name]: "untrained"} if name in UNTRAINED else {}
         settings |= {"path": store} if name == "rest" else {}
