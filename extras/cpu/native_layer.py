@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm, Scaling, rotation
+from outrider.drafters.parts.networks.layer import KeysAndValues, RMSNorm
+from outrider.drafters.parts.networks.rotary import Scaling, rotation
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.native_pass import LANES
 from outrider.extras.cpu.native_weights import Entry, Exit, NativePass

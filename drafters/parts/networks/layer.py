@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention, silu
 
 from outrider.base.errors import ConfigError
+from outrider.drafters.parts.networks.rotary import Scaling, rotated, rotation
 from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import causal
@@ -28,8 +29,6 @@ Ids = Int[Tensor, "batch tokens"]
 Sees = Bool[Tensor, "batch 1 tokens all"] | None
 """What each token attends to, cached ones first; None for a chain."""
 
-Scaling = tuple[tuple[str, Any], ...]
-
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -37,8 +36,7 @@ class LayerConfig:
     """The sizes of a layer, named as in transformers' configs.
 
     input_size: the width of the attention's input; EAGLE-3's is twice the hidden size.
-    scaling: how rotary positions are scaled, as the entries of transformers' `rope_parameters`;
-        empty if they are not.
+    scaling: how rotary positions are scaled.
     """
 
     hidden_size: int
@@ -254,38 +252,6 @@ def layer_output(
     return out
 
 
-def rotation(
-    positions: Ids,
-    head_dim: int,
-    theta: float,
-    dtype: torch.dtype = torch.float32,
-    scaling: Scaling = (),
-) -> tuple[Tensor, Tensor]:
-    """Returns the cosine and sine of each position's angles (2104.09864)."""
-    periods, factor = _periods(head_dim, theta, positions.device, scaling)
-    angles = (positions[..., None].float() / periods)[:, None]
-    return (angles.cos() * factor).to(dtype), (angles.sin() * factor).to(dtype)
-
-
-@cache
-def _periods(
-    head_dim: int, theta: float, device: torch.device, scaling: Scaling
-) -> tuple[Float[Tensor, "head_dim"], float]:
-    """Returns what each entry of a head divides a position by, and the factor of both angles."""
-    if not scaling:
-        entries = torch.arange(0, head_dim, 2, device=device, dtype=torch.float32)
-        return (theta ** (entries / head_dim)).repeat(2), 1.0
-    from transformers import LlamaConfig
-    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-
-    parameters = {**dict(scaling), "rope_theta": theta}
-    config = LlamaConfig(
-        hidden_size=head_dim, num_attention_heads=1, head_dim=head_dim, rope_parameters=parameters
-    )
-    frequencies, factor = ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, device)
-    return (1 / frequencies).repeat(2), float(factor)
-
-
 def _mixed(queries: Tensor, keys: Tensor, values: Tensor, sees: Sees) -> Tensor:
     """Returns what queries take from values, [batch, heads, tokens, head_dim].
 
@@ -298,10 +264,3 @@ def _mixed(queries: Tensor, keys: Tensor, values: Tensor, sees: Sees) -> Tensor:
     rows = queries.reshape(*keys.shape[:2], -1, keys.shape[-1])
     mask = sees.repeat(1, 1, groups, 1)
     return scaled_dot_product_attention(rows, keys, values, attn_mask=mask).reshape_as(queries)
-
-
-def rotated(x: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
-    """Returns the heads with each pair of entries rotated by its position's angle."""
-    cosine, sine = rotary
-    left, right = x.chunk(2, dim=-1)
-    return x * cosine + torch.cat([-right, left], dim=-1) * sine

@@ -13,8 +13,8 @@ from outrider.drafters.parts.networks.layer import (
     KeysAndValues,
     LayerConfig,
     RMSNorm,
-    rotation,
 )
+from outrider.drafters.parts.networks.rotary import rotation
 from outrider.drafters.parts.networks.speculators import layer_sizes
 
 
