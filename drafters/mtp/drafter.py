@@ -175,7 +175,7 @@ def _one_layer(target: Target) -> Any:
 
 @final
 class Mtp(FeatureDrafter[MtpNetwork]):
-    """Drafts with the target's layers for multi-token prediction (2412.19437).
+    """Drafts with the target's multi-token prediction layers (2412.19437).
 
     The checkpoints of DeepSeek-V3 (also in eight bits), GLM-4.5, Qwen3-Next and MiMo-7B have such a
     layer, which transformers does not load. A single one drafts all tokens. Of several, each drafts

@@ -143,8 +143,8 @@ BUILT = ("target", "drafter", "verifier", "policy")
 NEEDED = {
     "dflash": "drafter.path=untrained",
     "peagle": "drafter.path=untrained", "rest": "drafter.path=store",
-    "pard": "drafter.model=untrained", "hydra": "drafter.path=untrained",
-    "redrafter": "drafter.path=untrained",
+    "assistant": "drafter.model=published", "pard": "drafter.model=untrained",
+    "hydra": "drafter.path=untrained", "redrafter": "drafter.path=untrained",
 }  # fmt: skip
 """Settings of parts that have none by default."""
 
