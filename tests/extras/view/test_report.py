@@ -103,6 +103,14 @@ def test_the_first_screen_answers_three_questions(
     assert len(links) == 8 and all(page.locator(f"h2{link}").count() == 1 for link in links)
 
 
+def test_the_first_screen_does_not_rank_a_reference_first(
+    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
+) -> None:
+    run = replace(whole_run, facts={**whole_run.facts, "reference": "bigram"})
+    answers = opened(path=written({"": Summary(run)}, tmp_path)).locator(".answers div")
+    assert answers.first.inner_text() == "The reference, on prompts like these\nbigram"
+
+
 def test_five_columns_in_rank_order_and_the_rest_behind_a_button(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:
