@@ -89,7 +89,8 @@ class HydraNetwork(StagedNetwork):
         super().__init__()
         self.vocabulary = vocabulary
         self.stages: int | None = heads
-        self._blocks, self.kind = blocks, kind
+        self.kind: str = kind
+        self._blocks = blocks
         self._embed(target)
         self._shared_head = weights.BorrowedHead.of(target, vocabulary)
         self.borrowed_head: weights.BorrowedHead | None = None if own else self._shared_head

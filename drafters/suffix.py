@@ -121,7 +121,8 @@ class Past(TextMemory):
     def _empty(self) -> None:
         self.texts: SuffixAutomaton = SuffixAutomaton()
         self._kept: deque[list[int]] = deque()  # to build it again without the oldest
-        self.count = self.tokens = 0
+        self.count = 0
+        self.tokens: int = 0
 
     @staticmethod
     def entry(vocab_size: int) -> Any:

@@ -37,7 +37,7 @@ METHODS: Mapping[str, Sequence[str]] = {
 """By drafter, what these engines call it, if they have it."""
 EXPORTED = ("eagle3", "medusa", "mtp", "pard", "small_lm")
 """Drafters whose packaged weights `serve-config` hands to vLLM."""
-POLICIES = {"fixed": SERVERS, "confidence": ("llama.cpp",)}
+POLICIES: Mapping[str, Sequence[str]] = {"fixed": SERVERS, "confidence": ("llama.cpp",)}
 """By policy, the engines that have it."""
 
 

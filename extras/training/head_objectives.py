@@ -101,7 +101,7 @@ class StagedObjective(Objective):
 class MLPObjective(StagedObjective):
     """The MLP speculator (2404.19124, section 4)."""
 
-    family = MLPSpeculatorNetwork
+    family: ClassVar[type[StagedNetwork]] = MLPSpeculatorNetwork
 
     stages: int = 4
     borrowed: bool = True
@@ -113,7 +113,7 @@ class MLPObjective(StagedObjective):
 class HydraObjective(StagedObjective):
     """Hydra (2402.05109, section 4)."""
 
-    family = HydraNetwork
+    family: ClassVar[type[StagedNetwork]] = HydraNetwork
 
     heads: int = 4
     blocks: int = 1
@@ -125,7 +125,7 @@ class HydraObjective(StagedObjective):
 class ReDrafterObjective(StagedObjective):
     """ReDrafter (2403.09919, section 4), whose head is one stage that is taken again and again."""
 
-    family = ReDrafterNetwork
+    family: ClassVar[type[StagedNetwork]] = ReDrafterNetwork
 
     steps: int = 4
     blocks: int = 2

@@ -92,7 +92,10 @@ def as_file(name: str, values: Values) -> bytes:
     return as_png(figure(name, values))
 
 
-figure2, figure3, figure4, figure5 = (partial(as_file, name) for name in FIGURES)
+figure2: Callable[[Values], bytes] = partial(as_file, "figure2")
+figure3: Callable[[Values], bytes] = partial(as_file, "figure3")
+figure4: Callable[[Values], bytes] = partial(as_file, "figure4")
+figure5: Callable[[Values], bytes] = partial(as_file, "figure5")
 
 
 def _finish(on: Canvas, label: str) -> None:

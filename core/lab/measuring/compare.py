@@ -30,7 +30,11 @@ from outrider.lab.measuring.trial import (
 )
 from outrider.lab.measuring.variants import Question, Settings, Variant, ids_asked
 
-PROTOCOLS = {"overlap": ("overlap",), "decode": ("decode",), "both": ("overlap", "decode")}
+PROTOCOLS: Mapping[str, tuple[str, ...]] = {
+    "overlap": ("overlap",),
+    "decode": ("decode",),
+    "both": ("overlap", "decode"),
+}
 """By the name in the config, the protocols to run, in this order."""
 
 

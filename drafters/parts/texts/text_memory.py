@@ -28,7 +28,8 @@ class TextMemory(ABC):
     """
 
     def __init__(self, capacity: int | None = None) -> None:
-        self.count, self._capacity = 0, capacity
+        self.count: int = 0
+        self._capacity = capacity
 
     @staticmethod
     @abstractmethod
