@@ -93,7 +93,6 @@ def measured(
     """Prints both speeds and returns their ratio; each client has one prompt at a time."""
     rounds = [prompts[first : first + clients] for first in range(0, len(prompts), clients)]
     seconds = {name: [list[float]() for _ in rounds] for name in servers}
-    before = {name: server.drafted() for name, server in servers.items()}
     count = dict.fromkeys(servers, 0)
     names = list(servers)
     for repeat in range(repeats):
@@ -109,7 +108,7 @@ def measured(
     speeds = {}
     for name, times in seconds.items():
         speeds[name] = count[name] / repeats / sum(map(statistics.median, times))
-        drafted = servers[name].drafted() - before[name]
+        drafted = servers[name].drafted()  # since its start
         print(f"{clients} clients, {name}: {speeds[name]:.1f} tokens/s, {drafted}", flush=True)
     ratio = speeds["prompt_lookup"] / speeds["ngram"]
     print(f"{clients} clients: prompt_lookup is {ratio:.3f} times as fast as ngram", flush=True)

@@ -26,7 +26,6 @@ from outrider.extras.serving import serve_report
 from outrider.extras.serving.serve_config import vllm_settings
 from outrider.extras.serving.serve_report import Comparison, write_profile
 from outrider.extras.serving.settings import ServeCheck
-from outrider.extras.serving.vllm import check_version
 from outrider.extras.serving.vllm_server import Drafted, Server, version_in
 from outrider.lab.measuring.text_differences import Difference, find_difference
 from outrider.plugins.config import build
@@ -96,8 +95,7 @@ def serve_check(config: ServeCheck) -> None:
     temperature = config.sampling.temperature
     require(temperature == 0, "sampling.temperature", temperature, "0: texts are compared")
     python, settings = Path(config.vllm).expanduser(), plain_settings(config)
-    version, vllm_folder = version_in(python)
-    check_version(version, vllm_folder)
+    version = version_in(python)
     folder = Path(HydraConfig.get().runtime.output_dir)
     drafters = {name: build(node) for name, node in config.drafters.items()}
     runs = {

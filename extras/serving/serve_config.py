@@ -14,7 +14,7 @@ from outrider.contract.policy import Fixed
 from outrider.extras.serving.export import exported
 from outrider.extras.serving.settings import ServeConfig
 from outrider.extras.serving.vllm import VARIABLE
-from outrider.extras.serving.vllm_plugin import PATCH
+from outrider.extras.serving.vllm_patch import PATCH
 from outrider.plugins.config import build
 from outrider.plugins.parts import factory_of
 from outrider.plugins.reading import plain_settings

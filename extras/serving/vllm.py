@@ -1,11 +1,9 @@
-"""OutriderProposer: runs a drafter that needs only tokens inside vLLM, from its Hydra config."""
+"""OutriderProposer: runs a drafter that needs only tokens in vLLM 0.32, from its Hydra config."""
 
-import ast
 import json
 import logging
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +11,7 @@ from numpy.typing import NDArray
 
 from outrider.base.errors import ConfigError
 from outrider.base.pretrained import TRUST, read_pretrained
-from outrider.contract.chance import Chance, SampledChance
+from outrider.contract.chance import SampledChance
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
@@ -25,13 +23,6 @@ from outrider.plugins.registry import installed
 
 VARIABLE = "OUTRIDER_DRAFTER"
 """The environment variable that holds the drafter's config, a JSON object."""
-
-SUPPORTED = ("0.32.",)
-"""The versions of vLLM that were tried; upstream calls the interface experimental."""
-
-HOOK = Path("v1", "spec_decode", "custom_class_proposer.py")
-"""Where other versions have the interface, below vLLM's folder, and what it has to hand over."""
-HANDED_OVER = {"sampled_token_ids", "num_tokens_no_spec", "token_ids_cpu", "slot_mappings"}
 
 GREEDY = Sampling()
 """Makes a drafter that draws write its likeliest tokens."""
@@ -69,18 +60,11 @@ class OutriderProposer:
     good distribution q loses what min(1, p(x) / q(x)) would have accepted beyond p(x).
 
     make: makes an unbound drafter. Defaults to the one that `OUTRIDER_DRAFTER` describes.
-    version: of vLLM. Defaults to the installed one.
 
-    Raises `ConfigError` if this vLLM is not supported, or the drafter needs more than tokens.
+    Raises `ConfigError` if the drafter needs more than tokens.
     """
 
-    def __init__(
-        self,
-        vllm_config: Any,
-        make: Callable[[], Drafter] | None = None,
-        version: str | None = None,
-    ) -> None:
-        check_version(version)
+    def __init__(self, vllm_config: Any, make: Callable[[], Drafter] | None = None) -> None:
         self._gamma = int(vllm_config.speculative_config.num_speculative_tokens)
         model = vllm_config.model_config
         self._longest = int(model.max_model_len)
@@ -116,16 +100,14 @@ class OutriderProposer:
     def load_model(self, *args: Any, **kwargs: Any) -> None:
         """Does nothing: vLLM calls it, and there is no model to load."""
 
-    def draft(
-        self, request: Request, sampling: Sampling = GREEDY, chance: Chance = UNUSED
-    ) -> Draft:
+    def draft(self, request: Request) -> Draft:
         """Returns a draft for a request; it is empty if there is no room, or the drafter failed."""
         # The engine adds one token to those that are accepted.
         room = min(self._gamma, self._longest - len(request.ids) - 1)
         if request.failed or room < 1:
             return Draft()
         vocab_size = self._target.vocab_size
-        pen = Pen(Sheet(sampling=sampling, chance=chance, vocab_size=vocab_size, gamma=room))
+        pen = Pen(Sheet(sampling=GREEDY, chance=UNUSED, vocab_size=vocab_size, gamma=room))
         try:
             self.requests.drafter(request).propose(request.context, pen)
             return pen.sheet.finish()
@@ -168,26 +150,6 @@ def from_environment() -> Drafter:
         raise ConfigError(f"{VARIABLE}={text!r}: expected a JSON object") from error
     drafter: Drafter = build(node)
     return drafter
-
-
-def check_version(version: str | None = None, folder: Path | None = None) -> None:
-    """Raises `ConfigError` for a vLLM that was not tried and lacks what a custom drafter needs.
-
-    version, folder: of vLLM. Default to those of the installed one.
-    """
-    if version is None:
-        import vllm  # type: ignore[import-not-found]
-
-        version, folder = str(vllm.__version__), Path(vllm.__file__).parent
-    if version.startswith(SUPPORTED):
-        return
-    file = None if folder is None else folder / HOOK
-    tree = ast.parse(file.read_text() if file is not None and file.is_file() else "")
-    functions = (it for it in ast.walk(tree) if isinstance(it, ast.FunctionDef))
-    arguments = (it.args.args for it in functions if it.name == "propose")
-    if missing := sorted(HANDED_OVER - {it.arg for own in arguments for it in own}):
-        line = f"expected one whose {HOOK} hands over {', '.join(missing)}, as 0.32 has"
-        raise ConfigError(f"vllm {version}: {line}")
 
 
 def _tokenizer(model: Any) -> Any:

@@ -1,6 +1,5 @@
 """Server: vLLM as a process of its own, asked over HTTP and always stopped at the end."""
 
-import errno
 import json
 import os
 import re
@@ -13,12 +12,11 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any, final
 
 from outrider.base.http import HttpClient, Refusal, ServerError
-from outrider.extras.serving.vllm_plugin import PATCH
+from outrider.extras.serving.vllm_patch import PATCH
 
 COUNTER = re.compile(r"^vllm:spec_decode_num_(drafts|draft_tokens|accepted_tokens)_total\S* (\S+)$")
 """A counter of drafts in vLLM's metrics, a line in the Prometheus format."""
@@ -30,11 +28,6 @@ POSITION = re.compile(
 
 SAMPLING: dict[str, Any] = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "return_token_ids": True}
 """Settings of each request; without them a model's own defaults would hold."""
-
-STARTS = 3
-"""How often it is started, each time at another port, if others take the port before it does."""
-
-TAKEN = os.strerror(errno.EADDRINUSE).lower()
 
 LAUNCHER = """\
 import ctypes, os, signal, sys
@@ -57,15 +50,6 @@ class Drafted:
     drafted: int = 0
     accepted: int = 0
     by_position: tuple[int, ...] = ()
-
-    def __sub__(self, other: "Drafted") -> "Drafted":
-        pairs = zip_longest(self.by_position, other.by_position, fillvalue=0)
-        return Drafted(
-            self.drafts - other.drafts,
-            self.drafted - other.drafted,
-            self.accepted - other.accepted,
-            tuple(own - before for own, before in pairs),
-        )
 
 
 @final
@@ -97,9 +81,10 @@ class Server:
         patience: float = 900,
     ) -> None:
         self._log, self._patience = log, patience
-        self._port = 0  # one at each start
         self.name: str = f"outrider-{secrets.token_hex(8)}"  # tells its answers from others'
         self.key: str = secrets.token_urlsafe(24)
+        self._port = free_port()
+        self._http = HttpClient(self.url, key=self.key, patience=patience, hint=f" ({log})")
         arguments = ["--model", model, "--served-model-name", self.name, "--host", "127.0.0.1"]
         arguments += options
         if speculative is not None:
@@ -117,21 +102,6 @@ class Server:
         return f"http://127.0.0.1:{self._port}"
 
     def __enter__(self) -> "Server":
-        try:
-            for _ in range(STARTS):
-                self._start()
-                if self._is_up():
-                    return self
-                self.close()
-        except BaseException:
-            self.close()
-            raise
-        raise ServerError(f"vLLM did not start: others took {STARTS} ports first ({self._log})")
-
-    def _start(self) -> None:
-        self._port = free_port()
-        hint = f" ({self._log})"
-        self._http = HttpClient(self.url, key=self.key, patience=self._patience, hint=hint)
         with self._log.open("wb") as log:
             # In a process group of its own: the server starts processes that may outlive it.
             self._process = subprocess.Popen(
@@ -142,6 +112,12 @@ class Server:
                 env=self._environment,
                 start_new_session=True,
             )
+        try:
+            self._wait()
+        except BaseException:
+            self.close()
+            raise
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -188,33 +164,29 @@ class Server:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
-    def _is_up(self) -> bool:
-        """Returns whether it answers, once it does; it can't where another program has its port."""
+    def _wait(self) -> None:
+        """Returns once it answers, by the name that another program at its port does not know."""
         assert self._process is not None
         end = time.monotonic() + self._patience
         client = HttpClient(self.url, key=self.key, patience=5)
         while time.monotonic() < end:
             if self._process.poll() is not None:
-                if TAKEN in self._log.read_text(errors="replace").lower():
-                    return False
                 raise ServerError(f"vLLM did not start: {cause(self._log)} ({self._log})")
             with suppress(ServerError, Refusal):
                 if self.name in client.text("/v1/models"):
-                    return True
+                    return
             time.sleep(0.1)
         raise ServerError(f"vLLM did not start in {self._patience:g} s ({self._log})")
 
 
-def version_in(python: Path) -> tuple[str, Path]:
-    """Returns the version and the folder of vLLM in an interpreter's environment.
+def version_in(python: Path) -> str:
+    """Returns the version of vLLM in an interpreter's environment.
 
     Raises `ServerError` if there is no such interpreter, or its environment has no vLLM.
     """
     script = (
         "from importlib.metadata import packages_distributions, version;"
-        "from importlib.util import find_spec;"
-        "print(version(packages_distributions()['vllm'][0]));"
-        "print(find_spec('vllm').submodule_search_locations[0])"
+        "print(version(packages_distributions()['vllm'][0]))"
     )
     try:
         finished = subprocess.run(
@@ -225,8 +197,7 @@ def version_in(python: Path) -> tuple[str, Path]:
             f"vllm={str(python)!r}: expected the python of an environment with vLLM, which"
             " `make vllm` sets up"
         ) from error
-    found, _, folder = finished.stdout.strip().partition("\n")
-    return found, Path(folder)
+    return finished.stdout.strip()
 
 
 def cause(log: Path) -> str:

@@ -64,7 +64,6 @@ def main() -> None:
     words = sys.argv[1:]
     if words[0] == "-c":
         print(SCRIPT["version"])
-        print(Path(__file__).parent)
         return
     print(json.dumps([words, os.environ.get("OUTRIDER_DRAFTER")]), flush=True)
     if "start" in SCRIPT and SCRIPT.get("drafter", "") in os.environ.get("OUTRIDER_DRAFTER", ""):

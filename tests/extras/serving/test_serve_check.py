@@ -113,13 +113,6 @@ def test_figures_of_a_drafter_are_kept_if_the_next_server_fails(
     assert list(facts["drafters"]) == ["prompt_lookup"]
 
 
-def test_another_version_of_vllm_is_refused_before_the_start(checked: Any, tmp_path: Path) -> None:
-    status, _, err = checked(version="0.33.0")
-    assert status == 1
-    assert "vllm 0.33.0: expected one whose" in err
-    assert not list((tmp_path / "out").glob("plain.log"))
-
-
 class Echoing:
     """Answers with the prompt, but only once all clients are waiting; hot texts are another."""
 

@@ -1,14 +1,13 @@
-"""The proposer as vLLM calls it: rows move, pause and end, drafters fail, versions differ."""
+"""The proposer as vLLM calls it: rows move, pause and end, drafters fail."""
 
 import json
 import logging
 from functools import partial
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from second_runner import vllm_config
 from tiny.drafters import Watches
 
 from outrider import ConfigError, Context, Drafter, Pen
@@ -16,24 +15,24 @@ from outrider.drafters.eagle import Eagle
 from outrider.drafters.ngram import bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.drafters.prompt_lookup import PromptLookup
-from outrider.extras.serving.vllm import (
-    HANDED_OVER,
-    HOOK,
-    VARIABLE,
-    OutriderProposer,
-    check_version,
-)
+from outrider.extras.serving.vllm import VARIABLE, OutriderProposer
 from outrider.extras.serving.vllm_requests import PATIENCE
 
 LONGEST = 32
 
 
 def config(gamma: int = 3, vocab_size: int = 50) -> Any:
-    return vllm_config(gamma, LONGEST, vocab_size)
+    """Returns what Outrider reads of vLLM's config."""
+    return SimpleNamespace(
+        model_config=SimpleNamespace(
+            max_model_len=LONGEST, get_vocab_size=lambda: vocab_size, skip_tokenizer_init=True
+        ),
+        speculative_config=SimpleNamespace(num_speculative_tokens=gamma),
+    )
 
 
 def proposer(make: Any, gamma: int = 3) -> OutriderProposer:
-    return OutriderProposer(config(gamma), make, version="0.32.0")
+    return OutriderProposer(config(gamma), make)
 
 
 def call(served: OutriderProposer, texts: list[list[int] | None]) -> list[list[int]]:
@@ -86,7 +85,7 @@ def test_a_table_is_read_once_however_many_requests(monkeypatch: pytest.MonkeyPa
     load = NGramTable.load
     monkeypatch.setattr(NGramTable, "load", lambda path: loaded.append(path) or load(path))
     made = partial(bigram, counts="smollm2")
-    served = OutriderProposer(config(2, vocab_size=49152), made, version="0.32.0")
+    served = OutriderProposer(config(2, vocab_size=49152), made)
     for first in range(4):
         call(served, [[first, 28]])
         for _ in range(PATIENCE):
@@ -138,23 +137,8 @@ def test_drafters_that_can_not_run_in_vllm_are_refused_at_once(make: Any, line: 
 def test_the_drafter_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     node = {"_target_": "outrider.drafters.prompt_lookup.PromptLookup", "max_n": 1}
     monkeypatch.setenv(VARIABLE, json.dumps(node))
-    served = OutriderProposer(config(), version="0.32.1")
+    served = OutriderProposer(config())
     assert call(served, [[1, 2, 3, 1]]) == [[2, 3, 1]]
     monkeypatch.delenv(VARIABLE)
     with pytest.raises(ConfigError, match="OUTRIDER_DRAFTER: expected a drafter's config"):
-        OutriderProposer(config(), version="0.32.0")
-
-
-@pytest.mark.parametrize("without", ["", "slot_mappings", "propose"])
-def test_another_version_is_taken_by_the_hooks_that_it_has(tmp_path: Path, without: str) -> None:
-    check_version("0.32.5")
-    names = [name for name in sorted(HANDED_OVER) if name != without]
-    hook = tmp_path / HOOK
-    hook.parent.mkdir(parents=True)
-    name = "propose" if without != "propose" else "draft"
-    hook.write_text(f"class Proposer:\n    def {name}(self, {', '.join(names)}=None): ...\n")
-    if not without:
-        check_version("0.33.0", tmp_path)
-        return
-    with pytest.raises(ConfigError, match=r"vllm 0\.33\.0: expected .* hands over .*slot_mappings"):
-        check_version("0.33.0", tmp_path)
+        OutriderProposer(config())

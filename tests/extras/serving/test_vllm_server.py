@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny.fake_server import Answer, Asked, served
 
 from outrider.base.http import HttpClient, Refusal, ServerError
-from outrider.extras.serving import vllm_server
 from outrider.extras.serving.vllm_server import Drafted, Server, cause, version_in
 
 
@@ -72,7 +70,6 @@ def test_a_text_and_the_counters(vllm: Any, tmp_path: Path) -> None:
         assert running.complete([1, 2], 2) == [3, 4]
         running.complete([1, 2], 2)
         assert running.drafted() == Drafted(4, 8, 4, (4, 0))  # of two engines
-        assert running.drafted() - Drafted(2, 4, 2, (1,)) == Drafted(2, 4, 2, (3, 0))
         with pytest.raises(Refusal, match=rf"no such prompt.* \({log}\)$"):
             running.complete([9], 2)
         (group,) = set(groups(log))
@@ -152,25 +149,3 @@ def test_the_first_error_is_the_cause(tmp_path: Path) -> None:
     assert cause(log) == "two"
     log.write_text("")
     assert cause(log) == "no message"
-
-
-def test_a_port_that_was_taken_meanwhile_is_given_up(
-    vllm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths: list[str] = []
-
-    def answer(asked: Asked) -> Answer:
-        """Answers as another vLLM would."""
-        paths.append(asked.path)
-        return Answer({"data": [{"id": "model"}]})
-
-    with served(answer) as url:
-        taken = int(url.rpartition(":")[2])
-        ports = [taken, vllm_server.free_port()]
-        monkeypatch.setattr(vllm_server, "free_port", lambda: ports.pop(0))
-        with Server(vllm({"[1, 2]": [3, 4, 5]}), "m", tmp_path / "log") as running:
-            assert running.complete([1, 2], 3) == [3, 4, 5]
-        monkeypatch.setattr(vllm_server, "free_port", lambda: taken)
-        monkeypatch.setattr(vllm_server, "STARTS", 1)
-        assert_does_not_start(": others took 1 ports first", vllm(), tmp_path / "log")
-    assert set(paths) <= {"/v1/models"}  # and no prompt
