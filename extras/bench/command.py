@@ -27,12 +27,8 @@ from outrider.extras.bench.measure import (
 )
 from outrider.extras.bench.report import (
     BenchResult,
-    DraftCost,
     bench_lines,
     bench_table,
-    draft_cost,
-    drafting_entrants,
-    drafting_table,
     final_figures,
 )
 from outrider.extras.bench.settings import Bench
@@ -66,7 +62,6 @@ def bench(config: Bench) -> None:
         ExitStack() as stack,
         Progress(*columns, TimeRemainingColumn(), console=remarks()) as progress,
     ):
-        bandwidth = memory_bandwidth()
         participants = entrants(settings, weights_location(settings), settings["drafters"])
         workers = _start_workers(participants, folder, stack, progress)
         reference = workers[OUTRIDER_PLAIN]
@@ -79,14 +74,12 @@ def bench(config: Bench) -> None:
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         differing = None if config.sampling.temperature else differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
-        drafting, target_itself = dict[str, DraftCost](), list[str]()
-        for name in drafting_entrants(runs):  # texts are written once more, for what drafts read
-            writing = {"ask": "reads", "max_new_tokens": config.max_new_tokens}
-            reads = [workers[name].ask({**writing, "ids": ids})["bytes"] for ids in texts]
-            if (cost := draft_cost(runs, name, reads, bandwidth)) is not None:
-                drafting[name] = cost
-            if workers[name].ask({"ask": "is_target"})["is_target"]:
-                target_itself.append(name)
+        target_itself = [
+            name
+            for name, worker in workers.items()
+            if name in {run.entrant for run in runs if run.drafts}
+            and worker.ask({"ask": "is_target"})["is_target"]
+        ]
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
         for name, worker in workers.items():
             if worker is not reference and name not in together:
@@ -95,6 +88,7 @@ def bench(config: Bench) -> None:
         curves = measure_curves(
             reference, together, texts, settings, lambda: progress.advance(task)
         )
+        bandwidth = memory_bandwidth()
         weight_bytes = int(reference.ask({"ask": "weights"})["bytes"])
         pairs = [(it.name, rival) for it in participants for rival in it.rivals if rival in workers]
         ratios = {
@@ -110,7 +104,6 @@ def bench(config: Bench) -> None:
         curves=curves,
         weight_bytes=weight_bytes,
         bandwidth=bandwidth,
-        drafting=drafting,
         target_itself=target_itself,
     )
     _report(result, settings, f"{len(prompts)} prompts, gamma {config.gamma}", folder)
@@ -172,8 +165,6 @@ def _report(result: BenchResult, settings: Mapping[str, Any], title: str, folder
     print_json(content)
     console = results()
     console.print(bench_table(result, title))
-    if result.drafting:
-        console.print(drafting_table(result.drafting))
     for line in bench_lines(result):
         console.print(plain(line))
     remarks(stderr=False).print(plain(path), soft_wrap=True)

@@ -2,9 +2,7 @@
 
 import statistics
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -12,11 +10,8 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf
 
-from outrider.contract.context import Context
 from outrider.contract.draft import Draft
 from outrider.contract.drafter import Drafter
-from outrider.contract.pen import Pen
-from outrider.contract.round import Round
 from outrider.contract.target import Target
 from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
@@ -44,9 +39,10 @@ def start(settings: dict[str, Any]) -> Answer:
     target, drafter, verifier = build(config.target), build(config.drafter), build(config.verifier)
     refuse_encoder(target)
 
-    def rounds_of(question: dict[str, Any]) -> Iterator[Round]:
+    def write(question: dict[str, Any]) -> dict[str, Any]:
         drafter.forget()  # the same question may come again
-        return decode(
+        generation, ends = Generation(), [time.perf_counter()]
+        rounds = decode(
             target,
             drafter,
             verifier,
@@ -56,9 +52,6 @@ def start(settings: dict[str, Any]) -> Answer:
             max_new_tokens=question["max_new_tokens"],
             draft_timeout=config.draft_timeout,
         )
-
-    def write(question: dict[str, Any]) -> dict[str, Any]:
-        rounds, generation, ends = rounds_of(question), Generation(), [time.perf_counter()]
         for round in rounds:
             generation.add(round)
             ends.append(time.perf_counter())
@@ -77,14 +70,8 @@ def start(settings: dict[str, Any]) -> Answer:
             ],
         }
 
-    def count_reads(question: dict[str, Any]) -> dict[str, Any]:
-        with counted(drafter) as draft_bytes:
-            deque(rounds_of(question), maxlen=0)
-        return {"bytes": draft_bytes}
-
     answers: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
         "write": write,
-        "reads": count_reads,
         "encode": lambda question: {
             "ids": target.encode_turns(question["turns"], chat=config.chat)
         },
@@ -95,24 +82,6 @@ def start(settings: dict[str, Any]) -> Answer:
         "weights": lambda question: {"bytes": _weight_bytes(target)},
     }
     return lambda question: answers[question["ask"]](question)
-
-
-@contextmanager
-def counted(drafter: Drafter) -> Iterator[list[int]]:
-    """Counts the bytes of the matrices that each draft of the block reads; yields their list."""
-    propose: Any = drafter.propose_batch
-    draft_bytes: list[int] = []
-
-    def propose_counted(pairs: Sequence[tuple[Context, Pen]]) -> None:
-        with ByteCounter() as reads:
-            propose(pairs)
-        draft_bytes.append(reads.bytes)
-
-    vars(drafter)["propose_batch"] = propose_counted
-    try:
-        yield draft_bytes
-    finally:
-        del vars(drafter)["propose_batch"]
 
 
 def logit_gap(target: Target, question: dict[str, Any]) -> dict[str, Any]:

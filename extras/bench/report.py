@@ -22,80 +22,29 @@ Ratios = Mapping[tuple[str, str], tuple[Interval | None, Interval | None]]
 """How many times as fast the first entrant is as the second: in all, and in decoding alone."""
 
 
-@final
-@dataclass(frozen=True, slots=True)
-class DraftCost:
-    """The cost of an entrant's average draft, without those of a text's UNTYPICAL rounds.
+def draft_costs(runs: Sequence[Run]) -> dict[str, dict[str, float]]:
+    """Returns what each entrant's average draft costs: "seconds", and their "share" of its round.
 
-    seconds: of a draft. share: of the seconds of its round.
-    bytes: of the matrices that it multiplies with, a matrix counting once for each product.
-    bandwidth: the bytes per second that the machine reads from memory.
+    The seconds of a text's drafts are the median over its repeats. Texts whose rounds are all
+    UNTYPICAL do not count.
     """
-
-    seconds: float
-    share: float
-    bytes: float
-    bandwidth: float
-
-    @property
-    def roofline(self) -> float | None:
-        """Returns the seconds that reading the matrices takes; None for a draft without any."""
-        return self.bytes / self.bandwidth if self.bytes else None
-
-    @property
-    def times(self) -> float | None:
-        """Returns the draft's seconds as a multiple of its roofline."""
-        return None if self.roofline is None else self.seconds / self.roofline
-
-    def plain(self) -> dict[str, Any]:
-        """Returns the cost as plain values, for JSON."""
-        names = ("seconds", "share", "bytes", "roofline", "times")
-        return {name: getattr(self, name) for name in names}
-
-
-def drafting_entrants(runs: Sequence[Run]) -> list[str]:
-    """Returns the names of the entrants that report their drafts, without plain decoding."""
-    names = dict.fromkeys(run.entrant for run in runs if run.drafts)
-    return [name for name in names if name != OUTRIDER_PLAIN]
-
-
-def draft_cost(
-    runs: Sequence[Run], name: str, draft_bytes: Sequence[Sequence[int]], bandwidth: float
-) -> DraftCost | None:
-    """Returns the cost of an entrant's drafts, or None if all texts are too short to tell.
-
-    The seconds of a text's drafts are the median over its repeats.
-
-    draft_bytes: for each prompt, of the matrices that each of its drafts multiplies with.
-    """
-    seconds, whole, count = 0.0, 0.0, 0
-    own_runs = [run for run in runs if run.entrant == name]
-    for prompt in {run.prompt for run in own_runs}:
-        repeats = [run for run in own_runs if run.prompt == prompt]
-        seconds += statistics.median(sum(run.drafts[UNTYPICAL:]) for run in repeats)
-        whole += statistics.median(sum(run.rounds[UNTYPICAL:]) for run in repeats)
-        count += len(repeats[0].drafts[UNTYPICAL:])
-    counted = [size for sizes in draft_bytes for size in sizes[UNTYPICAL:]]
-    if not count or not counted:
-        return None
-    return DraftCost(seconds / count, seconds / whole, statistics.mean(counted), bandwidth)
-
-
-def drafting_table(costs: Mapping[str, DraftCost]) -> Table:
-    table = Table(title="a draft, beside the time that reading its matrices takes")
-    table.add_column("")
-    for heading in ("us", "of a round", "MB read", "roofline us", "times its roofline"):
-        table.add_column(heading, justify="right")
-    for name, cost in costs.items():
-        table.add_row(
-            plain(name),
-            f"{1e6 * cost.seconds:.0f}",
-            f"{cost.share:.1%}",
-            f"{cost.bytes / 1e6:.1f}" if cost.bytes else "-",
-            "-" if cost.roofline is None else f"{1e6 * cost.roofline:.0f}",
-            "-" if cost.times is None else f"{cost.times:.2f}",
+    costs = {}
+    for name in dict.fromkeys(run.entrant for run in runs if run.entrant != OUTRIDER_PLAIN):
+        texts: dict[int, list[Run]] = {}
+        for run in runs:
+            if run.entrant == name and run.drafts[UNTYPICAL:]:
+                texts.setdefault(run.prompt, []).append(run)
+        seconds, whole = (
+            sum(
+                statistics.median(sum(getattr(it, part)[UNTYPICAL:]) for it in own)
+                for own in texts.values()
+            )
+            for part in ("drafts", "rounds")
         )
-    return table
+        count = sum(len(repeats[0].drafts[UNTYPICAL:]) for repeats in texts.values())
+        if count:
+            costs[name] = {"seconds": seconds / count, "share": seconds / whole}
+    return costs
 
 
 PHASES = ("draft", "score", "verify", "rest")
@@ -110,7 +59,6 @@ class BenchResult:
     differences: of greedy texts; None if texts were drawn.
     weight_bytes: of the weights that a pass of the target reads.
     bandwidth: the bytes per second that the machine reads from memory.
-    drafting: what a draft costs.
     target_itself: the entrants whose drafter is the target in weights that lose nothing.
     """
 
@@ -122,7 +70,6 @@ class BenchResult:
     curves: Mapping[str, Curve]
     weight_bytes: int
     bandwidth: float
-    drafting: Mapping[str, DraftCost]
     target_itself: Sequence[str]
 
     def plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +85,7 @@ class BenchResult:
                 for pair, ratios in self.ratios.items()
             ],
             "phases": {name: _phases(self.runs, name) for name in self.start_seconds},
-            "drafting": {name: cost.plain() for name, cost in self.drafting.items()},
+            "drafting": draft_costs(self.runs),
             "target_itself": self.target_itself,
             "start_seconds": self.start_seconds,
             "peak_bytes": self.peak_bytes,
@@ -191,6 +138,10 @@ def bench_lines(result: BenchResult) -> list[str]:
         f"{name} is {_with_interval(ratio)} times as fast as {rival}"
         + (f", {_with_interval(alone)} in decoding alone" if alone else "")
         for (name, rival), (ratio, alone) in result.ratios.items()
+    ]
+    lines += [
+        f"{name}: a draft takes {1e6 * cost['seconds']:.0f} us, {cost['share']:.1%} of its round"
+        for name, cost in draft_costs(result.runs).items()
     ]
     lines += dict.fromkeys(f"{it.entrant} chose {it.chosen}" for it in result.runs if it.chosen)
     if result.target_itself:

@@ -33,7 +33,6 @@ from outrider.extras.view.page.listing import (
 from outrider.extras.view.page.render import render, script_hashes
 from outrider.extras.view.page.texts import questions
 from outrider.extras.view.play import Player
-from outrider.extras.view.report import stored_page
 from outrider.lab.runs.files import FACTS, LINES, read_in
 from outrider.lab.runs.frames import comparison, tables
 from outrider.lab.runs.run import gather
@@ -189,19 +188,13 @@ def _runs(request: Request) -> Response:
         labels = {summary.run.folder: label for label, summary in summaries.items()}
         return page, [labels.get(folder, folder.name) for folder in folders], left_out
 
-    is_kept = len(folders) == 1 and "anew" not in request.query_params
-    stored = stored_page(folders[0]) if is_kept else None
-    if stored is not None:
-        (page, _), names, left_out = stored, [""], list[str]()
-    else:
-        page, names, left_out = made(request, (now, query, is_active), drawn)
+    page, names, left_out = made(request, (now, query, is_active), drawn)
     links = render(
         "served",
         first=next(iter(chosen)),
         runs=list(zip(names, chosen, strict=True)),
         names=FILES,
         left_out=left_out,
-        anew=f"runs?{query}&anew=1" if stored is not None and not stored[1] else "",
     )
     return HTMLResponse(page.replace(SERVED, links, 1))
 

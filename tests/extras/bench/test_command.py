@@ -53,15 +53,8 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     assert facts["target_itself"] == []
     phases = facts["phases"]["outrider PromptLookup"]
     assert phases["total"] >= phases["score"] > 0 and phases["rest"] >= 0
-    assert "a draft, beside the time that reading its matrices takes" in out
-    lookup, heads = (facts["drafting"][f"outrider {name}"] for name in ("PromptLookup", "heads"))
-    assert (lookup["bytes"], lookup["times"]) == (0, None)
-    # Each of the first three heads and the target's: the last rounds write fewer tokens.
-    assert 0 < heads["bytes"] <= 3 * 4 * 16 * (16 + 31)
-    assert heads["times"] == heads["seconds"] / (
-        heads["bytes"] / facts["roofline"]["bytes_per_second"]
-    )
-    assert 0 < heads["share"] < 1
+    assert "outrider heads: a draft takes " in out
+    assert 0 < facts["drafting"]["outrider heads"]["share"] < 1
     assert facts["settings"]["drafters"]["heads"]["drafter"]["path"] == "untrained"
     runs = [json.loads(line) for line in (tmp_path / "b" / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 2 * 2 * 5

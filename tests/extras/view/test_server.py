@@ -7,27 +7,22 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from urllib.error import HTTPError
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import pyarrow.parquet
 import pytest
 from playwright.sync_api import Page, expect
-from starlette.applications import Starlette
-from starlette.responses import HTMLResponse
-from starlette.routing import Route
 from tiny.browsing import Opener, assert_fits_and_is_accessible, cookie
 
 from outrider.extras.view.page import listing
 from outrider.extras.view.page.listing import listed, run_folders
-from outrider.extras.view.play import Player
-from outrider.extras.view.report import SEAL, stored_page, write_report
 from outrider.extras.view.server import HEADERS, app
 from outrider.lab.runs.files import LINES
 from outrider.lab.runs.frames import write_json
-from outrider.lab.runs.run import Run, gather, load
+from outrider.lab.runs.run import Run, gather
 from outrider.lab.runs.summary import Summary
 
 pytestmark = pytest.mark.usefixtures("drawn_once")
@@ -153,58 +148,14 @@ def test_a_link_that_leaves_the_run_is_not_served(
     assert b"expected a file in this folder" in served.get("")[1]
 
 
-@pytest.mark.parametrize("is_shown", [False, True])
-@pytest.mark.parametrize("way", ["{foreign}", "play/stream?more={more}"])
-def test_a_hostile_page_of_a_run_gets_no_token_and_writes_nothing(
-    browser: Any,
-    whole_run: Run,
-    serve: Callable[..., str],
-    tmp_path: Path,
-    *,
-    monkeypatch: pytest.MonkeyPatch,
-    way: str,
-    is_shown: bool,
+def test_a_page_in_the_folder_of_a_run_is_not_shown(
+    whole_run: Run, serve: Callable[..., str], tmp_path: Path
 ) -> None:
-    """The last line of defence is tried, too: as if the page were shown."""
-    asked: list[Any] = []
-    foreign = serve(noting(asked)).replace("127.0.0.1", "localhost")
     run = shutil.copytree(whole_run.folder, tmp_path / "runs" / "run")
-    more = quote("drafter=suffix drafter.memory=new")
-    leads = way.format(foreign=foreign, more=more)
-    html = f'<meta name="referrer" content="unsafe-url"><a href="{leads}">All runs</a>'
-    html += f'<meta http-equiv="refresh" content="0; url={leads}">'
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr("outrider.extras.view.report.user_key", lambda: b"another")
-        elsewhere.setattr("outrider.extras.view.report.runs_page", lambda *_: html)
-        write_report({"": Summary(load(run))}, run)
-    assert html in (run / "report.html").read_text()
-    if is_shown:
-        kept = html, True
-        monkeypatch.setattr("outrider.extras.view.server.stored_page", lambda folder: kept)
-    written: list[Any] = []
-    player = Player("a tiny model", cast("Any", None), written.append)
-    opener = Opener(browser, ignored=("favicon", "404", "403", foreign))
-    page = opener.enter(serve(app([tmp_path / "runs"], "secret", player)))
-    page.locator("#runs tbody a").click()
-    if not is_shown:
-        expect(page.locator("#rates tbody tr")).to_have_count(3)
-    elif way == "{foreign}":
-        page.wait_for_url(foreign)  # nothing keeps a page from leading elsewhere
-        assert "secret" not in str(asked)
-    else:
-        page.get_by_text("sec-fetch-dest: document").wait_for()
-    opener.close()
-    assert written == [] and (is_shown or asked == [])
-
-
-def noting(asked: list[Any]) -> Starlette:
-    """Returns an application that notes what it is asked, and with which headers."""
-
-    def note(request: Any) -> HTMLResponse:
-        asked.append((str(request.url), list(request.headers.items())))
-        return HTMLResponse("elsewhere")
-
-    return Starlette(routes=[Route("/{path:path}", note)])
+    (run / "report.html").write_text('<meta http-equiv="refresh" content="0; url=/play/stream">')
+    served = Served(serve(app([tmp_path / "runs"], "secret")), tmp_path / "runs")
+    status, content = served.get(f"runs?run={served.id_of('run')}")
+    assert status == 200 and b"play/stream" not in content
 
 
 def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page]) -> None:
@@ -226,51 +177,6 @@ def test_the_list_is_filtered_and_leads_to_the_runs(opened: Callable[..., Page])
         box.check()
     page.get_by_role("button", name="Compare 2 runs").click()
     expect(page.locator("#rates tbody tr")).to_have_count(6)
-
-
-@pytest.mark.parametrize("change", ["facts", "measurements", "page", "seal", "user"])
-def test_a_kept_page_of_other_files_is_not_shown(
-    whole_run: Run, tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(whole_run.folder, tmp_path / "run")
-    run = load(tmp_path / "run")
-    path = write_report({"": Summary(run)}, run.folder)
-    page, _, seal = path.read_text().rpartition(SEAL)
-    kept = stored_page(run.folder)
-    assert kept == (page, True)
-    if change == "facts":
-        facts = json.dumps({**run.facts, "reference": "bigram"})
-        (run.folder / "run.json").write_text(facts)
-    elif change == "measurements":
-        cut(run.folder, 22)
-    elif change == "page":
-        path.write_text(f"<p>mine</p>{page}{SEAL}{seal}")
-    elif change == "seal":
-        path.write_text(f"{page}{SEAL}{'0' * 32} {seal.split()[1]} -->")
-    else:  # who has sent the folder has a key of their own
-        monkeypatch.setattr("outrider.extras.view.report.user_key", lambda: b"another")
-    assert stored_page(run.folder) is None
-
-
-def test_a_run_opens_from_the_page_that_it_has_kept_which_may_be_of_another_version(
-    whole_run: Run, opened: Callable[..., Page], served: Served, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, address = served.folder / "whole" / "report.html", f"runs?run={served.id_of('whole')}"
-    write_report({"": Summary(load(path.parent))}, path.parent)
-    with monkeypatch.context() as patched:
-        patched.setattr("outrider.extras.view.server.gather", None)  # nothing is computed
-        status, content = served.get(address)
-        assert status == 200 and b'href="./">All runs' in content and LINES.encode() in content
-        assert b"All runs" not in path.read_bytes() and b"another version" not in content
-        with monkeypatch.context() as other:
-            other.setattr("outrider.extras.view.report.sources_hash", lambda: "0" * 32)
-            write_report({"": Summary(whole_run)}, path.parent)
-        page = opened(address)
-    banner = page.locator(".banner", has_text="Kept by another version")
-    banner.get_by_role("link", name="Draw the page anew").click()
-    expect(banner).to_have_count(0)
-    expect(page.locator("#rates tbody tr")).to_have_count(3)
-    path.unlink()
 
 
 def test_a_run_that_takes_long_is_announced_and_holds_no_other_page(
