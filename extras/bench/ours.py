@@ -17,12 +17,10 @@ from outrider.decoding.decode import decode, decode_together
 from outrider.decoding.generation import Generation
 from outrider.extras.bench.peer import Answer, serve
 from outrider.plugins.config import build
-from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.cached_model import refuse_encoder
 from outrider.targets.passes.engine import run_pass
 from outrider.targets.passes.growing_cache import GrowingCache
 from outrider.targets.passes.pass_input import PassInput
-from outrider.targets.passes.placement import home
 from outrider.verifiers.token import Token
 
 TOKEN = 5
@@ -79,7 +77,7 @@ def start(settings: dict[str, Any]) -> Answer:
         "rows": partial(time_passes, target),
         "texts": partial(batch_speed, target, drafter, options),
         "is_target": lambda question: {"is_target": drafter.is_target},
-        "weights": lambda question: {"bytes": _weight_bytes(target)},
+        "weights": lambda question: {"bytes": _weight_bytes(target.model)},
     }
     return lambda question: answers[question["ask"]](question)
 
@@ -146,12 +144,17 @@ def batch_speed(
     return {"decoding": (tokens - first_tokens) / (seconds - reading), "whole": tokens / seconds}
 
 
-def _weight_bytes(target: Target) -> int:
-    """Returns the bytes of the matrices that a pass over a single token multiplies with."""
-    with target.computing(), torch.no_grad(), ByteCounter() as read:
-        ids = torch.tensor([[TOKEN]], device=home(target.model))
-        run_pass(target.model, GrowingCache(), PassInput(ids, 1))
-    return read.bytes
+def _weight_bytes(model: torch.nn.Module) -> int:
+    """Returns the bytes of a model's matrices, as an engine keeps them, without embeddings."""
+    held: list[Any] = []
+    for module in model.modules():
+        packed = getattr(module, "packed", None)
+        if packed is not None:  # a matrix, or an object that holds one and its scales
+            held += [packed] if isinstance(packed, torch.Tensor) else vars(packed).values()
+        elif not isinstance(module, torch.nn.Embedding):
+            held += [part for part in module.parameters(recurse=False) if part.dim() > 1]
+    parts = (part for part in held if isinstance(part, torch.Tensor))
+    return sum(part.numel() * part.element_size() for part in parts)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from outrider.extras.cpu.native_pass import LANES
 from outrider.extras.cpu.native_weights import Entry, Exit, NativePass
 from outrider.extras.cpu.packed_matrix import Matrix, Panels
 from outrider.extras.cpu.processor import native_threads
-from outrider.targets.passes import byte_counter
 from outrider.targets.passes.masks import additive_mask
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -50,7 +49,6 @@ class _NativeLayer:
         projections = [getattr(layer.self_attn, name) for name in PROJECTIONS]
         gated = [getattr(layer.mlp, name) for name in GATED]
         self._config = layer.self_attn.config
-        self._sizes = sum(byte_counter.stored_bytes(part.packed) for part in (*projections, *gated))
         self._inner: int = gated[0].out_features
         norm: RMSNorm = layer.post_attention_layernorm
         self._norm = norm.weight.detach()  # kept alive, since the library has only its address
@@ -116,8 +114,6 @@ class _NativeLayer:
             native_pass.mask, native_pass.mask_row_stride = mask.data_ptr(), mask.stride(2)
         native_pass.x, native_pass.width = x.data_ptr(), x.shape[-1]
         native.outrider_leave(ctypes.byref(native_pass), ctypes.byref(self._exit))
-        if byte_counter.is_counting():
-            byte_counter.add(self._sizes + keys.nbytes + values.nbytes)
         return x
 
 

@@ -22,7 +22,6 @@ from outrider.extras.cpu.native_weights import (
 )
 from outrider.extras.cpu.packed_linear import product
 from outrider.extras.cpu.processor import native_threads
-from outrider.targets.passes import byte_counter
 from outrider.targets.passes.pass_input import Pass, PassInput
 
 KINDS = ("llama", "mistral", "qwen2", "qwen3")
@@ -94,9 +93,6 @@ def native_pass(
         if first in inputs.states:
             states[first] = x.to(model.dtype, copy=True)
         rows.run(weights, stores, first, last)
-    if byte_counter.is_counting():
-        cached_bytes = rows.cached_bytes(cache, weights.cache_dtype)
-        byte_counter.add(sum(weights.sizes[:layers]) + layers * cached_bytes)
     head: Any = model.lm_head
     if asked := set(inputs.states) & {layers, -1}:
         x = weights.normalized(x)
@@ -163,12 +159,6 @@ class _Rows:
                 owners, lengths = packing.prefixes
                 self._pass.prefix_owners = owners.data_ptr()
                 self._pass.prefix_lengths = lengths.data_ptr()
-
-    def cached_bytes(self, cache: Cache, dtype: torch.dtype) -> int:
-        """Returns the bytes of a layer's keys and values in a cache, all texts together."""
-        batch, kv_heads, _, dim = self._kept
-        numbers = 2 * batch * kv_heads * dim * int(cache.get_seq_length())
-        return int(numbers * dtype.itemsize)
 
     def stores(self, cache: Any, layers: int, dtype: torch.dtype) -> ctypes.Array[Store]:
         """Reserves cache space for the new tokens; returns each layer's buffers.

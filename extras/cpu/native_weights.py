@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from outrider.base.pretrained import Model
 from outrider.extras.cpu.library import library
 from outrider.extras.cpu.packed_matrix import KINDS, Matrix, Panels
-from outrider.targets.passes.byte_counter import stored_bytes
 
 POINTER, NUMBER = ctypes.c_void_p, ctypes.c_int64
 
@@ -87,7 +86,6 @@ class NativeWeights:
 
     array: all layers, next to each other.
     cache_dtype: the precision of keys and values in the cache.
-    sizes: the bytes of each layer's matrices.
     """
 
     def __init__(self, model: Any) -> None:
@@ -97,10 +95,6 @@ class NativeWeights:
             *(Layer(self._entry(layer), self._exit(layer)) for layer in layers)
         )
         self.cache_dtype: Any = _cache_dtype(layers)
-        self.sizes: list[int] = [
-            sum(stored_bytes(part.packed) for part in layer.modules() if is_packed(part))
-            for layer in layers
-        ]
         self._rotary: Any = model.base_model.rotary_emb
         self._table: tuple[Tensor, ...] = (torch.empty(0),)
         norm = model.base_model.norm

@@ -12,7 +12,6 @@ from outrider.base.waiting import steps
 from outrider.extras.cpu.memory import mapped_files, release, trim
 from outrider.extras.cpu.packed_matrix import Panels, can_panel, is_unwrapped
 from outrider.extras.cpu.panel_layout import DEPTH
-from outrider.targets.passes import byte_counter
 
 ROWS = 16
 """The number of rows that oneDNN's layout is chosen for; any other number works too."""
@@ -100,8 +99,6 @@ def product(layer: Any, x: Float[Tensor, "*rows in"]) -> Float[Tensor, "*rows ou
         result: Tensor = layer(x)
         return result
     if isinstance(packed, Panels):
-        if byte_counter.is_counting():
-            byte_counter.add(byte_counter.stored_bytes(packed))
         return packed.product(x)
     rows = x.reshape(-1, x.shape[-1])
     missing = rounded(len(rows)) - len(rows)

@@ -12,7 +12,6 @@ from outrider.drafters.parts.networks.decoder_layers import DecoderLayer, Fusion
 from outrider.drafters.parts.networks.layer import KeysAndValues, LayerConfig, layer_output
 from outrider.extras.cpu import native_layer
 from outrider.extras.cpu.engine import PackedWeights
-from outrider.targets.passes.byte_counter import ByteCounter
 from outrider.targets.passes.masks import tree_mask
 
 WIDTH = 32
@@ -89,18 +88,13 @@ def test_the_native_layer_equals_the_layer_in_pytorch(kind: str, size: float) ->
 
 
 @torch.no_grad()
-def test_inputs_are_left_alone_and_products_are_counted() -> None:
+def test_inputs_are_left_alone() -> None:
     layer = packed(random(lambda: DecoderLayer(sizes(WIDTH))))
     x, cache = torch.randn(1, 3, WIDTH), KeysAndValues()
     before = x.clone()
     rest: dict[str, Any] = {"positions": torch.arange(3)[None], "sees": None, "cache": cache}
-    with ByteCounter() as counted:
-        out = layer_output(layer, x, x, **rest)
+    out = layer_output(layer, x, x, **rest)
     assert torch.equal(x, before) and not torch.equal(out, x)
-    heads, inner = 64 + 32 + 32, 96  # whole panels of 32
-    assert counted.bytes == 4 * (heads * WIDTH + WIDTH * 64 + 2 * inner * WIDTH + WIDTH * 80) + (
-        2 * 4 * 2 * 16 * 3  # keys and values
-    )
 
 
 @pytest.mark.parametrize(
