@@ -2,13 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping
-from functools import reduce
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
-    AliasChoices,
     BaseModel,
     BeforeValidator,
     Field,
@@ -26,9 +23,6 @@ BY_ID = "token_id:"
 
 ROUNDED = 0.05
 """By how much listed probabilities may exceed 1 by rounding; natural logarithms do not by more."""
-
-EVENT, END = "data:", "[DONE]"
-"""What the lines of a stream begin with, and what its last one says."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -121,7 +115,7 @@ class _Message(BaseModel):
 
 
 class _Choice(_Message):
-    message: _Message | None = Field(None, validation_alias=AliasChoices("message", "delta"))
+    message: _Message | None = None
     logprobs: _Listed | None = None
     token_ids: list[Id] | None = None
     finish_reason: str | None = None
@@ -175,10 +169,8 @@ def choices_in(answer: str) -> list[Choice]:
 
 
 def _read(model: type[Model], answer: str) -> Model:
-    lines = [line for line in answer.split("\n") if line.startswith(EVENT)] or [answer]
-    events = [line.removeprefix(EVENT).strip() for line in lines]
     try:
-        reply = reduce(_joined, [json.loads(event) for event in events if event != END], None)
+        reply = json.loads(answer)
     except ValueError as error:
         raise ValueError(f"no JSON ({error}): {answer[:60]!r}") from None
     if isinstance(reply, dict) and reply.get("error"):
@@ -190,18 +182,3 @@ def _read(model: type[Model], answer: str) -> Model:
         path = "".join(f"[{at}]" if isinstance(at, int) else f".{at}" for at in first["loc"])
         words = first["msg"].removeprefix("Value error, ")
         raise ValueError(f"{path.removeprefix('.')}: {words}") from None
-
-
-def _joined(one: Any, two: Any) -> Any:
-    """Returns what two parts of a stream say together; entries of one index are one."""
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        return {**one, **{name: _joined(one.get(name), two[name]) for name in two}}
-    if isinstance(one, list) and isinstance(two, list):
-        if not all(isinstance(it, Mapping) and "index" in it for it in one + two):
-            return one + two
-        parts = {it["index"]: it for it in one}
-        parts |= {it["index"]: _joined(parts.get(it["index"]), it) for it in two}
-        return [*parts.values()]
-    if isinstance(one, str) and isinstance(two, str):
-        return one + two
-    return one if two is None else two

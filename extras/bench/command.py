@@ -84,7 +84,7 @@ def bench(config: Bench) -> None:
         for name, worker in workers.items():
             if worker is not reference and name not in together:
                 worker.close()  # large batches need the memory
-        task = progress.add_task("curves", total=1 + len(config.batches) + len(config.contexts))
+        task = progress.add_task("curves", total=1 + len(config.batches))
         curves = measure_curves(
             reference, together, texts, settings, lambda: progress.advance(task)
         )

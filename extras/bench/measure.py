@@ -128,8 +128,6 @@ Curve = tuple[list[int], list[float]]
 ROWS_CONTEXT, ROWS_REPEATS = 256, 15
 """The context of the passes whose time is measured by rows, and how often each is timed."""
 
-CONTEXT_REPEATS = 9
-
 
 def measure_curves(
     worker: Worker,
@@ -144,23 +142,16 @@ def measure_curves(
     batches: tokens per second, by the texts written at once, after the prompts have been read.
     batches with prompts: the same, including the reading of the prompts; also of those entrants
         that write several texts at once, in turn.
-    contexts: milliseconds of a pass that scores a draft, by the tokens of context.
 
-    on_step: is called once, and once for each number of `batches` and `contexts`.
+    on_step: is called once, and once for each number of `batches`.
     worker: Outrider without drafts. together: the workers to write several texts at once.
-    settings: `rows`, `batches`, `contexts`, `gamma` and `max_new_tokens` of the bench's config.
+    settings: `rows`, `batches` and `max_new_tokens` of the bench's config.
     """
     rows = list(settings["rows"])
     question = {"ask": "rows", "rows": rows, "context": ROWS_CONTEXT, "repeats": ROWS_REPEATS}
     curves = {"rows": (rows, [1000 * seconds for seconds in worker.ask(question)["times"]])}
     on_step()
-    curves |= _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
-    question |= {"rows": [settings["gamma"] + 1], "repeats": CONTEXT_REPEATS}
-    contexts, times = list(settings["contexts"]), []
-    for context in contexts:
-        times.append(1000 * worker.ask(question | {"context": context})["times"][0])
-        on_step()
-    return curves | {"contexts": (contexts, times)}
+    return curves | _speeds_by_batch({"": worker, **together}, prompts, settings, on_step)
 
 
 def _speeds_by_batch(

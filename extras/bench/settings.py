@@ -25,7 +25,6 @@ class Bench(Decoding):
     repeats: Count
     rows: list[Count]
     batches: list[Count]
-    contexts: list[Count]
     turns: Count
     draft_timeout: Seconds | None
     reports: Reports

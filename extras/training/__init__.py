@@ -1,6 +1,6 @@
 """Fits tables, policies and drafters to what a target writes.
 
-- `recipe`: what a recipe is given. `drafters`, `tables`, `classifier`, `calibration`,
+- `recipe`: what a recipe is given. `drafters`, `classifier`, `calibration`,
   `speculators_data`: the recipes; `conf/recipe/` has a file for each use of them.
 - `generated_texts`, `corpus`, `rows`, `states`: the texts that the target writes or the user has,
   and the target's hidden states along them.

@@ -16,24 +16,6 @@ from outrider.extras.training.identity import LIBRARIES
 from outrider.extras.training.recipe import Job
 from outrider.lab.runs.identity import FILE, fingerprint_of, provenance
 
-CARD = """\
-# {family}
-
-Trained with `{command}`.
-
-| | |
-|---|---|
-{facts}
-
-On held-out texts, at temperature 1:
-
-| step | {names} |
-|---|{lines}|
-{rows}
-
-![curve](curve.png)
-"""
-
 
 def write_result(
     job: Job,
@@ -64,23 +46,24 @@ def write_result(
     write_fingerprints(job.out, job.target, split.learned)
     names = [name for name in curve[-1] if name != "step"]
     points = [[f"{it['step']:.0f}", *(f"{it[name]:.3f}" for name in names)] for it in curve]
-    told = [[name, str(value).replace("|", r"\|")] for name, value in all_facts.items()]
-    of_facts, of_curve = (
-        "\n".join(f"| {' | '.join(row)} |" for row in rows if row[0] != "command")
-        for rows in (told, points)
+    told = [(name, str(it).replace("|", r"\|")) for name, it in all_facts.items()]
+    parts = (
+        f"# {family}",
+        f"Trained with `{job.command}`.",
+        _table(["", ""], [row for row in told if row[0] != "command"]),
+        "On held-out texts, at temperature 1:",
+        _table(["step", *names], points),
+        "![curve](curve.png)",
     )
-    text = CARD.format(
-        family=family,
-        command=job.command,
-        facts=of_facts,
-        names=" | ".join(names),
-        lines="|".join("---" for _ in names),
-        rows=of_curve,
-    )
-    write_whole(job.out / "README.md", text)
+    write_whole(job.out / "README.md", "\n\n".join(parts) + "\n")
     write_whole(job.out / "facts.json", json.dumps(all_facts, indent=1) + "\n")
     plot_curve(job.out / "curve.png", curve)
     job.console.print(plain(job.out), soft_wrap=True)
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def origin(target: Target, name: str) -> dict[str, str]:

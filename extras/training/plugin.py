@@ -24,8 +24,8 @@ def register_recipes(register: Register) -> None:
     for name in NETWORKS:
         register(name, f"{TRAINING}.drafters:DrafterRecipe", extra="training")
     for name in ("unigram", "bigram"):
-        register(name, f"{TRAINING}.tables:TableRecipe", extra="training")
-    register("rest", f"{TRAINING}.tables:StoreRecipe", extra="training")
+        register(name, f"{TRAINING}.drafters:TableRecipe", extra="training")
+    register("rest", f"{TRAINING}.drafters:StoreRecipe", extra="training")
     register("speculators", f"{TRAINING}.speculators_data:SpeculatorsData", extra="training")
     register("calibration", f"{TRAINING}.calibration:CalibrationRecipe", extra="training")
     register("classifier", f"{TRAINING}.classifier:ClassifierRecipe", extra="training")

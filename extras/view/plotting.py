@@ -3,10 +3,8 @@
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from html import escape
 from io import BytesIO, StringIO
 from threading import Lock
@@ -62,10 +60,12 @@ def drawn(*plots: Plot, rows: Rows) -> Figure:
     inks: Any = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     # Names are not mathematics, whatever dollar signs they hold.
     settings: dict[Any, Any] = {"font.size": 10, "axes.labelsize": 9, "text.parse_math": False}
-    settings["font.family"] = [*_characters()]
     with _styled({**settings, **dict.fromkeys(inks, INK)}):
         import matplotlib.figure
+        from matplotlib.font_manager import fontManager
 
+        installed = fontManager.get_font_names()
+        matplotlib.rcParams["font.family"] = [name for name in FONTS if name in installed]
         figure = matplotlib.figure.Figure(
             figsize=(WIDTH * len(plots), HEIGHT), layout="constrained"
         )
@@ -85,35 +85,12 @@ def _styled(settings: dict[Any, Any]) -> Iterator[None]:
 
 
 def as_png(figure: Figure) -> bytes:
-    """Returns a figure as a PNG file with a white background.
-
-    Characters that no installed font draws are escape sequences.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-    figure.set_dpi(DPI)  # so that the canvas keeps what draws
-    canvas: Any = FigureCanvasAgg(figure)
-    renderer = canvas.get_renderer()
-    measure, draw = renderer.get_text_width_height_descent, renderer.draw_text
-    renderer.get_text_width_height_descent = lambda s, *rest: measure(_drawable(s), *rest)
-    renderer.draw_text = lambda gc, x, y, s, *rest, **_: draw(gc, x, y, _drawable(s), *rest)
+    """Returns a figure as a PNG file with a white background."""
     file = BytesIO()
-    canvas.print_figure(file, format="png", dpi=DPI)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # it is drawn as a box
+        figure.savefig(file, format="png", dpi=DPI)
     return file.getvalue()
-
-
-@cache
-def _characters() -> Mapping[str, AbstractSet[int]]:
-    """Returns the installed ones of `FONTS`, each with the characters that it draws."""
-    from matplotlib.font_manager import fontManager, get_font
-
-    files = {entry.name: entry.fname for entry in reversed(fontManager.ttflist)}
-    return {name: get_font(files[name]).get_charmap().keys() for name in FONTS if name in files}
-
-
-def _drawable(text: str) -> str:
-    known = _characters().values()
-    return "".join(it if any(ord(it) in each for each in known) else ascii(it)[1:-1] for it in text)
 
 
 def as_svg(figure: Figure, name: str) -> str:

@@ -104,9 +104,7 @@ def test_each_form_of_an_answer_is_read(
 
 
 @pytest.mark.parametrize("line", ANSWERS.read_text().splitlines())
-def test_each_servers_answers_are_read_streamed_or_not(
-    client: OpenAIClient, engine: Engine, line: str
-) -> None:
+def test_each_servers_answers_are_read(client: OpenAIClient, engine: Engine, line: str) -> None:
     """Those of llama.cpp were recorded, those of SGLang are of the form that it publishes."""
     recorded = json.loads(line)
     engine.whole = [Answer(recorded["answer"])]

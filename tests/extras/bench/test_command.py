@@ -12,7 +12,7 @@ from tiny.wrapped import write_gguf
 
 from outrider.extras.cpu.panel_layout import WIDTH
 
-TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "contexts=[16]", "max_new_tokens=12"]
+TINY = ["repeats=2", "rows=[1,2]", "batches=[1,2]", "max_new_tokens=12"]
 
 
 def set_default(folder: Path, **values: Any) -> None:
@@ -67,7 +67,7 @@ def test_a_bench_beside_transformers(folder: Path, run: Any, tmp_path: Path) -> 
     )
     assert facts["roofline"]["bytes"] == read
     of_others = {"outrider PromptLookup", "transformers plain"}
-    own = {"rows", "batches", "batches with prompts", "contexts"}
+    own = {"rows", "batches", "batches with prompts"}
     assert set(facts["curves"]) == own | {f"batches with prompts, {name}" for name in of_others}
     assert all(value > 0 for _, values in facts["curves"].values() for value in values)
 
@@ -94,7 +94,7 @@ def test_a_bench_beside_llama_cpp(
         *([f"drafter.model={file}"] if drafter == "small_lm" else []),
         *(f"sampling={sampling}", "data=jsonl", f"data.path={prompts}", "peers.transformers=false"),
         *(f"peers.llama_cpp={sys.executable}", "hydra.run.dir=b", "repeats=1", "rows=[1]"),
-        *("batches=[1]", "contexts=[]", "max_new_tokens=8"),
+        *("batches=[1]", "max_new_tokens=8"),
     )
     assert status == 0, err
     assert ("all 8 texts agree" in out) == (sampling == "greedy")

@@ -8,11 +8,11 @@ import pytest
 
 from outrider.drafters.parts.texts.ngrams import NGramTable
 from outrider.extras.training.classifier import ClassifierRecipe
+from outrider.extras.training.drafters import TableRecipe
 from outrider.extras.training.generated_texts import Text
 from outrider.extras.training.recipe import Job, Recipe
 from outrider.extras.training.recipe_checks import DATA_CHECKS
 from outrider.extras.training.speculators_data import SpeculatorsData, write_rows
-from outrider.extras.training.tables import TableRecipe
 from outrider.testing import run_checks
 
 

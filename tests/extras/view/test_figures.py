@@ -10,7 +10,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from matplotlib.backends.backend_agg import RendererAgg
 from PIL import Image
 
 from outrider import theory
@@ -113,21 +112,11 @@ def test_names_are_neither_markup_nor_mathematics(whole_run: Run) -> None:
     assert "<b>$x$</b>" in "".join(ElementTree.fromstring(svg).itertext())
 
 
-def test_no_script_is_lost(whole_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = list[str]()
-    inner = RendererAgg.draw_text
-
-    def draw_text(self: Any, gc: Any, x: float, y: float, s: str, *rest: Any, **more: Any) -> None:
-        written.append(s)
-        inner(self, gc, x, y, s, *rest, **more)
-
-    monkeypatch.setattr(RendererAgg, "draw_text", draw_text)
+def test_no_script_is_lost(whole_run: Run) -> None:
     names = ("\U00020000", "\U0001faef")  # of a rare script, and an emoji: no font has them
     rows = [replace(row, drafter=names[0]) for row in Summary(whole_run).rows]
     for name, figure in figures(dict.fromkeys(names, rows), {}).items():
-        written.clear()
-        as_png(figure)
-        assert "\\U00020000" in "".join(written)
+        as_png(figure)  # with a box, and no warning
         assert names[0] in "".join(ElementTree.fromstring(as_svg(figure, name)).itertext())
 
 
