@@ -46,11 +46,8 @@ def figures(rows: Rows, times: Mapping[str, ScoreTimes]) -> dict[str, Figure]:
         plots["acceptance_by_depth"] = _plot_depths
     if any(row.prediction for row in all_rows):
         plots["speedup_over_gamma"] = _plot_speedups
-        if len({row.gamma for row in all_rows}) > 1:
-            plots["time_over_gamma"] = _plot_times
-            if len(rows) > 1:
-                plots["speedup_heat_map"] = plot_heat_map
-        plots["predicted_against_measured"] = _plot_predictions
+        if len(rows) > 1 and len({row.gamma for row in all_rows}) > 1:
+            plots["speedup_heat_map"] = plot_heat_map
         plots["tokens_against_cost"] = plot_pareto
     if any(len(curve) > 1 for run in times.values() for curve in run.values()):
         plots["time_over_rows"] = partial(plot_score_times, times=times)
@@ -136,34 +133,6 @@ def _plot_speedups(on: Canvas) -> None:
         on.mark(label, row.drafter, row.gamma, measured)
     on.axes.axhline(1, color="#999", linewidth=0.8, zorder=0)
     on.finish("gamma (lines: expected; marks: measured)", "speedup", counts=True, from_0=True)
-
-
-def _plot_times(on: Canvas) -> None:
-    points: dict[str, list[tuple[int, float]]] = {}
-    for _, row in on.each_row():
-        if row.seconds is not None and row.counts is not None and row.counts.drafted:
-            milliseconds = 1000 * row.seconds["total"] / row.counts.rounds
-            points.setdefault(row.drafter, []).append((row.gamma, milliseconds))
-    for drafter, curve in points.items():
-        xs, ys = zip(*sorted(curve), strict=True)
-        on.axes.plot(xs, ys, label=drafter, linewidth=1.2, **on.style(drafter))
-        for gamma, milliseconds in curve:
-            on.note(gamma, milliseconds, f"{drafter} at {gamma}", milliseconds)
-    on.finish("gamma", "milliseconds a round, drafting included", counts=True, from_0=True)
-
-
-def _plot_predictions(on: Canvas) -> None:
-    top = 1.0
-    for label, row in on.each_row():
-        measured, prediction = row.rates["speedup"], row.prediction
-        if prediction is not None and measured is not None:
-            predicted = prediction.predicted_speedup
-            on.mark(label, row.drafter, predicted, measured, in_legend=True)
-            top = max(top, predicted, measured.value)
-    on.axes.plot([0, top * 1.1], [0, top * 1.1], color="#999", linewidth=0.8, zorder=0)
-    on.axes.set_xlim(0, top * 1.1)
-    on.axes.set_ylim(0, top * 1.1)
-    on.finish("predicted speedup (Theorem 3.8)", "measured speedup")
 
 
 def score_times(run: Run) -> ScoreTimes:

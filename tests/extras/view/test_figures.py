@@ -23,7 +23,7 @@ from outrider.verifiers.lenient import Lenient
 DISTRIBUTIONS = {"alpha", "tokens_over_gamma", "acceptance_by_depth", "categories"}
 CLOCKS = {
     "alpha_tested", "block_efficiency", "speedup", "speedup_by_task", "speedup_over_gamma",
-    "predicted_against_measured", "tokens_against_cost", "time_over_rows",
+    "tokens_against_cost", "time_over_rows",
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_figures_with_data_are_drawn(
         assert len(image.getcolors(1 << 20) or []) > 20  # something is drawn
 
 
-def test_runs_of_several_gammas_give_the_time_of_a_round(
+def test_runs_of_several_gammas_are_a_grid_of_speedups(
     run_in: Callable[..., Any], tmp_path: Path
 ) -> None:
     rows = {
@@ -60,7 +60,6 @@ def test_runs_of_several_gammas_give_the_time_of_a_round(
         for gamma in (1, 2)
     }
     drawn = figures(rows, {})
-    assert "time_over_gamma" in drawn
     (axes,) = drawn["speedup_heat_map"].axes
     shown = [text.get_text() for text in axes.texts if text.get_visible()]
     drafted = [row for run in rows.values() for row in run if row.counts and row.counts.drafted]
