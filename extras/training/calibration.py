@@ -2,17 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, final
+from functools import partial
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from outrider.base.bounds import Count, checked
 from outrider.base.errors import ConfigError, require
-from outrider.base.expectations import AtLeast
 from outrider.base.folders import write_whole
 from outrider.base.terminal import plain
 from outrider.drafters.dflash.config import DFlashConfig
@@ -23,6 +22,13 @@ from outrider.extras.training.recipe import Job, Recipe
 
 FILE = "calibration.json"
 """What was measured, beside the weights."""
+
+WEIGHT = 1.0
+"""How strongly a pair is drawn towards (1, 0), as if so many tokens spoke for it: places where few
+tokens were tested, or all accepted, stay close to what the head says."""
+
+BINS = 10
+"""The groups of equally many tokens in which the error is measured."""
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -49,8 +55,6 @@ class Outcomes:
 
 
 @final
-@checked("recipe")
-@dataclass(frozen=True, kw_only=True)
 class CalibrationRecipe(Recipe):
     """Calibrates the confidence head of `dflash`, on prompts that it has not learned from.
 
@@ -59,14 +63,7 @@ class CalibrationRecipe(Recipe):
     had accepted (Platt scaling). DSpark (2607.05147) fits the factor alone, a temperature, to one
     place after the other. To judge this, either half of the prompts is also calibrated by the
     other.
-
-    weight: how strongly a pair is drawn towards (1, 0), as if so many tokens spoke for it. Places
-        where few tokens were tested, or all accepted, stay close to what the head says.
-    bins: the groups of equally many tokens in which the error is measured.
     """
-
-    weight: Annotated[float, AtLeast(0)] = 1.0
-    bins: Count = 10
 
     def __call__(self, job: Job) -> Mapping[str, Any]:
         """Raises `ConfigError` for another drafter, fewer than two prompts, or untested drafts."""
@@ -87,43 +84,35 @@ class CalibrationRecipe(Recipe):
             raise ConfigError(f"data: no draft was tested on {len(job.prompts)} prompts")
         half, place, logit, accepted = np.array(rows, dtype=float).T
         tokens = Outcomes(half.astype(int), place.astype(int), logit, accepted.astype(bool))
-        pairs = fitted(tokens, places, self.weight)
-        facts: dict[str, Any] = {"tokens": len(tokens.place), **self._errors(tokens, places)}
+        pairs, errors = fitted(tokens, places), errors_of(tokens, places)
+        facts = {"tokens": len(tokens.place), "errors": errors}
         shutil.copytree(folder, job.out, dirs_exist_ok=True)
         config = checkpoint.read_config(folder) | {"calibration": pairs.tolist()}
         write_whole(job.out / checkpoint.CONFIG, json.dumps(config, indent=1) + "\n")
         write_whole(job.out / FILE, json.dumps(facts, indent=1) + "\n")
-        job.log({name: after for name, (_, after) in facts["errors"].items()}, 1)
-        for name, (before, after) in facts["errors"].items():
+        job.log({name: after for name, (_, after) in errors.items()}, 1)
+        for name, (before, after) in errors.items():
             job.console.print(f"{name}: {before:.3f}, calibrated {after:.3f}", highlight=False)
         job.console.print(plain(job.out), soft_wrap=True)
         return {"drafter": "dflash", "path": str(job.out), "confidence": 0.3}
 
-    def _errors(self, tokens: Outcomes, places: int) -> dict[str, Any]:
-        """Returns how far off the head is, before and after it is calibrated by the other half.
 
-        And, by place, how many tokens were tested, and the means of what was accepted there, of
-        what was foreseen, and of the same calibrated.
-        """
-        before, after = expit(tokens.logit), np.empty_like(tokens.logit)
-        for half in (0, 1):
-            own = tokens.half == half
-            pairs = fitted(tokens.only(~own), places, self.weight)
-            after[own] = calibrated(pairs, tokens.only(own))
-        accepted, both = tokens.accepted, (before, after)
-        errors = {
-            "calibration error": [calibration_error(each, accepted, self.bins) for each in both],
-            "cross entropy": [cross_entropy(each, accepted) for each in both],
-        }
-        tested = [tokens.place == place for place in range(int(tokens.place.max()) + 1)]
-        by_place = [
-            [int(here.sum()), *(float(each[here].mean()) for each in (accepted, *both))]
-            for here in tested
-        ]
-        return {"errors": errors, "by_place": by_place}
+def errors_of(tokens: Outcomes, places: int) -> dict[str, tuple[float, float]]:
+    """Returns how far off the head is, before and after it is calibrated by the other half."""
+    before, after = expit(tokens.logit), np.empty_like(tokens.logit)
+    for half in (0, 1):
+        own = tokens.half == half
+        pairs = fitted(tokens.only(~own), places)
+        after[own] = calibrated(pairs, tokens.only(own))
+    measures: dict[str, Callable[[Floats, Bools], float]] = {
+        "calibration error": partial(calibration_error, bins=BINS),
+        "cross entropy": cross_entropy,
+    }
+    accepted = tokens.accepted
+    return {name: (of(before, accepted), of(after, accepted)) for name, of in measures.items()}
 
 
-def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:
+def fitted(tokens: Outcomes, places: int) -> Floats:
     """Returns a factor and a summand by place, [places, 2], that make the outcomes likeliest."""
     from scipy.optimize import minimize  # takes long to import
 
@@ -133,7 +122,7 @@ def fitted(tokens: Outcomes, places: int, weight: float) -> Floats:
 
         def loss(pair: Floats) -> float:
             terms = np.logaddexp(0, sign * (pair[0] * here.logit + pair[1]))
-            return float(terms.sum() + weight * ((pair - (1, 0)) ** 2).sum())
+            return float(terms.sum() + WEIGHT * ((pair - (1, 0)) ** 2).sum())
 
         best: Floats = minimize(loss, np.array([1.0, 0.0])).x
         return best
