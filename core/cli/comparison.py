@@ -12,9 +12,9 @@ from outrider.cli.settings import Compare
 from outrider.lab.runs.conclusion import conclusion_of, finding_of, unreliable
 from outrider.lab.runs.frames import comparison
 from outrider.lab.runs.labels import brief
-from outrider.lab.runs.row import ranking
+from outrider.lab.runs.row import TASK_RATES, ranking
 from outrider.lab.runs.summary import Summary
-from outrider.lab.statistics.intervals import FEWEST, prompts_needed
+from outrider.lab.statistics.intervals import FEWEST
 from outrider.lab.tables.details import pairs_table
 from outrider.lab.tables.layouts import tasks_table
 from outrider.lab.tables.rates import rates_table
@@ -22,14 +22,8 @@ from outrider.lab.tables.table import RATES, measured_rates
 from outrider.lab.tables.terminal import ranking_table, shown
 from outrider.plugins.registry import installed
 
-BY_TASK = ("speedup", "block_efficiency", "tokens_per_second")
-"""The rates that are printed by task, in this order, before the scores."""
-
 EXACT = 1e-6
 """An error of a card's sketch below this is not printed."""
-
-PLANNED = ("alpha", "alpha_tested", "speedup")
-"""The rates to plan for. A precision is a share of the speedup, and a difference in the others."""
 
 
 def figure_names() -> list[str]:
@@ -53,11 +47,9 @@ def print_comparison(summary: Summary, settings: Compare) -> None:
         remarks(stderr=False).print(*shown(pairs_table(summary.pairs)))
     if settings.by_task and any(row.tasks for row in summary.rows):
         measured = measured_rates(summary.rows)
-        for rate in (*BY_TASK, *summary.scores):
+        for rate in (*TASK_RATES, *summary.scores):
             if rate in measured:
                 console.print(*shown(tasks_table(summary.rows, rate)))
-    for line in [] if settings.precision is None else plan_lines(summary, settings.precision):
-        console.print(plain(line), soft_wrap=True)
 
 
 def _print_first_screen(summary: Summary, settings: Compare, console: Console) -> None:
@@ -69,7 +61,7 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
     title = f"{count} prompt{'s' * (count != 1)}, {brief(summary.run)}"
     sketch = summary.run.facts.get("sketch_error", {})
     if settings.columns is None and not summary.scores and not sketch:
-        table = ranking_table(summary, title, settings.sort)
+        table = ranking_table(summary, title)
         together = f"for all {len(tests)} drafters together" if tests[1:] else ""
         legend = together if ranking(summary.rows) == "speedup" else "each for itself"
         lines = [f"Lines are 95% intervals{', ' * bool(legend)}{legend}."]
@@ -88,7 +80,6 @@ def _print_first_screen(summary: Summary, settings: Compare, console: Console) -
             columns=settings.columns if isinstance(settings.columns, list) else None,
             stars={"": marks} if sketch else None,
             notes=[off] * bool(marks),
-            sort=settings.sort,
         )
         lines = []
     console.print(*shown(replace(table, notes=())))
@@ -111,31 +102,6 @@ def _more_prompts(summary: Summary, more: int) -> str:
     has_limit = isinstance(data, Mapping) and data.get("limit") and words
     how = f": {shlex.join([*words, f'data.limit={more}'])}" if has_limit else ""
     return f"{more} prompts would say more{how}"
-
-
-def plan_lines(summary: Summary, precision: float) -> list[str]:
-    """Returns how many prompts give intervals of +- `precision`, in a line for each rate.
-
-    It can't be told where the measured prompts are too few, or all agree.
-    """
-    lines = []
-    drafted = [row for row in summary.rows if not row.control]
-    for rate in PLANNED:
-        is_speed, measured = rate == "speedup", [row for row in drafted if row.rates[rate]]
-        counts = {
-            row.drafter: prompts_needed(
-                summary.statistic(row.drafter, rate), precision, relative=is_speed
-            )
-            for row in measured
-        }
-        known = {name: count for name, count in counts.items() if count is not None}
-        aim = f"{rate} within {precision:.1%}" if is_speed else f"{rate} ± {precision:g}"
-        if known:
-            others = ", ".join(f"{name} {count}" for name, count in known.items())
-            lines.append(f"{aim} takes {max(known.values())} prompts ({others})")
-        elif measured:
-            lines.append(f"{aim}: too few prompts to tell; measure at least {FEWEST}")
-    return lines
 
 
 def best(summary: Summary, rate: str) -> float:

@@ -1,6 +1,5 @@
 """The progress of a comparison, with the text that is being written above the bars."""
 
-import re
 from collections.abc import Iterable
 from time import perf_counter
 from typing import final
@@ -111,33 +110,3 @@ def legend(names: Iterable[str] = LEGEND) -> Text:
     """Returns what tokens are by who wrote them, each in its style."""
     styled = zip(names, STYLES.values(), strict=True)
     return Text("  ").join(Text(name, style=style) for name, style in styled)
-
-
-@final
-class WordStream:
-    """Prints a text as it comes; a terminal's lines end between words."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._word = Text()
-        self._column = 0
-
-    def add(self, piece: str, style: str = "") -> None:
-        """Prints more of the text; a word only when it has ended, if a line may end before it."""
-        text = plain(piece, style)
-        if not self._console.is_terminal:
-            self._console.print(text, end="")
-            return
-        for match in re.finditer(r"\s|\S+", text.plain):
-            part = text[match.start() : match.end()]
-            if not match[0].isspace():
-                self._word.append_text(part)
-                continue
-            if self._column + self._word.cell_len > self._console.width:
-                self._console.print()
-                self._column = 0
-            self._column += self._word.cell_len
-            is_full = self._column >= self._console.width
-            self._console.print(self._word.append_text(Text("\n") if is_full else part), end="")
-            self._column = 0 if is_full or match[0] == "\n" else self._column + 1
-            self._word = Text()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, final
 
 from outrider.base.bounds import Budget, Count, DraftLength, Finite, NewFolder, Seconds, Seed
-from outrider.base.expectations import AtLeast, OneOf, Passes, Within
+from outrider.base.expectations import AtLeast, OneOf, Passes
 from outrider.plugins.roles import Listed
 
 Part = Any
@@ -85,12 +85,10 @@ class Compare(Decoding):
     together: Count
     repeats: Count
     quality: Annotated[Any, Listed("score", or_one=True)]
-    precision: Annotated[float, Within("(0, 1)")] | None
     reference: str | None
     pairs: bool
     by_task: bool
     draft_timeout: Seconds | None
-    sort: Rate | None
     columns: Literal["all"] | list[Rate] | None
     objective: Rate | None
     baseline: RunFolder | None

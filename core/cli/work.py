@@ -33,8 +33,8 @@ LISTS = ("resume", "drafters", "verifiers", "policies", "reference")
 """The settings that `run.json` does not repeat among its settings."""
 
 SHOWN = (
-    "precision", "pairs", "by_task", "sort", "live", "objective", "reports", "lossy", "baseline",
-    "fail_if", "out", "cache", "columns",
+    "pairs", "by_task", "live", "objective", "reports", "lossy", "baseline", "fail_if", "out",
+    "cache", "columns",
 )  # fmt: skip
 """The settings that decide what is printed or reported, and nothing else."""
 

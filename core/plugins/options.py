@@ -84,13 +84,6 @@ def offer_options() -> None:
     logging.getLogger("hydra.utils").disabled = True  # it prints what an error says too
     for plugin in (PluginConfigs, Options):
         Plugins.instance().register(plugin)
-    source: Any = ConfigSource
-    source._get_header_dict = staticmethod(_header)
-
-
-def _header(text: str, read: Any = ConfigSource._get_header_dict) -> Any:
-    """Returns the header of a config file, which an editor may begin with a byte order mark."""
-    return read(text.removeprefix("\ufeff"))
 
 
 @contextmanager

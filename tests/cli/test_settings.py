@@ -25,20 +25,19 @@ def test_file_and_dataclass_have_the_same_settings(name: str) -> None:
     assert plain_settings(settings).keys() >= set(config) - optional
 
 
-def test_a_comparison_is_sorted_by_rates_and_scores() -> None:
+def test_the_objective_of_a_comparison_is_a_rate_or_a_score() -> None:
     kind = COMMANDS["compare"].settings_class
     for name in ("speedup_median", "rouge2", "rouge2_difference"):
-        config = compose("compare", [f"sort={name}", f"objective={name}"])
-        assert read_settings(kind, config).sort == name
-    with pytest.raises(ConfigError, match=r"sort='rouge': .*did you mean 'rouge2'"):
-        read_settings(kind, compose("compare", ["sort=rouge"]))
+        config = compose("compare", [f"objective={name}"])
+        assert read_settings(kind, config).objective == name
+    with pytest.raises(ConfigError, match=r"objective='rouge': .*did you mean 'rouge2'"):
+        read_settings(kind, compose("compare", ["objective=rouge"]))
 
 
 @pytest.mark.parametrize(
     ("command", "override", "line"),
     [
         ("compare", "turns=0", "turns=0: expected a whole number of at least 1, or null"),
-        ("compare", "precision=2", "precision=2: expected a number in (0, 1), or null"),
         ("compare", "protocol=bth", "; did you mean 'both'?"),
         ("bench", "batches=[1,0]", "batches=[1, 0]: expected a list, each a whole number of at"),
         ("theory", "alpha=[.5,2]", "alpha=[0.5, 2]: expected a number in [0, 1], or a list of at"),

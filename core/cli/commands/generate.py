@@ -15,7 +15,7 @@ from outrider.base.errors import described
 from outrider.base.folders import claimed, write_whole
 from outrider.base.interruption import advising
 from outrider.base.terminal import is_quiet, plain, print_json, remarks, results, visible
-from outrider.cli.screen import STYLES, WordStream, legend
+from outrider.cli.screen import STYLES, legend
 from outrider.cli.settings import Generate
 from outrider.contract.constraint import AllOf, Constraint
 from outrider.contract.round import Round
@@ -94,7 +94,6 @@ def _generate(  # noqa: PLR0917
     _certify(settings, path.parent, target, verifier)
     seed = options["sampling"].seed
     generations, fault = [Generation(seed=seed) for _ in prompts], None
-    words = WordStream(console)
 
     def save() -> str:
         reports = [plain_report(text, verifier.lossless, fault) for text in generations]
@@ -108,7 +107,7 @@ def _generate(  # noqa: PLR0917
             has_text = target.tokenizer is not None
             pieces = round.pieces if has_text else [f"{token} " for token in round.tokens]
             for piece, origin in zip(pieces, round.origins, strict=True) if streams else ():
-                words.add(piece, STYLES[origin])
+                console.print(plain(piece, STYLES[origin]), end="")
             if round.stop is not None and not streams:
                 save()
     except BaseException as error:
@@ -117,7 +116,7 @@ def _generate(  # noqa: PLR0917
     finally:  # an interrupted run leaves what it wrote, and so does one that can't print it
         try:
             if streams:
-                words.add("\n" if is_quiet() else "\n\n")
+                console.print("" if is_quiet() else "\n")
             for prompt, generation in zip(prompts, generations, strict=True):
                 if not streams:
                     console.rule(plain(prompt), align="left")

@@ -11,7 +11,7 @@ from outrider.lab.statistics.intervals import Interval
 from outrider.lab.statistics.positions import Stretch
 from outrider.lab.statistics.prediction import Prediction
 
-TASK_RATES = ("block_efficiency", "speedup", "tokens_per_second")
+TASK_RATES = ("speedup", "block_efficiency", "tokens_per_second")
 """The rates that are given by task, besides scores."""
 
 

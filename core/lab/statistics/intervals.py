@@ -158,10 +158,8 @@ def ends(value: Floats, left_out: Floats, effective: Floats, scale: Scale) -> tu
         return 1 / (1 + np.exp(reach - logit)), 1 / (1 + np.exp(-reach - logit))
 
 
-def prompts_needed(rate: Statistic, precision: float, *, relative: bool = False) -> int | None:
+def prompts_needed(rate: Statistic, precision: float) -> int | None:
     """Returns how many prompts like these give an interval of at most +- `precision`.
-
-    relative: whether the precision is a share of the figure.
 
     None if there are too few prompts to tell, or if it takes more than ten million.
     """
@@ -169,12 +167,11 @@ def prompts_needed(rate: Statistic, precision: float, *, relative: bool = False)
     error, effective = float(_error(rate.left_out)), float(rate.effective)
     if count < FEWEST or not np.isfinite(error):
         return None
-    goal = precision * (float(rate.value) if relative else 1.0)
 
     def is_enough(prompts: int) -> bool:
         share = prompts / count
         reach = _t(np.asarray(effective * share - 1)) * error / np.sqrt(share)
-        return bool(reach <= goal)
+        return bool(reach <= precision)
 
     prompts = FEWEST + bisect.bisect_left(range(FEWEST, MOST), True, key=is_enough)
     return None if prompts == MOST else prompts

@@ -57,7 +57,6 @@ def rates_table(
     columns: Sequence[str] | None = None,
     stars: Mapping[str, Stars] | None = None,
     notes: Sequence[str] = (),
-    sort: str | None = None,
 ) -> Table:
     """Returns the table of one or more runs, each in rank order and with its ceilings at the end.
 
@@ -66,7 +65,6 @@ def rates_table(
         stand in a column, and a speedup has the interval of its test.
     columns: the names of rates. Defaults to all that do not repeat another.
     stars: by the run's label; None if figures have none. notes: first among those of the table.
-    sort: the rate to sort by, in place of the one that ranks.
     """
     all_rows = [row for run in rows.values() for row in run]
     verdicts = {pair.one: pair for pair in over_plain if pair.reachable}
@@ -74,7 +72,7 @@ def rates_table(
     shown = [VERDICT if name == VERDICT.name else column_of(name) for name in names]
     if stars is not None or columns is not None:
         shown = [replace(column, spare=0) for column in shown]
-    ordered = [(label, row) for label, run in rows.items() for row in in_order(run, sort)]
+    ordered = [(label, row) for label, run in rows.items() for row in in_order(run)]
     below = [row for run in rows.values() for row in ceilings(run)]
     some_are_lossless = any(row.lossless for row in all_rows)
     mark_doubts = some_times_are_sure(all_rows)

@@ -103,17 +103,17 @@ def _without(table: Table, column: Column) -> Table:
     return replace(table, columns=columns, rows=tuple(rows))
 
 
-def ranking_table(summary: Summary, title: str, sort: str | None = None) -> Table:
+def ranking_table(summary: Summary, title: str) -> Table:
     """Returns the rate that ranks with its intervals as lines, and two columns beside it.
 
-    The lines are as long as results have room for. sort: the rate to sort by, in place of that one.
+    The lines are as long as results have room for.
     """
     tests = summary.over_plain
     names = columns_of(summary.rows, has_verdicts=any(pair.reachable for pair in tests))
     first, *others = names
     beside = [name for name in others if (first, name) != ("speedup", "alpha_tested")]
     shown = [first, *beside[: SHORT - 3]]
-    rates = rates_table({"": summary.rows}, title, over_plain=tests, columns=shown, sort=sort)
+    rates = rates_table({"": summary.rows}, title, over_plain=tests, columns=shown)
     figures = [row[1] for row in rates.rows]
     intervals = [each.interval if isinstance(each, Figure) else None for each in figures]
     ranked = len(intervals) - len(rates.ceilings)
