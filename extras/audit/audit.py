@@ -10,10 +10,9 @@ from outrider.base.errors import require
 from outrider.base.http import ServerError, Unreadable
 from outrider.extras.audit import promises
 from outrider.extras.audit.client import GREEDY, Asked, Choice, Client, Request, Token, batches
-from outrider.extras.audit.evidence import CONTROL, Evidence
+from outrider.extras.audit.evidence import CONTROL, Evidence, TwoSamples
 from outrider.extras.audit.expected import PLAIN, Expected
 from outrider.extras.audit.martingale import PLAUSIBLE, Bets
-from outrider.extras.audit.pairs import TwoSamples
 from outrider.extras.audit.result import Finding, Result
 
 REPEATED = 2
