@@ -20,11 +20,8 @@ BUSY = (429, 503)
 PASSING = (408, 425)
 """Statuses of a refusal that says nothing of the request; like a failure, it may pass."""
 
-MOVED = (301, 302, 307, 308)
-"""Statuses that name another address, which is asked in the same way if its host is the same."""
-
 TRIES = 3
-"""How often a request that fails is sent, and how many moves of an address are followed."""
+"""How often a request that fails is sent."""
 
 PAUSE = 1
 """Seconds until a request is sent again, unless the server says another number."""
@@ -124,16 +121,9 @@ class HttpClient:
             time.sleep(pause)
 
     def _sent(self, path: str, body: Mapping[str, Any] | None) -> httpx2.Response:
-        """Returns the answer of the address, or of where it has moved to on the same host."""
+        """Returns the answer; an address that names another one is refused, and the other named."""
         url = httpx2.URL(self._root + path + self._query)
-        for _ in range(TRIES):
-            response = self._client.request("GET" if body is None else "POST", url, json=body)
-            if response.status_code not in MOVED or not response.has_redirect_location:
-                break
-            moved = url.join(response.headers["Location"])
-            if moved.host != url.host or (url.scheme, moved.scheme) == ("https", "http"):
-                break
-            url = moved
+        response = self._client.request("GET" if body is None else "POST", url, json=body)
         if response.has_redirect_location:
             place = without_secrets(str(url.join(response.headers["Location"])))
             raise self._error(path, f"moved to {place}: expected that address", Refusal)

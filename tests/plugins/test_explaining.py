@@ -79,7 +79,6 @@ def test_a_config_of_ones_own_has_the_commands_defaults_below_it(run: Any, tmp_p
     ("content", "line"),
     [
         ("# @package _global_\ngama: 3\n", "gama: no such setting, it changes nothing; did you me"),
-        ("# @package _global_\ngama: 3\n", "gama: no such setting, it changes nothing; did"),
         ("# @package _global_\nn: 3\ngamma: ${n}\n", ""),
         ("# @package _global_\nhydra:\n  job:\n    name: mine\n", ""),
     ],

@@ -167,9 +167,8 @@ def _data_url(kind: str, content: str) -> str:
 def _task_tables(rows: Sequence[Row]) -> list[Table]:
     """Returns each rate by task, speed first, and alpha by category; none of one task alone."""
     alpha = "alpha" if any(row.rates["alpha"] for row in rows) else "alpha_tested"
-    order = sorted(TASK_RATES, key=lambda rate: rate != "speedup")
     shown = []
-    for rate in (*order, alpha):
+    for rate in (*TASK_RATES, alpha):
         measured = [row for row in rows if row.rates[rate]]
         table = tasks_table(measured, rate)
         if len(table.columns) > FIXED + 1 and measured:
