@@ -110,7 +110,10 @@ class Pard(Drafter):
         pen.limit(self._text.reach(len(context.tokens)))
         if not pen.open:
             return
-        masked = [*context.tokens, *[self._mask] * (pen.gamma - 1)]
+        masks = [self._mask] * (pen.gamma - 1)
+        masked = [*context.tokens, *masks]
+        if self.kind == "chain" and self._text.replay(pen, context.tokens, None, masks):
+            return
         self._shape.grow_at_once(pen, self._text.follow(Tokens(masked), rows=pen.gamma))
 
 

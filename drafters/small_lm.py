@@ -172,7 +172,8 @@ class SmallLM(Drafter):
             self._other.propose(context, pen)
             return
         pen.limit(self.reach(len(context.tokens)))
-        if pen.open:
+        is_chain = self.kind == "chain"
+        if pen.open and not (is_chain and self._text.replay(pen, context.tokens, context.source)):
             base = self._text.follow(context.tokens, context.source)
             self._text.grow(self._shape, pen, base)
 

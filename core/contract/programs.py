@@ -1,5 +1,6 @@
 """A chain as one program of tensors, which an engine may record and replay with one launch."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
@@ -17,6 +18,10 @@ Program = Callable[
     ..., tuple[Float[Tensor, "vocab"], Callable[[Int[Tensor, "1"]], Float[Tensor, "vocab"]]]
 ]
 """Returns what `Pen.chain` takes, given tensors; all that differs between calls is in these."""
+
+
+ROWS, MOST_ROWS = 8, 32
+"""A recorded draft feeds a multiple of so many positions of the text, and at most so many."""
 
 
 class Programs(ABC):
@@ -48,6 +53,18 @@ def at_once(logits: Float[Tensor, "depths vocab"]) -> Any:
     """Returns what a `Program` does, of tokens that do not depend on each other."""
     rows = iter(logits)
     return next(rows), lambda _: next(rows)
+
+
+def rows_fed(known: int, end: int, depth: int) -> int:
+    """Returns how many of a text's last positions a recorded draft feeds; 0 if it can't.
+
+    They are as many whatever was accepted, so some are read again. The first draft of a text, which
+    makes the buffers, is not recorded.
+
+    known: how many of its `end` positions were read before. depth: that of the draft.
+    """
+    count = ROWS * math.ceil(max(end - known, 1 + depth) / ROWS)
+    return count if known and count <= min(end, MOST_ROWS) else 0
 
 
 def can_draw_ahead(pen: Pen) -> bool:

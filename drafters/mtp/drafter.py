@@ -49,7 +49,6 @@ class MtpNetwork(FeatureNetwork):
     """
 
     family = "mtp"
-    is_static = False  # it may have experts, each of which reads some tokens
     reads: tuple[str, ...] = (HIDDEN,)
 
     def __init__(self, target: Target, vocabulary: Vocabulary, *, further: int = 0) -> None:

@@ -1,6 +1,7 @@
 """PEagle: EAGLE-3's layer and mask tokens draft all tokens in one pass."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -10,10 +11,11 @@ from torch.nn.functional import embedding
 from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
+from outrider.contract.programs import at_once
 from outrider.contract.target import Target
 from outrider.drafters.eagle3.shared import FusionNetwork, StatesDrafter
 from outrider.drafters.parts.networks.decoder_layers import LayerCaches
-from outrider.drafters.parts.networks.layer import Ids, Sees, States
+from outrider.drafters.parts.networks.layer import Ids, Sees, Slots, States
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 
 
@@ -67,7 +69,8 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         super().__init__(PEagleNetwork, path, tree)
 
     def _start(self) -> None:
-        self._caches = LayerCaches(self._network.config.decoders)
+        programs, make = self._programs, partial(LayerCaches, self._network.config.decoders)
+        self._caches = programs.lend(self, make) if programs else make()
         self._text = Tokens([])
 
     @torch.no_grad()
@@ -79,14 +82,29 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         # Each position takes its states and the token after it. The last one is always fed again,
         # since the caches hold no states.
         count, masks = len(text) - 1, pen.gamma - 1
-        known = max(0, min(self._text.shared(text) - 1, count - 1, len(self._caches)))
+        known, mask = self._known(text), network.config.mask
+        if self._replayed(pen, text, features, self._caches, [mask] * masks):
+            return
         self._caches.crop(known)
         self._text = Tokens([])  # an interrupted pass leaves the caches in an unknown state
         states = network.states([rows[None, known:count] for rows in features], masks)
-        tokens = [*text[known + 1 :], *[network.config.mask] * masks]
+        tokens = [*text[known + 1 :], *[mask] * masks]
         positions = torch.arange(known, count + masks, device=states.device)[None]
         rows = placed(tokens, states.device)[None]
         after = network(states, rows, positions, None, self._caches)
         self._caches.crop(count)
         self._text = Tokens(text[:])
         self._shape.grow_at_once(pen, self._spread(network.logits(after[0, -pen.gamma :])))
+
+    def _known(self, text: Tokens) -> int:
+        """Returns how many positions of a text are in the caches, and need not be fed again."""
+        return max(0, min(self._text.shared(text) - 1, len(text) - 2, len(self._caches)))
+
+    def _program(self, buffers: Sequence[Tensor], first: Tensor, *features: Tensor) -> Any:
+        """Reads the last rows of a text and the masks; returns the logits of the draft's tokens."""
+        network, masks = self._network, len(first) - 1 - len(features[0])
+        slots = first[0] + torch.arange(len(first) - 1, device=first.device)
+        states = network.states([rows[None] for rows in features], masks)
+        sees, caches = Slots(buffers[:2], slots).sees(), LayerCaches.at(buffers, slots)
+        after = network(states, first[None, 1:], slots[None], sees, caches)
+        return at_once(self._spread(network.logits(after[0, -masks - 1 :])))

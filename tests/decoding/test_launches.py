@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.graph_replayer import GraphReplayer
+from tiny.graph_replayer import GraphReplayer, drafter_of
 from torch.utils._pytree import tree_leaves
 from waits import counted
 
@@ -46,6 +46,10 @@ RECORDED: list[Any] = [  # launches, waits and replays of a program
     ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1, 1), (13, 1, 1)]),
     ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1, 1), (15, 1, 1)]),
     ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1, 1), (15, 1, 1)]),
+    ({"drafter": "mtp", **UNTRAINED}, 5, 1, [(14, 1, 1), (15, 1, 1)]),
+    ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(16, 1, 1), (17, 1, 1)]),
+    ({"drafter": "small_lm"}, 5, 1, [(13, 1, 1), (14, 1, 1)]),
+    ({"drafter": "pard"}, 5, 1, [(13, 1, 1), (14, 1, 1)]),
 ]
 
 
@@ -83,14 +87,17 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
         limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60}
         return decode_together(target, drafter, rule, prompts, sampling=sampling, **limits)
 
-    target, drafter = tiny_target(600), make("drafter", settings)
+    target, engine = tiny_target(600), RecordedPasses(record)
+    drafter = drafter_of(settings, 600) if replays else make("drafter", settings)
     near = loop(target, drafter)
     expected = [next(near)[1].tokens for _ in range((3 + ROUNDS) * texts)]
     with accelerator(told=told) as device, pytest.MonkeyPatch.context() as patched:
         moved(target.model, device)
         if replays:
-            note_engine(target.model, RecordedPasses(record))
-        drafter = make("drafter", settings)
+            note_engine(target.model, engine)
+            drafter = drafter_of(settings, 600, engine, device)
+        else:
+            drafter = make("drafter", settings)
         far, propose = loop(target, drafter), type(drafter).propose_batch
         found = [next(far)[1].tokens for _ in range(3 * texts)]  # prompts are read
         with counted(FAR.type) as waits:

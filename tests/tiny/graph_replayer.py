@@ -8,7 +8,13 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map_only
 from waits import READS
 
-from tests.devices import FarTensor
+from outrider.drafters.parts.networks import student
+from outrider.extras.graphs import engines
+from outrider.plugins.parts import make
+from outrider.targets.passes.engine import note_engine
+from outrider.targets.self_test import self_test
+from outrider.testing.tiny_targets import tiny_target
+from tests.devices import FarTensor, moved
 
 
 class GraphReplayer:
@@ -63,3 +69,20 @@ class _Recording(TorchDispatchMode):
             known = {it.data_ptr() for it in tree_leaves((args, named)) if isinstance(it, Tensor)}
             self.made += [it for it in results if it.data_ptr() not in known]
         return result
+
+
+def drafter_of(settings: Any, size: int, engine: Any = None, device: Any = "cpu") -> Any:
+    """Returns an untrained drafter; a model that drafts is on a device, and run by an engine.
+
+    size: that of the vocabulary.
+    """
+    if settings["drafter"] not in ("small_lm", "pard"):
+        return make("drafter", {"path": "untrained", **settings})
+    model: Any = tiny_target(size, seed=1).model
+    model.config.update({student.MASK_ID: 9})
+    self_test(model)  # which reads numbers, so where there are any
+    moved(model, device)
+    if engine is not None:
+        model.__dict__[engines._NOTE] = engines._Graphs(model, engine.faster(model))
+        note_engine(model, engine)
+    return make("drafter", {**settings, "model": model})

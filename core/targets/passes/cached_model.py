@@ -17,7 +17,7 @@ from outrider.targets.passes.engine import engine_of, run_pass
 from outrider.targets.passes.first_layers import depth
 from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.targets.passes.masks import TreeMask, additive_mask, tree_mask
-from outrider.targets.passes.pass_input import PART, Pass, PassInput
+from outrider.targets.passes.pass_input import PART, Pass, PassCache, PassInput, StaticPass
 from outrider.targets.passes.placement import home
 from outrider.targets.passes.recurrent import (
     STATEFUL,
@@ -119,6 +119,10 @@ class CachedModel:
         if ahead:
             self.feed(tokens[:ahead], 1)
         return list(tokens[ahead:])
+
+    def hold(self, length: int, room: int) -> tuple[list[Tensor], StaticPass] | None:
+        """Does what `PassCache.hold` does; None for a cache that can't."""
+        return self._cache.hold(length, room) if isinstance(self._cache, PassCache) else None
 
     def drop(self, count: int) -> None:
         """Removes the last `count` tokens from the cache."""

@@ -1,5 +1,6 @@
 """CachedText: a language model that follows a text, and reads each token only once."""
 
+import copy
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -10,11 +11,15 @@ from torch import Tensor
 
 from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
+from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
+from outrider.contract.programs import at_once, can_draw_ahead, play_chain, rows_fed
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
+from outrider.targets.passes.engine import engine_of
 from outrider.targets.passes.masks import CachedTree, TreeMask, context_window
+from outrider.targets.passes.placement import home
 
 
 @final
@@ -33,6 +38,7 @@ class CachedText:
         self._model, self._adapter = model, adapter
         self._vocab_size = vocab_size
         self._own_size, self._window = own_size(model), context_window(model)
+        self._programs = engine_of(model).programs(model)
         self._forget(None)
 
     def reach(self, length: int) -> int:
@@ -41,7 +47,9 @@ class CachedText:
 
     def fresh(self) -> "CachedText":
         """Returns the same model before its first text."""
-        return CachedText(self._model, self._vocab_size, self._adapter)
+        text = copy.copy(self)
+        text._forget(None)
+        return text
 
     def _forget(self, source: Tokens | None) -> None:
         self._cached: CachedModel | AdaptedModel | None = None
@@ -98,6 +106,46 @@ class CachedText:
             self._tree = CachedTree(len(self._tokens))
         else:
             shape.grow(pen, lambda paths: self.branch(paths) if paths[0] else base)
+
+    def replay(
+        self, pen: Pen, text: Tokens, source: Tokens | None = None, masks: Sequence[int] = ()
+    ) -> bool:
+        """Draws a chain by one program over a text's last rows; returns whether it could.
+
+        masks: ids that are read after the text; then no token depends on those before it.
+        """
+        known, cached = Tokens(self._tokens).shared(text), self._cached
+        count = rows_fed(min(known, len(text) - 1), len(text), pen.remaining)
+        can_play = count and can_draw_ahead(pen) and source == self._source
+        if self._programs is None or not (can_play and isinstance(cached, CachedModel)):
+            return False
+        self._cached = None  # see `_feed`
+        held = cached.hold(len(text), pen.remaining)
+        if held is not None:
+            start = len(text) - count
+            first = placed([start, *text[start:], *masks], home(self._model))
+            buffers, run = held
+
+            def fed(ids: Tensor, slots: Tensor) -> Tensor:
+                return fit(run(known_ids(ids, self._own_size), slots), self._vocab_size)
+
+            def program(first: Tensor) -> Any:
+                slots = first[0] + torch.arange(len(first) - 1, device=first.device)
+                logits, slot = fed(first[1:], slots), slots[-1:]
+                if masks:
+                    return at_once(logits[-len(masks) - 1 :])
+
+                def after(token: Tensor) -> Tensor:
+                    nonlocal slot
+                    slot = slot + 1
+                    return fed(token, slot)[0]
+
+                return logits[-1], after
+
+            play_chain(pen, self._programs, program, [first], buffers)
+            self._tokens, self._tree = text[:], CachedTree(len(text))
+        self._cached = cached
+        return held is not None
 
     def extend(self, tokens: Sequence[int], rows: int = 1) -> RowLogits:
         """Appends tokens to the text, and returns the logits after the last `rows` of them."""

@@ -1,7 +1,6 @@
 """Trained drafters: what networks that are trained for a target, and their drafters, share."""
 
 import copy
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -17,7 +16,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Programs, can_draw_ahead, play_chain
+from outrider.contract.programs import Programs, can_draw_ahead, play_chain, rows_fed
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -39,11 +38,9 @@ class TrainedNetwork(nn.Module, ABC):
     family: the name of its drafter, and of the folder of its weights in the package.
     vocabulary: the tokens that it can draft.
     borrowed_head: the target's output matrix, if the network has none of its own.
-    is_static: whether the shapes in its passes follow from those of their input, whatever it holds.
     """
 
     family: ClassVar[str]
-    is_static: ClassVar[bool] = True
     vocabulary: Vocabulary
     borrowed_head: BorrowedHead | None = None
     _own_tables: Mapping[str, Tensor] = MappingProxyType({})
@@ -113,9 +110,6 @@ class TrainedNetwork(nn.Module, ABC):
         return network
 
 
-ROWS, MOST_ROWS = 8, 32
-"""A recorded draft feeds a multiple of so many positions of the text, and at most so many."""
-
 Network = TypeVar("Network", bound=TrainedNetwork)
 Spread = Callable[[Known], Float[Tensor, "*batch vocab"]]
 """Returns logits over the target's vocabulary, from the products of the network's head."""
@@ -154,8 +148,7 @@ class TrainedDrafter(Drafter, Generic[Network]):
         borrows = self._network.borrowed_head is not None
         rule, vocabulary = LogitRule.of(target) if borrows else PLAIN, self._network.vocabulary
         self._spread: Spread = lambda products: vocabulary.spread(rule(products))
-        is_static = self._network.is_static
-        self._programs = engine_of(target.model).programs(self._network) if is_static else None
+        self._programs = engine_of(target.model).programs(self._network)
         self._start()
         self._target = target
 
@@ -181,15 +174,14 @@ class TrainedDrafter(Drafter, Generic[Network]):
     ) -> bool:
         """Drafts a chain by one program over the last rows of a text; returns whether it could.
 
-        They are as many whatever was accepted, so some are read again. The first draft of a text,
-        which makes the buffers, is not recorded. The program is given the position of the first
-        row, the tokens from the one after it on, and the target's features at these rows.
+        The program is given the position of the first row, the tokens from the one after it on, and
+        the target's features at these rows.
 
         cache: that of the text in `_text`. after: tokens that are read after the text.
         """
-        end, programs, known = len(text) - 1, self._programs_for(pen), self._known(text)
-        count = ROWS * math.ceil(max(end - known, 1 + pen.remaining) / ROWS)
-        if programs is None or not known or count > min(end, MOST_ROWS):
+        end, programs = len(text) - 1, self._programs_for(pen)
+        count = rows_fed(self._known(text), end, pen.remaining)
+        if programs is None or not count:
             return False
         start, self._text = end - count, Tokens([])  # until the cache holds the text
         buffers = cache.hold(end, pen.remaining + len(after))

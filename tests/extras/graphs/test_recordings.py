@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tiny.graph_replayer import GraphReplayer
+from tiny.graph_replayer import GraphReplayer, drafter_of
 from torch import Tensor
 
 from outrider import Sampling, decode
@@ -14,7 +14,8 @@ from outrider.targets.passes.growing_tensor import GrowingTensor
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, accelerator, moved
 
-DRAFTERS = ("eagle3", "eagle", "dflash", "medusa", "hydra", "mlp_speculator", "redrafter")
+NETWORKS = ("eagle3", "eagle", "mtp", "peagle", "dflash", "medusa", "hydra", "mlp_speculator")
+DRAFTERS = (*NETWORKS, "redrafter", "small_lm", "pard")
 SAMPLINGS: list[Any] = [
     (Sampling(), "fixed"),
     (Sampling(temperature=1, seed=3), "fixed"),
@@ -22,9 +23,9 @@ SAMPLINGS: list[Any] = [
 ]
 
 
-def texts(target: Any, name: str, sampling: Sampling, policy: Any) -> list[Any]:
+def texts(target: Any, drafter: Any, sampling: Sampling, policy: Any) -> list[Any]:
     """Returns what was drafted and written in the rounds of two texts."""
-    drafter, found = make("drafter", {"drafter": name, "path": "untrained"}), []
+    found = []
     for number, prompt in enumerate(([*range(3, 20)], [7, 5, 3, 8] * 3)):
         options: dict[str, Any] = {"gamma": 3, "max_new_tokens": 20, "number": number}
         options |= {"sampling": sampling, "policy": make("policy", policy)}
@@ -49,10 +50,13 @@ def test_recorded_drafts_are_those_drawn_step_by_step(
 
     monkeypatch.setattr(GrowingTensor, "reserve", poisoned)
     target, record = tiny_target(400), GraphReplayer() if FAR.type == "meta" else None
-    expected = texts(target, drafter, sampling, policy)
+    expected = texts(target, drafter_of({"drafter": drafter}, 400), sampling, policy)
     with accelerator() as device:
         moved(target.model, device)
-        note_engine(target.model, RecordedPasses(record))
-        assert texts(target, drafter, sampling, policy) == expected
-    if record is not None:  # one for each depth, which falls at the end; for both texts
-        assert 0 < record.recorded <= 3 and record.replays > len(expected) / 2
+        engine = RecordedPasses(record)
+        note_engine(target.model, engine)
+        far = drafter_of({"drafter": drafter}, 400, engine, device)
+        assert texts(target, far, sampling, policy) == expected
+    # One for each depth, which falls at the end, and a model's own pass in a first draft; for both.
+    if record is not None:
+        assert 0 < record.recorded <= 4 and record.replays > len(expected) / 2
