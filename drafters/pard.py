@@ -111,10 +111,10 @@ class Pard(Drafter):
         if not pen.open:
             return
         masks = [self._mask] * (pen.gamma - 1)
-        masked = [*context.tokens, *masks]
         if self.kind == "chain" and self._text.replay(pen, context.tokens, None, masks):
             return
-        self._shape.grow_at_once(pen, self._text.follow(Tokens(masked), rows=pen.gamma))
+        masked = Tokens([*context.tokens, *masks])
+        self._shape.grow_at_once(pen, self._text.follow(masked, rows=pen.gamma))
 
 
 def _untrained(target: Target) -> Model:

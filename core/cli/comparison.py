@@ -27,7 +27,7 @@ EXACT = 1e-6
 
 
 def figure_names() -> list[str]:
-    """Returns the figures that a comparison can be sorted by: rates, and scores."""
+    """Returns the figures of a comparison: rates, and scores."""
     scores = installed().of("score")
     return [*RATES, *scores, *(f"{name}_difference" for name in scores)]
 

@@ -80,9 +80,8 @@ class DFlash(TrainedDrafter[DFlashNetwork]):
             )
         network = self._network
         is_plain = network.corrector is None is self.confidence and not any(network.config.windows)
-        self._programs = programs = self._programs if is_plain else None
-        make = partial(LayerCaches, len(network.layers))
-        self._caches = programs.lend(self, make) if programs else make()
+        self._programs = self._programs if is_plain else None
+        self._caches = self._emptied(partial(LayerCaches, len(network.layers)))
         self._text = Tokens([])
 
     @torch.no_grad()

@@ -69,8 +69,7 @@ class PEagle(StatesDrafter[PEagleNetwork]):
         super().__init__(PEagleNetwork, path, tree)
 
     def _start(self) -> None:
-        programs, make = self._programs, partial(LayerCaches, self._network.config.decoders)
-        self._caches = programs.lend(self, make) if programs else make()
+        self._caches = self._emptied(partial(LayerCaches, self._network.config.decoders))
         self._text = Tokens([])
 
     @torch.no_grad()

@@ -74,11 +74,11 @@ def bench(config: Bench) -> None:
         runs = _measure_runs(config, workers, texts, folder, progress, reports=reports)
         differing = None if config.sampling.temperature else differences(runs, texts, reference)
         peak_bytes = {name: worker.peak for name, worker in workers.items()}
+        drafting = {run.entrant for run in runs if run.drafts}
         target_itself = [
             name
             for name, worker in workers.items()
-            if name in {run.entrant for run in runs if run.drafts}
-            and worker.ask({"ask": "is_target"})["is_target"]
+            if name in drafting and worker.ask({"ask": "is_target"})["is_target"]
         ]
         together = {part.name: workers[part.name] for part in participants if part.writes_together}
         for name, worker in workers.items():

@@ -83,8 +83,7 @@ class FeatureDrafter(TrainedDrafter[Network]):
 
     def _start(self) -> None:
         self._rows = FeatureRows(self._network, self._spread)
-        programs = self._programs
-        self._cache = programs.lend(self, KeysAndValues) if programs else KeysAndValues()
+        self._cache = self._emptied(KeysAndValues)
         self._text = Tokens([])  # the text in the cache
 
     @property

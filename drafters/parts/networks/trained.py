@@ -161,6 +161,10 @@ class TrainedDrafter(Drafter, Generic[Network]):
         """Returns what records a draft as one program; None if it has to be drawn step by step."""
         return self._programs if not self.trees and can_draw_ahead(pen) else None
 
+    def _emptied(self, make: Callable[..., Any]) -> Any:
+        """Returns an empty cache for a text, in buffers of a fixed size if drafts are recorded."""
+        return self._programs.lend(self, make) if self._programs else make()
+
     def _start(self) -> None:
         """Begins a text with empty caches; called when a network has been loaded, and by `open`."""
 
