@@ -18,7 +18,7 @@ from outrider.decoding.composite import CompositeDrafter
 from outrider.drafters.hybrid import COPY, Entries
 from outrider.plugins.parts import make
 
-EXPLORE = 0.5
+EXPLORE = 0.3
 """The factor of the bonus; a text has too few rounds for that of UCB1."""
 
 KEPT, LAST, ROUNDS = 0.8, 16, 2

@@ -17,7 +17,6 @@ from outrider.contract.target import Target
 from outrider.extras.advise import forecast
 from outrider.extras.advise.drafters import SERVERS, candidates, experts_read, lines
 from outrider.extras.advise.forecast import advice, table_of
-from outrider.extras.advise.groups import groups_of, groups_table
 from outrider.extras.advise.settings import Advise, Costs
 from outrider.lab.measuring.compare import measure, questions
 from outrider.lab.measuring.measurement import Measurement
@@ -27,6 +26,7 @@ from outrider.lab.runs.speculation_profile import NAME, Subject, class_name, pro
 from outrider.lab.statistics.acceptance import acceptance
 from outrider.lab.statistics.intervals import interval
 from outrider.lab.statistics.rates import RATES
+from outrider.lab.tables.groups import groups_of, groups_table
 from outrider.lab.tables.terminal import shown
 from outrider.plugins.config import build
 from outrider.plugins.reading import plain_settings, plain_values

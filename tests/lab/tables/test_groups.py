@@ -1,7 +1,7 @@
 """Acceptance is told by task, script and part, with the worst group named."""
 
-from outrider.extras.advise.groups import groups_of, groups_table
 from outrider.lab.measuring.measurement import Decoding, Measurement, Step
+from outrider.lab.tables.groups import groups_of, groups_table
 
 
 def step(pieces: tuple[str, ...], tested: int, accepted: int) -> Step:
