@@ -3,12 +3,14 @@
 from typing import final
 
 import torch
+from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.devices import wide
+from outrider.contract.devices import placed, wide
 from outrider.contract.draft import Draft, Verdict
-from outrider.contract.verifier import Probs, Ratios, Scores, Verifier
-from outrider.verifiers.prefix import acceptance, drafted, read, remaining
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Decider, Decision, Probs, Ratios, Scores, Verifier
+from outrider.verifiers.prefix import acceptance, drafted, ratios, read, remaining
 
 
 @final
@@ -28,7 +30,8 @@ class Block(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         if scores.logits.device.type != "cpu":
-            return _on_device(draft, scores, chance)
+            tokens = placed(draft.tokens, scores.logits.device)
+            return read(*_decide(tokens, drafted(draft, scores), scores, chance))
         weights = [1.0]
         for ratio in acceptance(draft, scores).tolist():
             weights.append(min(1.0, weights[-1] * ratio))
@@ -50,18 +53,21 @@ class Block(Verifier):
             p = residuals[accepted]
         return Verdict(tuple(range(accepted)), chance.categorical(p))
 
+    def decider(self, sampling: Sampling) -> Decider:
+        return _decide
+
     def accepts_along(self, ratios: Ratios) -> Ratios:
         return blockwise(ratios)
 
 
-def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-    """Returns the verdict of `Block.verify`, from the whole draft at once and with one wait."""
-    p, gamma = wide(scores.probs), len(draft)
+def _decide(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
+    """Decides as `Block.verify` does, from the whole draft at once."""
+    p, gamma = wide(scores.probs), len(tokens)
     weights = [torch.ones_like(p[0, 0])]
-    for ratio in acceptance(draft, scores).unbind():
+    for ratio in ratios(tokens, q, scores).unbind():
         weights.append((weights[-1] * ratio).clamp(max=1))
     # The last row, after the whole draft, has the residual p and the coin w.
-    w, q = torch.stack(weights), drafted(draft, scores)
+    w = torch.stack(weights)
     residuals = (torch.cat([w[:-1], w.new_ones(1)])[:, None] * p - q).clamp(min=0)
     masses = residuals.sum(-1)
     below = masses + 1 - w
@@ -70,7 +76,7 @@ def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
     lengths = torch.arange(1, gamma + 1, device=p.device)
     accepted = torch.cat([(coins * lengths), lengths.new_zeros(1)]).amax(0, keepdim=True)
     residual, after = (rows.index_select(0, accepted)[0] for rows in (residuals, p))
-    return read(accepted, chance.pick(remaining(residual, after)))
+    return accepted, chance.pick(remaining(residual, after))
 
 
 def blockwise(ratios: Ratios) -> Ratios:

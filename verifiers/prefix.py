@@ -9,7 +9,7 @@ from torch import Tensor
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
-from outrider.contract.verifier import Probs, Scores
+from outrider.contract.verifier import Decision, Probs, Scores
 
 Rest = Callable[[Tensor, Tensor | None, int | None], Tensor]
 """Maps p, q and a rejected token to the distribution of the token in its place, not normalised.
@@ -36,10 +36,7 @@ def verify_prefix(
     factors: what to multiply each q by before `rest` is asked. Defaults to 1.
     """
     if scores.logits.device.type != "cpu":
-        accepted = chance.flips(rates).long().cumprod(0).sum(0, keepdim=True)
-        p = wide(scores.probs.index_select(0, accepted)[0])
-        q = drafted(draft, scores, factors).index_select(0, accepted)[0]
-        return read(accepted, chance.pick(rest(p, q, None)))
+        return read(*decided(rates, drafted(draft, scores, factors), scores, chance, rest))
     length = leading(chance.coins(rates)) if draft else 0
     p = scores.after(length - 1)
     if length < len(draft):
@@ -48,6 +45,19 @@ def verify_prefix(
             row = row * factors[length]
         p = rest(p, row, draft.tokens[length])
     return Verdict(tuple(range(length)), chance.categorical(p))
+
+
+def decided(
+    rates: Float[Tensor, "gamma"],
+    q: Float[Tensor, "gamma+1 vocab"],
+    scores: Scores,
+    chance: Chance,
+    rest: Rest,
+) -> Decision:
+    """Decides as `verify_prefix` does, and waits for nothing. q: as `drafted` returns it."""
+    accepted = chance.flips(rates).long().cumprod(0).sum(0, keepdim=True)
+    p, q = wide(scores.probs.index_select(0, accepted)[0]), q.index_select(0, accepted)[0]
+    return accepted, chance.pick(rest(p, q, None))
 
 
 def read(accepted: Int[Tensor, "1"], token: Int[Tensor, "1"]) -> Verdict:
@@ -85,6 +95,15 @@ def acceptance(draft: Draft, scores: Scores) -> Float[Tensor, "gamma"]:
     q = [one if (row := draft.probs[node]) is None else row[token] for node, token in nodes]
     here = [share if share.device == p.device else wide(share, p.device) for share in q]
     return wide(p) / wide(torch.stack(here))
+
+
+def ratios(
+    tokens: Int[Tensor, "gamma"], q: Float[Tensor, "gamma+1 vocab"], scores: Scores
+) -> Float[Tensor, "gamma"]:
+    """Returns what `acceptance` does, of what a `Decider` is given."""
+    pair = (rows[:-1].gather(1, tokens.clamp(min=0)[:, None]) for rows in (scores.probs, q))
+    above, below = (wide(column[:, 0]) for column in pair)
+    return above / below
 
 
 def leading(coins: list[bool]) -> int:

@@ -8,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from outrider.contract.chance import Chance
-from outrider.contract.devices import wide
+from outrider.contract.devices import placed, wide
 from outrider.contract.draft import KINDS, ROOT, Draft, Verdict
-from outrider.contract.verifier import Probs, Scores, Verifier
+from outrider.contract.sampling import Sampling
+from outrider.contract.verifier import Decider, Decision, Probs, Scores, Verifier
 from outrider.verifiers.prefix import drafted, leading, read
 
 
@@ -63,13 +64,17 @@ class Rejection(Verifier):
 
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         if scores.logits.device.type != "cpu":
-            return _on_device(draft, scores, chance)
+            tokens = placed(draft.tokens, scores.logits.device)
+            return read(*_decide(tokens, drafted(draft, scores), scores, chance))
         rates = []
         for node, token in enumerate(draft.tokens):
             q = draft.distribution(node, scores.after(node - 1))
             rates.append(float(self.accepts(q, scores, node - 1)[token]))
         accepted = leading(chance.coins(torch.tensor(rates, dtype=torch.float64)))
         return Verdict(tuple(range(accepted)), chance.categorical(scores.after(accepted - 1)))
+
+    def decider(self, sampling: Sampling) -> Decider:
+        return _decide
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         p = scores.after(node)
@@ -83,11 +88,10 @@ def _relative(ratio: Float[Tensor, "*rows vocab"]) -> Float[Tensor, "*rows vocab
     return torch.where(most < float("inf"), ratio / most, 0.0)
 
 
-def _on_device(draft: Draft, scores: Scores, chance: Chance) -> Verdict:
-    """Returns the verdict of `Rejection.verify`, from the whole draft at once and with one wait."""
-    p, q = wide(scores.probs), drafted(draft, scores)[:-1]
-    rates = _relative((p[:-1] / q).nan_to_num(0.0, posinf=float("inf")))
-    kept = [rates[node, token] for node, token in enumerate(draft.tokens)]
-    coins = chance.flips(torch.stack(kept) if kept else rates.new_zeros(0))
+def _decide(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
+    """Decides as `Rejection.verify` does, from the whole draft at once."""
+    p = wide(scores.probs)
+    rates = _relative((p[:-1] / q[:-1]).nan_to_num(0.0, posinf=float("inf")))
+    coins = chance.flips(rates.gather(1, tokens.clamp(min=0)[:, None])[:, 0])
     accepted = coins.long().cumprod(0).sum(0, keepdim=True)
-    return read(accepted, chance.pick(p.index_select(0, accepted)[0]))
+    return accepted, chance.pick(p.index_select(0, accepted)[0])

@@ -2,12 +2,14 @@
 
 from typing import final
 
+from torch import Tensor
+
 from outrider.contract.chance import Chance
 from outrider.contract.devices import wide
 from outrider.contract.draft import Draft, Verdict
-from outrider.contract.sampling import likeliest
-from outrider.contract.verifier import Probs, Scores, Verifier
-from outrider.verifiers.prefix import acceptance, leading, remaining, verify_prefix
+from outrider.contract.sampling import Sampling, likeliest
+from outrider.contract.verifier import Decider, Decision, Probs, Scores, Verifier
+from outrider.verifiers.prefix import acceptance, decided, leading, ratios, remaining, verify_prefix
 
 
 @final
@@ -28,8 +30,21 @@ class Token(Verifier):
             return Verdict(tuple(range(accepted)), best[accepted])
         return verify_prefix(draft, scores, chance, acceptance(draft, scores), residual)
 
+    def decider(self, sampling: Sampling) -> Decider:
+        return _decide_greedily if sampling.greedy else _decide
+
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs:
         return token_rates(q, scores, node)
+
+
+def _decide_greedily(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
+    best = likeliest(scores.logits)
+    accepted = (best[:-1] == tokens).long().cumprod(0).sum(0, keepdim=True)
+    return accepted, best.index_select(0, accepted)
+
+
+def _decide(tokens: Tensor, q: Tensor, scores: Scores, chance: Chance) -> Decision:
+    return decided(ratios(tokens, q, scores), q, scores, chance, residual)
 
 
 def token_rates(q: Probs, scores: Scores, node: int) -> Probs:

@@ -79,8 +79,11 @@ class Chance(ABC):
         """Returns the uniform number for `token_at` that `categorical` would draw with; or None."""
         return None
 
-    def ahead(self, count: int) -> Sequence[float] | None:
-        """Returns what the next calls of `share` will return, and leaves it to them; or None."""
+    def ahead(self, count: int, *, coins: bool = False) -> Sequence[float] | None:
+        """Returns what the next calls of `share` will return, and leaves it to them; or None.
+
+        coins: return what the next coins are true below.
+        """
         return None
 
     def race(self, probs: Float[Tensor, "vocab"], key: Key) -> int:
@@ -127,6 +130,7 @@ class SampledChance(Chance):
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._ahead: deque[float] = deque()  # drawn, and left to `share`
+        self._tossed: deque[float] = deque()  # likewise, and left to coins
 
     @classmethod
     def seeded(cls, seed: int, number: int = 0) -> "SampledChance":
@@ -159,8 +163,7 @@ class SampledChance(Chance):
         return winner(probs, torch.from_numpy(noise.standard_exponential(len(probs))))
 
     def coins(self, probs: Float[Tensor, "n"]) -> list[bool]:
-        uniforms = self._coins.random(len(probs)).tolist()
-        return [u < p for u, p in zip(uniforms, probs.tolist(), strict=True)]
+        return [u < p for u, p in zip(self._uniforms(len(probs)), probs.tolist(), strict=True)]
 
     def categorical(self, probs: Float[Tensor, "vocab"]) -> int:
         return token_at(probs, self.share())
@@ -168,13 +171,17 @@ class SampledChance(Chance):
     def share(self) -> float:
         return self._ahead.popleft() if self._ahead else self._tokens.random()
 
-    def ahead(self, count: int) -> Sequence[float]:
-        while len(self._ahead) < count:
-            self._ahead.append(self._tokens.random())
-        return list(self._ahead)[:count]
+    def ahead(self, count: int, *, coins: bool = False) -> Sequence[float]:
+        drawn, source = (self._tossed, "_coins") if coins else (self._ahead, "_tokens")
+        while len(drawn) < count:
+            drawn.append(getattr(self, source).random())
+        return list(drawn)[:count]
+
+    def _uniforms(self, count: int) -> list[float]:
+        return [self._tossed.popleft() for _ in self.ahead(count, coins=True)]
 
     def flips(self, probs: Float[Tensor, "n"]) -> Bool[Tensor, "n"]:
-        uniforms = torch.from_numpy(self._coins.random(len(probs)))
+        uniforms = torch.tensor(self._uniforms(len(probs)), dtype=torch.float64)
         return wide(uniforms, probs.device) < probs
 
 

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -47,6 +47,15 @@ class Session(ABC):
 
         One forward pass scores the whole draft. Each `score` is followed by a `commit`.
         """
+
+    def score_and_judge(
+        self, draft: Draft, judge: Any
+    ) -> tuple[Logits, Callable[[], Verdict] | None]:
+        """Returns what `score` does, and what reads the verdict if the same pass has decided it.
+
+        judge: a `Judge` of the draft, or None. The next `score` overwrites the verdict.
+        """
+        return self.score(draft), None
 
     @abstractmethod
     def commit(self, verdict: Verdict) -> None:

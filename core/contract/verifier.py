@@ -1,13 +1,13 @@
 """Verifier: an acceptance rule, which keeps part of a draft and adds one token."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Self, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from outrider.base.bounds import NonNegative, checked
@@ -77,6 +77,17 @@ class Scores:
         return self.probs[node + 1]
 
 
+Decision = tuple[Int[Tensor, "1"], Int[Tensor, "1"]]
+"""How many tokens of a chain are accepted, and the token after them; -1 if none could be drawn."""
+
+Decider = Callable[[Int[Tensor, "gamma"], Float[Tensor, "gamma+1 vocab"], Scores, Chance], Decision]
+"""Decides on a chain where it is, and waits for nothing.
+
+It is given the tokens, -1 for padding after the last; what each was drawn from, zeros for padding
+and in a last row; and the scores.
+"""
+
+
 class Verifier(ABC):
     """Accepts a path of the draft and adds one token.
 
@@ -119,6 +130,15 @@ class Verifier(ABC):
     @abstractmethod
     def verify(self, draft: Draft, scores: Scores, chance: Chance) -> Verdict:
         """Returns the accepted path and the token after it."""
+
+    def decider(self, sampling: Sampling) -> Decider | None:
+        """Returns what decides on chains as `verify` does; None, the default, if nothing can.
+
+        It depends on what it is given alone, and draws by one call of `flips`, for each token, and
+        one of `pick`. So an engine may record it with the target's pass, whose chains are padded:
+        coins of padding are false. The same function is one recording.
+        """
+        return None
 
     def accepts(self, q: Probs, scores: Scores, node: int) -> Probs | None:
         """Returns for each token the probability that it is accepted, if drawn from q after `node`.

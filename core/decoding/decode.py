@@ -19,7 +19,7 @@ from outrider.decoding.batches.continuous_batch import Batch
 from outrider.decoding.calls import computing, encoded
 from outrider.decoding.clock import Lap
 from outrider.decoding.kinds import check_takes, require_kind
-from outrider.decoding.rounds import finish, propose, remember
+from outrider.decoding.rounds import finish, judge_of, propose, remember
 from outrider.decoding.run import ActiveText, Lossy, Run, begin_text
 from outrider.plugins.parts import make
 from outrider.plugins.roles import Named
@@ -116,10 +116,10 @@ def _rounds(run: Run, text: ActiveText) -> Iterator[Round]:
     while stop is None:
         with computing(run.target):
             proposal = propose(run, text)
-            lap = Lap()
+            lap, judge = Lap(), judge_of(run, text, proposal)
             with calling("target", text.session):
-                logits = text.session.score(proposal.to_score)
-            round = finish(run, text, proposal, logits, lap.end())
+                logits, verdict = text.session.score_and_judge(proposal.to_score, judge)
+            round = finish(run, text, proposal, logits, lap.end(), decided=verdict)
         stop = round.stop
         if stop is not None:
             remember([text])

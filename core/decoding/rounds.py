@@ -1,6 +1,6 @@
 """One round of one text: propose a draft, have it scored, verify it, commit the result."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -14,6 +14,7 @@ from outrider.contract.chance import Noise
 from outrider.contract.constraint import Guide, constrained
 from outrider.contract.context import Context, Features
 from outrider.contract.draft import ROOT, Draft, Logits, Verdict, origins_of
+from outrider.contract.judge import Judge
 from outrider.contract.pen import Pen
 from outrider.contract.policy import Policy
 from outrider.contract.round import Round, TokenLogprob
@@ -106,11 +107,28 @@ def proposal(text: ActiveText, context: Context, sheet: Sheet, seconds: float) -
     return Proposal(context, draft, probes, seconds)
 
 
-def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: Lap) -> Round:
+def judge_of(run: Run, text: ActiveText, proposal: Proposal) -> Judge | None:
+    """Returns what decides on a draft where it is scored; None if something has to look before."""
+    if text.constraint is not None or proposal.probes:
+        return None
+    with calling("verifier", run.verifier):
+        return Judge.of(text.verifier, proposal.draft, run.sampling, text.unknown(text.chance))
+
+
+def finish(
+    run: Run,
+    text: ActiveText,
+    proposal: Proposal,
+    logits: Logits,
+    lap: Lap,
+    *,
+    decided: Callable[[], Verdict] | None = None,
+) -> Round:
     """Verifies a scored draft, commits what was accepted, and returns the round.
 
     logits: the target's, for `proposal.to_score`: row 0 scores what follows the text.
     lap: the time that they took; in a batch, this text's share of it.
+    decided: reads the verdict, if it was decided with them.
 
     Raises:
         PluginError: the rule failed, or returned no verdict on the draft.
@@ -118,14 +136,19 @@ def finish(run: Run, text: ActiveText, proposal: Proposal, logits: Logits, lap: 
         DrafterError: the drafter failed in `answer` or `observe`.
     """
     shape = (len(proposal.to_score) + 1, run.target.vocab_size)
-    check = checked_scores(text.session, logits, shape)
+    check = checked_scores(text.session, logits, shape) if decided is None else None
     draft, probes = proposal.draft, proposal.probes
     own_logits, answers = logits[: len(draft) + 1], logits[len(draft) + 1 :]
     states = _states(text, draft, shape[0])
     try:
-        verdict = _verdict(run, text, draft, own_logits, states)
+        if decided is None:
+            verdict = _verdict(run, text, draft, own_logits, states)
+        else:
+            with calling("verifier", run.verifier):
+                verdict = decided()
     finally:
-        check()  # only now, since a rule has to wait for the device anyway
+        if check:
+            check()  # only now, since a rule has to wait for the device anyway
     if text.drafter.observes_states:
         with calling("drafter", text.drafter):
             text.drafter.observe_states(proposal.context, draft, states)

@@ -68,10 +68,11 @@ class StaticPasses(Engine):
     shows it when the model is loaded. Only the sequences of the model itself run as graphs: those
     of its first layers, and batches, are left to its modules.
 
-    name: the engine's, for messages.
+    name: the engine's, for messages. judges: whether its graphs take a judge.
     """
 
     name: ClassVar[str]
+    judges: ClassVar[bool] = False
 
     @abstractmethod
     def faster(self, model: Model) -> Passes:
@@ -104,7 +105,9 @@ class StaticPasses(Engine):
 
     def new_cache(self, model: Model) -> GrowingCache | PassCache:
         passes = _graphs(model)
-        return super().new_cache(model) if passes is None else StaticCache(model, passes)
+        if passes is None:
+            return super().new_cache(model)
+        return StaticCache(model, passes, judges=self.judges)
 
     def layout(self, model: nn.Module) -> str:
         return super().layout(model) if _graphs(model) is None else self.name
@@ -163,12 +166,14 @@ class CompiledPasses(StaticPasses):
 class RecordedPasses(StaticPasses):
     """Records the kernels of a model's modules as CUDA graphs, in about a second a size.
 
-    The chains of drafters that are networks are recorded too, each as one program.
+    The chains of drafters that are networks are recorded too, each as one program; so is what the
+    rule decides on a chain, with the pass that scores it.
 
     record: as for `Recordings`. Defaults to a CUDA graph, which wants a GPU.
     """
 
     name = "graphs"
+    judges = True
 
     def __init__(self, record: Recorder | None = None) -> None:
         self._record = record

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from outrider.contract.judge import Judge
 from outrider.contract.programs import Programs
 from outrider.extras.graphs.static_cache import CAPACITY, lent
 
@@ -39,7 +40,7 @@ class Recordings(Programs):
     def __init__(self, record: Recorder | None = None) -> None:
         self._record = record or _cuda_recorder()
         self._places: dict[Hashable, dict[Hashable, Recording]] = {}
-        self._free: list[Any] = []
+        self._free: dict[Any, list[Any]] = {}
 
     def play(
         self,
@@ -64,13 +65,16 @@ class Recordings(Programs):
         replay()
         return outputs
 
-    def lend(self, holder: object, make: Callable[..., Any]) -> Any:
-        return lent(self._free, holder, partial(make, spare=CAPACITY, zeros=True))
+    def lend(self, holder: object, make: Callable[..., Any], texts: int = 1) -> Any:
+        free = self._free.setdefault((make, texts), [])
+        return lent(free, holder, partial(make, spare=CAPACITY, zeros=True))
 
 
 @final
 class Recorded:
     """A function of a static cache's passes that replays its kernels, in a second a size.
+
+    A judge decides in the same replay.
 
     function: as `uncompiled` returns it. record: as for `Recordings`.
     """
@@ -79,18 +83,29 @@ class Recorded:
         self._function, self._recordings = function, Recordings(record)
 
     def __call__(
-        self, ids: Tensor, buffers: Any, masks: Any, positions: Tensor, states: tuple[int, ...]
+        self,
+        ids: Tensor,
+        buffers: Any,
+        masks: Any,
+        positions: Tensor,
+        states: tuple[int, ...],
+        *,
+        judge: Judge | None = None,
     ) -> Any:
         leaves, layout = tree_flatten(masks)
+        count = len(leaves)
 
-        def run(ids: Tensor, positions: Tensor, slots: Tensor, *leaves: Tensor) -> Any:
+        def run(ids: Tensor, positions: Tensor, slots: Tensor, *rest: Tensor) -> Any:
             buffers.slots = slots
-            whole = tree_unflatten(leaves, layout)
-            return self._function(ids, buffers, whole, positions, states)
+            whole = tree_unflatten(rest[:count], layout)
+            result = self._function(ids, buffers, whole, positions, states)
+            return (*result, judge.run(result[0][0], *rest[count:])) if judge else result
 
         given = [ids, positions, buffers.slots, *leaves]
+        if judge:
+            given += judge.given(ids.shape[1], ids.device)
         own = [buffer for layer in buffers.layers for buffer in layer.buffers]
-        return self._recordings.play(states, run, given, own)
+        return self._recordings.play((states, judge and judge.key), run, given, own)
 
 
 def _cuda_recorder() -> Recorder:

@@ -118,11 +118,11 @@ class StaticCache(PassCache):
     first pass of a text, in which buffers are made and modules prepare themselves, is not compiled.
     Texts after one another share their buffers.
 
-    run: the compiled form of `uncompiled(model)`.
+    run: the compiled form of `uncompiled(model)`. judges: whether it takes a judge too.
     """
 
-    def __init__(self, model: Model, run: Callable[..., Any]) -> None:
-        self._model, self._run, self._length = model, run, 0
+    def __init__(self, model: Model, run: Callable[..., Any], *, judges: bool = False) -> None:
+        self._model, self._run, self._judges, self._length = model, run, judges, 0
         free = _free.setdefault(model, [])
         self._buffers: _Buffers = lent(free, self, partial(_Buffers, home(model)))
 
@@ -179,18 +179,21 @@ class StaticCache(PassCache):
         if inputs.positions is not None:
             positions[:, :count] = inputs.positions
         run = self._run if is_compiled else uncompiled(self._model)
-        logits, states = run(
+        judge = inputs.judge if is_compiled and self._judges and count == inputs.rows else None
+        logits, states, *verdict = run(
             pad(inputs.ids, (0, size - count)),
             self._buffers,
             layer_masks(self._model, self.full_mask(inputs.mask, count, capacity)),
             positions,
             tuple(sorted(inputs.states)),
+            **({"judge": judge} if judge else {}),
         )
         self._length += count
         # The next run of a graph overwrites its outputs.
         return Pass(
             logits[:, count - inputs.rows : count].clone(),
             {number: state[:, :count].clone() for number, state in states.items()},
+            partial(judge.read, *verdict) if judge else None,
         )
 
     def full_mask(

@@ -1,6 +1,6 @@
 """A transformers model with the key-value cache of one text, and the session on it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -11,6 +11,7 @@ from outrider.base.errors import TargetError, require
 from outrider.base.pretrained import Model
 from outrider.contract.devices import placed
 from outrider.contract.draft import Draft, Logits, Verdict
+from outrider.contract.judge import Judge
 from outrider.contract.target import Session, Target
 from outrider.targets.passes.encoded import EncodedCache, has_encoder
 from outrider.targets.passes.engine import engine_of, run_pass
@@ -88,10 +89,16 @@ class CachedModel:
 
         tree: what each token attends to. By default the tokens continue the text as a chain.
         """
-        result = self._run(tokens, rows, tree, set(self._state_of.values()))
+        return self.feed_and_judge(tokens, rows, tree, None).logits[0]
+
+    def feed_and_judge(
+        self, tokens: NewIds, rows: int, tree: TreeMask | None, judge: Judge | None
+    ) -> Pass:
+        """Does what `feed` does, and may decide on the draft in the last `rows - 1` tokens."""
+        result = self._run(tokens, rows, tree, set(self._state_of.values()), judge)
         for name, number in self._state_of.items():
             self._states[name].append(result.states[number][0])
-        return result.logits[0]
+        return result
 
     def read(self, tokens: NewIds, tree: TreeMask | None = None) -> Float[Tensor, "tokens width"]:
         """Appends tokens to the cache, and returns their last states instead of logits."""
@@ -99,7 +106,12 @@ class CachedModel:
 
     @torch.no_grad()
     def _run(
-        self, tokens: NewIds, rows: int, tree: TreeMask | None, states: Collection[int]
+        self,
+        tokens: NewIds,
+        rows: int,
+        tree: TreeMask | None,
+        states: Collection[int],
+        judge: Judge | None = None,
     ) -> Pass:
         mask = positions = None
         if tree is not None:
@@ -107,7 +119,9 @@ class CachedModel:
             mask = additive_mask(sees, self.model.dtype)[None, None]
             positions = placed(tree.positions, self._device)[None]
         ids = placed(tokens, self._device)[None]
-        return run_pass(self.model, self._cache, PassInput(ids, rows, mask, positions, states))
+        return run_pass(
+            self.model, self._cache, PassInput(ids, rows, mask, positions, states, judge)
+        )
 
     def read_ahead(self, tokens: Sequence[int]) -> list[int]:
         """Reads a text's next tokens as a chain, except the last part; returns that part.
@@ -165,12 +179,18 @@ class CachedSession(Session):
         self._draft = Draft()
 
     def score(self, draft: Draft) -> Logits:
-        self._draft = draft
-        if draft.is_chain:
-            return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1)
-        self._pending = self._cached.read_ahead(self._pending)
-        tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
-        return self._cached.feed([*self._pending, *draft.tokens], len(draft) + 1, tree)
+        return self.score_and_judge(draft, None)[0]
+
+    def score_and_judge(
+        self, draft: Draft, judge: Judge | None
+    ) -> tuple[Logits, Callable[[], Verdict] | None]:
+        self._draft, tree = draft, None
+        if not draft.is_chain:
+            self._pending = self._cached.read_ahead(self._pending)
+            tree = tree_mask(draft.parents, pending=len(self._pending), cached=self._cached.length)
+        tokens = [*self._pending, *draft.tokens]
+        result = self._cached.feed_and_judge(tokens, len(draft) + 1, tree, judge)
+        return result.logits[0], result.verdict
 
     def commit(self, verdict: Verdict) -> None:
         drafted, accepted = len(self._draft), verdict.accepted
