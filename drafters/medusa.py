@@ -13,7 +13,7 @@ from outrider.base.bounds import Count
 from outrider.base.expectations import OneOf
 from outrider.contract.context import Context
 from outrider.contract.pen import Pen
-from outrider.contract.programs import at_once, play_chain
+from outrider.contract.programs import at_once, play_chains
 from outrider.contract.target import Target
 from outrider.drafters.parts.networks import weights
 from outrider.drafters.parts.networks.entries import Entry, Table, read_entries
@@ -176,6 +176,6 @@ class Medusa(TrainedDrafter[MedusaNetwork]):
 
         if programs := self._programs_for(pen):
             pen.limit(len(heads))
-            play_chain(pen, programs, lambda state: at_once(logits(state)), [state])
+            play_chains({0: pen}, programs, lambda state: at_once(logits(state)), [state])
             return
         self._shape.grow_at_once(pen, logits(state))

@@ -59,17 +59,22 @@ def read(drawn: Sequence[Picked]) -> list[int]:
     Raises `DrafterError` if the logits of one do not describe a distribution.
     """
     logits = torch.stack([picked.logits for picked in drawn])
-    return [ids[0] for ids in read_rows(logits, torch.stack([picked.token for picked in drawn]))]
+    facts = facts_of(logits, torch.stack([picked.token for picked in drawn]))
+    return [ids[0] for ids in ids_in(facts)]
 
 
-def read_rows(
-    logits: Float[Tensor, "rows vocab"], tokens: Int[Tensor, "rows drawn"]
-) -> Iterator[list[int]]:
-    """Yields the ids that were drawn from each row, read with one wait; raises as `read` does."""
+def facts_of(logits: Float[Tensor, "*rows vocab"], tokens: Int[Tensor, "*rows drawn"]) -> list[Any]:
+    """Returns what `ids_in` takes, read with one wait."""
     rows = logits.float()
     # Any id is a number that float32 can hold.
     facts = [rows.amax(-1), rows.amin(-1), rows.sum(-1), *tokens.float().unbind(-1)]
-    for highest, lowest, total, *ids in torch.stack(facts, dim=1).tolist():
+    found: list[Any] = torch.stack(facts, dim=-1).tolist()
+    return found
+
+
+def ids_in(facts: Sequence[Sequence[float]]) -> Iterator[list[int]]:
+    """Yields the ids that were drawn from each row of logits; raises as `read` does."""
+    for highest, lowest, total, *ids in facts:
         check_numbers(highest, partial(list, (lowest, total)))
         yield [int(token) for token in ids]
 
@@ -110,7 +115,7 @@ def pick_siblings(
                 probs = probs.scatter(-1, ranks[-1][0].clamp(min=0)[:, None], 0)
                 probs = probs / probs.sum(-1, keepdim=True)
     found: list[tuple[Tensor, list[Drawn]]] = []
-    ids = read_rows(logits, torch.stack([tokens for tokens, _ in ranks], dim=1))
+    ids = ids_in(facts_of(logits, torch.stack([tokens for tokens, _ in ranks], dim=1)))
     for node, (row, own) in enumerate(zip(logits, ids, strict=True)):
         siblings: list[Drawn] = [
             (token, None if probs is None else probs[node])

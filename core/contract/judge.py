@@ -84,7 +84,7 @@ class Judge:
     ) -> Int[Tensor, "3"]:
         """Returns what `read` takes: a function of tensors, which waits for nothing."""
         count = len(logits) - 1
-        drawn, coins, share = numbers.split([count, count, 1])
+        drawn, coins, share = numbers[:count], numbers[count:-1], numbers[-1:]
         ids, is_token = drawn.long().clamp(min=0)[:, None], drawn >= 0
         if q is None:
             points = is_token.to(numbers.dtype)[:, None]

@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +10,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from outrider.contract.deferred import pick, read_rows
+from outrider.contract.deferred import Picked, facts_of, ids_in, pick
 from outrider.contract.devices import wide
 from outrider.contract.pen import Pen
 
 Program = Callable[
     ..., tuple[Float[Tensor, "vocab"], Callable[[Int[Tensor, "1"]], Float[Tensor, "vocab"]]]
 ]
-"""Returns what `Pen.chain` takes, given tensors; all that differs between calls is in these."""
+"""Returns what `Pen.chain` takes, given tensors; all that differs between calls is in these.
+
+For several texts logits and tokens have a row for each.
+"""
 
 
 ROWS, MOST_ROWS = 8, 32
@@ -42,10 +45,11 @@ class Programs(ABC):
         """
 
     @abstractmethod
-    def lend(self, holder: object, make: Callable[..., Any]) -> Any:
+    def lend(self, holder: object, make: Callable[..., Any], texts: int = 1) -> Any:
         """Returns buffers of a fixed size, cleared, for as long as their holder lives.
 
         make: makes them, given options of `GrowingTensor`; they can `clear` themselves.
+        texts: how many texts they are for; those of another number are others.
         """
 
 
@@ -74,38 +78,51 @@ def can_draw_ahead(pen: Pen) -> bool:
     return has_shares and not sheet.steers_draws
 
 
-def play_chain(
-    pen: Pen,
+def play_chains(
+    pens: Mapping[int, Pen],
     programs: Programs,
     program: Program,
     given: Sequence[Tensor],
     buffers: Sequence[Tensor] = (),
+    *,
+    rows: int = 1,
 ) -> None:
-    """Draws a chain as `Pen.chain` does, by one program that is read with one wait.
+    """Draws chains as `draw_chains` does, by one program that is read with one wait.
 
     A policy is asked about each token in turn. What it stops is dropped unseen, and the numbers
     that it was drawn with are left for later draws: so the text is that of drawing one by one.
 
+    pens: by row of the program's logits. rows: how many there are; nobody reads the others.
+
     Raises `DrafterError` as `Pen.chain` does.
     """
-    sheet, depth, sampling = pen.sheet, pen.remaining, replace(pen.sheet.sampling, seed=None)
-    shares = [] if sampling.greedy else [*(sheet.chance.ahead(depth) or ())]
+    sheet = next(iter(pens.values())).sheet
+    sampling, depth = replace(sheet.sampling, seed=None), max(p.remaining for p in pens.values())
+    shares = torch.full((depth, 0 if sampling.greedy else rows), 0.5, dtype=torch.float64)
+    for row, pen in pens.items() if shares.shape[1] else ():
+        own = pen.sheet.chance.ahead(pen.remaining) or ()
+        shares[: len(own), row] = torch.tensor([*own], dtype=torch.float64)
 
     def drawn(uniforms: Tensor, *tensors: Tensor) -> list[Tensor]:
         logits, after = program(*tensors)
-        chain = pick([sheet], [logits], uniforms[:1])
-        for step in range(1, depth):
-            logits = after(chain[-1].token)
-            chain += pick([sheet], [logits], uniforms[step : step + 1])
-        parts: Any = zip(*((it.token, it.logits, it.probs) for it in chain), strict=True)
-        return [torch.stack(each) for each in parts if each[0] is not None]
+        chains = list[Picked]()
+        for step in range(depth):
+            if step:
+                logits = after(torch.cat([it.token for it in chains[-rows:]]))
+            chains += pick([sheet], logits.reshape(rows, -1).unbind(), uniforms[step])
+        parts: Any = zip(*((it.token, it.logits, it.probs) for it in chains), strict=True)
+        stacks = [torch.stack(each) for each in parts if each[0] is not None]
+        return [each.view(depth, rows, -1).transpose(0, 1) for each in stacks]
 
-    uniforms = wide(torch.tensor(shares, dtype=torch.float64), given[0].device)
+    uniforms = wide(shares, given[0].device)
     outputs = programs.play((sampling, depth), drawn, [uniforms, *given], buffers)
-    tokens, rows, *probs = [each.clone() for each in outputs]
-    for node, (token,) in enumerate(read_rows(rows, tokens)):
-        if not pen.open:
-            return
-        if shares:
-            sheet.chance.share()
-        pen.submit_drawn([(token, probs[0][node] if probs else None)], logits=rows[node])
+    tokens, logits, *probs = [each.clone() for each in outputs]
+    facts = facts_of(logits, tokens)
+    for row, pen in pens.items():
+        for node, (token,) in enumerate(ids_in(facts[row])):
+            if not pen.open:
+                break
+            if not sampling.greedy:
+                pen.sheet.chance.share()
+            q = probs[0][row, node] if probs else None
+            pen.submit_drawn([(token, q)], logits=logits[row, node])

@@ -1,4 +1,4 @@
-"""Ceilings on what a round's draft asks of an accelerator: kernels to launch, and waits."""
+"""Ceilings on what a round asks of an accelerator: kernels to launch, waits and replays."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,16 +6,15 @@ from typing import Any
 
 import pytest
 import torch
-from tiny.graph_replayer import GraphReplayer, drafter_of
+from tiny.graph_replayer import GraphReplayer, drafter_of, run_by
 from torch.utils._pytree import tree_leaves
 from waits import counted
 
-from outrider import Sampling, decode_together
+from outrider import Sampling, decode, decode_together
 from outrider.drafters.parts.networks.trained import TrainedNetwork
 from outrider.drafters.parts.networks.vocabulary import Vocabulary
 from outrider.extras.graphs.engines import RecordedPasses
 from outrider.plugins.parts import make
-from outrider.targets.passes.engine import note_engine
 from outrider.testing.tiny_targets import tiny_target
 from tests.devices import FAR, FarTensor, accelerator, moved
 
@@ -40,17 +39,20 @@ CASES: list[Any] = [  # at temperature 0 and 1: launches and waits
     ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(115, 1), (300, 1)]),
     ({"drafter": "small_lm", "layers": 1}, 5, 1, [(380, 1), (570, 1)]),
 ]
-RECORDED: list[Any] = [  # launches, waits and replays of a program
-    ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1, 1), (17, 1, 1)]),
-    ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1, 1), (17, 1, 1)]),
-    ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1, 1), (13, 1, 1)]),
-    ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1, 1), (15, 1, 1)]),
-    ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1, 1), (15, 1, 1)]),
-    ({"drafter": "mtp", **UNTRAINED}, 5, 1, [(14, 1, 1), (15, 1, 1)]),
-    ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(16, 1, 1), (17, 1, 1)]),
-    ({"drafter": "small_lm"}, 5, 1, [(13, 1, 1), (14, 1, 1)]),
-    ({"drafter": "pard"}, 5, 1, [(13, 1, 1), (14, 1, 1)]),
+RECORDED: list[Any] = [  # launches and waits, where the draft is one replay
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
+    ({"drafter": "eagle3", **UNTRAINED}, 5, 16, [(30, 1), (30, 1)]),
+    ({"drafter": "dflash", **UNTRAINED}, 7, 1, [(16, 1), (17, 1)]),
+    ({"drafter": "medusa", **UNTRAINED}, 4, 1, [(12, 1), (13, 1)]),
+    ({"drafter": "hydra", **UNTRAINED}, 4, 1, [(14, 1), (15, 1)]),
+    ({"drafter": "mlp_speculator", **UNTRAINED}, 3, 1, [(14, 1), (15, 1)]),
+    ({"drafter": "mtp", **UNTRAINED}, 5, 1, [(14, 1), (15, 1)]),
+    ({"drafter": "peagle", **UNTRAINED}, 5, 1, [(16, 1), (17, 1)]),
+    ({"drafter": "small_lm"}, 5, 1, [(13, 1), (14, 1)]),
+    ({"drafter": "pard"}, 5, 1, [(13, 1), (14, 1)]),
 ]
+VERDICTS = [(24, 1), (27, 1)]
+"""Likewise, where target, rule and bonus are one replay."""
 
 
 @pytest.fixture
@@ -71,8 +73,8 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
     settings: dict[str, Any], gamma: int, texts: int, ceilings: Any, temperature: int
 ) -> None:
     launches, waiting, drafting = Counter[bool](), [0], [False]
-    most, most_waits, *replays = ceilings[temperature]
-    record = GraphReplayer()
+    most, most_waits = ceilings[temperature]
+    record, is_recorded = GraphReplayer(), any(ceilings is case[-1] for case in RECORDED)
 
     def told(call: Any, args: Any, kwargs: Any, result: Any) -> None:
         is_there = any(isinstance(it, FarTensor) for it in tree_leaves((args, kwargs, result)))
@@ -81,20 +83,22 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
 
     def loop(target: Any, drafter: Any) -> Iterator[Any]:
         rule = make("verifier", RULES[drafter.kind])
-        before = range(8 if replays else 0)  # so that all rounds that count are recorded
+        before = range(8 if is_recorded else 0)  # so that all rounds that count are recorded
         prompts = [[*before, 1, 2, 3 + text] for text in range(texts)]
         sampling = Sampling(temperature=temperature)
-        limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60}
-        return decode_together(target, drafter, rule, prompts, sampling=sampling, **limits)
+        limits: Any = {"gamma": gamma, "budget": 16, "max_new_tokens": 60, "sampling": sampling}
+        if texts == 1:
+            return enumerate(decode(target, drafter, rule, prompts[0], **limits))
+        return decode_together(target, drafter, rule, prompts, **limits)
 
     target, engine = tiny_target(600), RecordedPasses(record)
-    drafter = drafter_of(settings, 600) if replays else make("drafter", settings)
+    drafter = drafter_of(settings, 600) if is_recorded else make("drafter", settings)
     near = loop(target, drafter)
     expected = [next(near)[1].tokens for _ in range((3 + ROUNDS) * texts)]
     with accelerator(told=told) as device, pytest.MonkeyPatch.context() as patched:
         moved(target.model, device)
-        if replays:
-            note_engine(target.model, engine)
+        if is_recorded:
+            run_by(engine, target.model)
             drafter = drafter_of(settings, 600, engine, device)
         else:
             drafter = make("drafter", settings)
@@ -112,7 +116,12 @@ def test_a_draft_stays_below_its_ceilings_and_is_that_of_the_cpu(
             record.replays = 0
             found += [next(far)[1].tokens for _ in range(ROUNDS * texts)]
     assert found == expected
-    assert record.replays == ROUNDS * sum(replays)
+    is_joined = is_recorded and texts == 1
+    assert record.replays == ROUNDS * (is_recorded + is_joined)
     assert launches[True] / ROUNDS <= most and waiting[0] / ROUNDS <= most_waits
+    if is_joined:
+        most, most_waits = VERDICTS[temperature]
+        assert launches[False] / ROUNDS <= most
+        assert (waits.waits - waiting[0]) / ROUNDS <= most_waits
     if not drafter.trees:  # each verdict is waited for
         assert waits.waits - waiting[0] <= ROUNDS * texts and not waits.kinds["writes"]

@@ -71,6 +71,12 @@ class _Recording(TorchDispatchMode):
         return result
 
 
+def run_by(engine: Any, model: Any) -> None:
+    """Has an engine record the passes of a model without a trial, which would read numbers."""
+    model.__dict__[engines._NOTE] = engines._Graphs(model, engine.faster(model))
+    note_engine(model, engine)
+
+
 def drafter_of(settings: Any, size: int, engine: Any = None, device: Any = "cpu") -> Any:
     """Returns an untrained drafter; a model that drafts is on a device, and run by an engine.
 
@@ -83,6 +89,5 @@ def drafter_of(settings: Any, size: int, engine: Any = None, device: Any = "cpu"
     self_test(model)  # which reads numbers, so where there are any
     moved(model, device)
     if engine is not None:
-        model.__dict__[engines._NOTE] = engines._Graphs(model, engine.faster(model))
-        note_engine(model, engine)
+        run_by(engine, model)
     return make("drafter", {**settings, "model": model})

@@ -107,9 +107,13 @@ class GrowingTensor:
         self._length = start + len(rows)
 
     def select(self, indices: Int[Tensor, "selected"]) -> None:
-        """Keeps some entries of the first dimension, such as the texts of a batch."""
+        """Keeps some entries of the first dimension, such as the texts of a batch.
+
+        The buffer stays where it is if there are as many of them as before.
+        """
         if self._buffer is not None:
-            self._buffer = self._buffer[indices]
+            chosen, is_whole = self._buffer[indices], len(indices) == len(self._buffer)
+            self._buffer = self._buffer.copy_(chosen) if is_whole else chosen
 
 
 def _zeros(like: Tensor, shape: tuple[int, ...]) -> Tensor:

@@ -13,7 +13,7 @@ from outrider.base.pretrained import Model
 from outrider.contract.context import Tokens
 from outrider.contract.devices import placed
 from outrider.contract.pen import Pen
-from outrider.contract.programs import at_once, can_draw_ahead, play_chain, rows_fed
+from outrider.contract.programs import at_once, can_draw_ahead, play_chains, rows_fed
 from outrider.drafters.parts.networks.adapter import AdaptedModel, Adapter, cached_model
 from outrider.drafters.parts.trees.shapes import Shape
 from outrider.targets.passes.cached_model import CachedModel, NewIds, RowLogits
@@ -142,7 +142,7 @@ class CachedText:
 
                 return logits[-1], after
 
-            play_chain(pen, self._programs, program, [first], buffers)
+            play_chains({0: pen}, self._programs, program, [first], buffers)
             self._tokens, self._tree = text[:], CachedTree(len(text))
         self._cached = cached
         return held is not None

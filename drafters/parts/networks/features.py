@@ -18,7 +18,6 @@ from outrider.drafters.parts.networks.layer import (
     KeysAndValues,
     Known,
     Sees,
-    Slots,
     State,
     States,
 )
@@ -82,8 +81,8 @@ class FeatureDrafter(TrainedDrafter[Network]):
     """
 
     def _start(self) -> None:
-        self._rows = FeatureRows(self._network, self._spread)
-        self._cache = self._emptied(KeysAndValues)
+        self._rows = FeatureRows(self._network, self._spread, self._programs)
+        self._cache = KeysAndValues()
         self._text = Tokens([])  # the text in the cache
 
     @property
@@ -105,9 +104,10 @@ class FeatureDrafter(TrainedDrafter[Network]):
         reads = self._network.reads
         if not pen.open or not all(name in context.features for name in reads):
             return
-        features = [context.features[name] for name in reads]
-        if self._replayed(pen, context.tokens, features, self._cache):
+        if self._programs is not None and self.in_rows:
+            self._rows.draft([(context, pen)])
             return
+        features = [context.features[name] for name in reads]
         last = self._catch_up(context.tokens, features)
         base, known = self._logits(last), len(self._cache)
         cached = CachedTree(known)
@@ -145,29 +145,6 @@ class FeatureDrafter(TrainedDrafter[Network]):
     def _known(self, text: Tokens) -> int:
         """Returns how many positions of a text are in the cache, and need not be fed again."""
         return max(0, min(self._text.shared(text) - 1, len(self._cache), len(text) - 2))
-
-    def _program(self, buffers: Sequence[Tensor], newest: Tensor, *features: Tensor) -> Any:
-        """Returns the logits after a text, and what returns those after each drafted token.
-
-        newest: the position of the first token, and the tokens. features: the target's, before.
-        """
-        network = self._network
-
-        def fed(states: Tensor, tokens: Tensor, slots: Tensor) -> Tensor:
-            cache = Slots(buffers, slots)
-            after: Tensor = network(states[None], tokens[None], slots[None], cache.sees(), cache)
-            return after[:, -1:]
-
-        slots = newest[0] + torch.arange(len(newest) - 1, device=newest.device)
-        last, slot = fed(network.states(features), newest[1:], slots), slots[-1:]
-
-        def after(token: Tensor) -> Tensor:
-            nonlocal last, slot
-            slot = slot + 1
-            last = fed(last[0], token, slot)
-            return self._logits(last)[0]
-
-        return self._logits(last)[0], after
 
     def _feed(
         self, states: Tensor, tokens: list[Any], positions: list[int], sees: Tensor | None

@@ -16,7 +16,7 @@ from outrider.contract.context import Context, Tokens
 from outrider.contract.devices import placed
 from outrider.contract.drafter import Drafter
 from outrider.contract.pen import Pen
-from outrider.contract.programs import Programs, can_draw_ahead, play_chain, rows_fed
+from outrider.contract.programs import Programs, can_draw_ahead, play_chains, rows_fed
 from outrider.contract.target import Target
 from outrider.drafters.parts import checkpoint
 from outrider.drafters.parts.networks import weights
@@ -191,7 +191,7 @@ class TrainedDrafter(Drafter, Generic[Network]):
         buffers = cache.hold(end, pen.remaining + len(after))
         first = placed([start, *text[start + 1 :], *after], features[0].device)
         given = [first, *(rows[start:end] for rows in features)]
-        play_chain(pen, programs, partial(self._program, buffers), given, buffers)
+        play_chains({0: pen}, programs, partial(self._program, buffers), given, buffers)
         self._text = Tokens(text[:])
         return True
 
@@ -243,7 +243,7 @@ class StagedDrafter(TrainedDrafter[Stages]):
         start = self.first_state(context.tokens, features)
         newest = context.tokens[-1]
         if programs := self._programs_for(pen):
-            play_chain(pen, programs, self._program, [start, placed([newest], start.device)])
+            play_chains({0: pen}, programs, self._program, [start, placed([newest], start.device)])
             return
         states: dict[tuple[Any, ...], Tensor] = {}
 
