@@ -103,50 +103,6 @@ def test_every_drafter_that_has_its_weights_is_compared() -> None:
 
 
 @pytest.mark.usefixtures("drawn_once")
-def test_correctors_are_trained_and_put_in_one_table(
-    script: Any, folder: Path, data: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- correctors -->\nold\n<!-- end of correctors -->\n")
-    tiny = ["recipe.held_out=2", "recipe.options.block=4", "recipe.options.anchors=2"]
-    arguments = [
-        *["--prompts", str(data), "--limit", "2", "--timed", "1", "--tokens", "4", "--gamma", "3"],
-        *["--texts", "4", "--backbone", "1", "--epochs", "1", "--only", "dflash", "dspark"],
-        *["--calibration", str(data), "--confidence", "1"],
-        *["--tree", "2", "--budget", "4", "--results", "results"],
-        *["--training", *tiny, "max_new_tokens=8", "recipe.vocabulary=25"],
-        *["--target", "transformers", "--page", str(page), "--settings", f"target.model={folder}"],
-        "reports=[]",
-    ]
-    script.done(EVIDENCE / "correctors.py", *arguments)
-    rows = [line.split("|")[1:-1] for line in page.read_text().splitlines() if line[:2] == "| "]
-    names = ["network", "`dflash`", "`dspark`", "`dspark until unsure`", "`ddtree`"]
-    assert [row[0].strip() for row in rows] == names * 2
-    assert all(float(row[4].split()[0]) >= 1 for row in rows if "`dspark`" in row[0])
-    assert all(float(row[5].split()[0]) >= 1 for row in rows if "network" not in row[0])
-    assert [row[6].strip() for row in rows if "unsure" in row[0]] == ["0.0"] * 2
-
-
-def test_loading_is_set_beside_reading(
-    script: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- loading -->\n<!-- end of loading -->")
-    one = [EVIDENCE / "loading.py", str(folder), "--dtype", "float32"]
-    ran = script.done(*one, "--run", "int8")
-    assert {*json.loads(ran)} == {"imports", "cpu", "peak"}
-
-    def in_place_of_a_process(command: list[str], **_: Any) -> SimpleNamespace:
-        assert command[2:] == [str(folder), "--dtype", "float32", "--run", "none"]
-        return SimpleNamespace(stdout=ran)
-
-    monkeypatch.setattr(subprocess, "run", in_place_of_a_process)
-    script.done(*one, "--page", str(page))
-    rows = [line.split(" | ")[1:3] for line in page.read_text().splitlines()[3:-1]]
-    assert rows == [["float32", "warm"], ["float32", "cold"]]
-
-
-@pytest.mark.usefixtures("drawn_once")
 def test_a_pair_fills_its_page(script: Any, folder: Path, data: Path, tmp_path: Path) -> None:
     page = tmp_path / "evidence" / "page.md"
     page.parent.mkdir()

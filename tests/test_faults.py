@@ -257,14 +257,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...], list[str]]] = {
         ("resume=true",),
         ["measurements.jsonl"],
     ),
-    "record": (
-        (
-            *("data=jsonl", "data.path={data}", "turns=1", "gamma=2", "max_new_tokens=6"),
-            *("drafters=[bigram,prompt_lookup]", "cache=false", "out={run}", "keep=4"),
-        ),
-        (),
-        ["measurements.jsonl"],
-    ),
     "train": (("drafter=medusa", *TRAINING, "out={run}/made"), (), ["texts.jsonl", "curve.jsonl"]),
 }
 """By command its settings, what continues a run, and the files that a run has in the end."""
@@ -287,8 +279,7 @@ def test_a_killed_command_continues(command: str, folder: Path, data: Path, tmp_
         assert done.returncode == 0, done.stderr
         lines = [(tmp_path / run / name).read_text().splitlines() for name in files]
         found = lines if command == "train" else timeless(load(tmp_path / run).measurements)
-        kept = [path.read_bytes() for path in sorted((tmp_path / run / "laws").glob("*.safe*"))]
-        contents.append([*sorted(map(str, found)), *kept])
+        contents.append(sorted(map(str, found)))
     assert all(content == contents[0] for content in contents)
 
 
@@ -369,7 +360,7 @@ def test_names_and_ids_in_brackets_are_no_markup(run: Any, folder: Path, tmp_pat
     prompts = [{"id": f"[/x] {n} \x1b[2J", "category": "[/y]", "prompt": "the cat"} for n in (1, 2)]
     data.write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
     words = ("target=transformers", f"target.model={folder}", "cache=false", "max_new_tokens=4",
-             "data=jsonl", f"data.path={data}", "gamma=2",
+             "data=jsonl", f"data.path={data}", "gamma=2", "protocol=overlap",
              "drafters=[{drafter: random, name: '[/z]'},{drafter: none, name: '$\\\\x$'}]",
              "hydra.run.dir='runs/x[/a]'")  # fmt: skip
     status, out, err = run("compare", *words)

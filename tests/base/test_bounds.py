@@ -14,7 +14,6 @@ import pytest
 from outrider import ConfigError
 from outrider.base.bounds import (
     Count,
-    ExistingFile,
     NewFile,
     NewFolder,
     Share,
@@ -61,15 +60,6 @@ def test_an_annotation_decides_the_values_and_the_words(
             check({"x": hint}, {"x": value})
         assert str(caught.value).startswith(f"x={value!r}: expected {words}")
     assert expected(hint).startswith(words)
-
-
-def test_a_file_has_to_exist(tmp_path: Path) -> None:
-    hints = {"path": ExistingFile}
-    file = tmp_path / "here"
-    file.touch()
-    check(hints, {"path": str(file)})
-    with pytest.raises(ConfigError, match="path='gone': expected a file that exists"):
-        check(hints, {"path": "gone"})
 
 
 @dataclass(frozen=True)
@@ -174,21 +164,6 @@ def test_places_to_write_to_are_tried_first(
     monkeypatch.setattr(tempfile, "TemporaryFile", full)
     with pytest.raises(ConfigError, match="with room"):
         check(hints, {"out": str(tmp_path / "new")})
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("train", "recipe=classifier", "target=smollm2", "out=file/below"),
-        ("report", "gone", "--out=file"),
-        ("theory", "out=file/below.png"),
-    ],
-)
-def test_commands_without_a_place_to_write_to_do_not_begin(
-    run: Any, words: tuple[str, ...]
-) -> None:
-    Path("file").touch()
-    assert "out='file" in run.refused(*words)
 
 
 def test_annotations_that_only_type_checkers_see_count_as_none() -> None:

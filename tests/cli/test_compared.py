@@ -7,7 +7,7 @@ import pytest
 from tiny.tokenizer_kinds import tokenizer_of
 
 import outrider
-from outrider import ConfigError, Context, Drafter, Pen
+from outrider import Context, Drafter, Pen
 from outrider.lab.runs.run import load
 from outrider.targets.tabular import TabularTarget
 
@@ -49,19 +49,3 @@ def test_instances_names_and_mappings_are_compared(target: Any, tmp_path: Path) 
     assert found.finding in repr(found)
     page = found._repr_html_()
     assert "prompt_lookup" in page and "<table>" in page and page.count("Timings") < 2
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"temperature": 1}, "temperature: here it is sampling={'temperature': ...};"),
-        ({"drafters": [3]}, "drafters: 3: expected a name, or a mapping"),
-    ],
-)
-def test_a_setting_is_refused_as_on_the_command_line(
-    target: Any, tmp_path: Path, settings: dict[str, Any], line: str
-) -> None:
-    given = {"drafters": ["none"], "data": PROMPTS} | OPTIONS | settings
-    with pytest.raises(ConfigError) as caught:
-        outrider.compare(target, folder=tmp_path / "run", **given)
-    assert line in str(caught.value)

@@ -73,8 +73,6 @@ def test_a_card_is_a_model_index_of_the_hub(card: Path) -> None:
     ("settings", "expected"),
     [
         (("drafters=[medusa]", "gamma=5"), "gamma=5: expected at most 3, as deep as"),
-        (("protocol=decode",), "protocol='decode': expected overlap"),
-        (("target=tabular",), "target='...': expected none beside card=card"),
         (("drafters=[early_exit]",), "EarlyExit"),
     ],
 )

@@ -34,21 +34,6 @@ def test_the_objective_of_a_comparison_is_a_rate_or_a_score() -> None:
         read_settings(kind, compose("compare", ["objective=rouge"]))
 
 
-@pytest.mark.parametrize(
-    ("command", "override", "line"),
-    [
-        ("compare", "turns=0", "turns=0: expected a whole number of at least 1, or null"),
-        ("compare", "protocol=bth", "; did you mean 'both'?"),
-        ("bench", "batches=[1,0]", "batches=[1, 0]: expected a list, each a whole number of at"),
-        ("theory", "alpha=[.5,2]", "alpha=[0.5, 2]: expected a number in [0, 1], or a list of at"),
-    ],
-)
-def test_a_value_out_of_bounds_is_one_line(command: str, override: str, line: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        read_settings(COMMANDS[command].settings_class, compose(command, [override]))
-    assert line in str(caught.value)
-
-
 def test_values_of_variables_have_the_types_of_their_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,6 @@ import outrider
 from outrider import ConfigError, Sampling, TargetError
 from outrider.drafters.random import Random
 from outrider.extras.serving.transformers import Speculation
-from outrider.plugins.config import build
 from outrider.targets.tabular import TabularTarget
 from outrider.testing import tiny_targets
 
@@ -154,14 +153,3 @@ def test_a_grammar_that_is_not_valid_is_one_line(make: Any, line: str) -> None:
     with pytest.raises(ConfigError) as caught:
         make()
     assert str(caught.value).startswith(line) and "\n" not in str(caught.value)
-
-
-def test_a_target_without_a_tokenizer_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^constraint: expected a target with a fast tokenizer"):
-        outrider.generate(TabularTarget(4), [0], "none", constraint=outrider.regex("a"))
-
-
-def test_a_missing_llguidance_is_one_line(absent: Any) -> None:
-    absent("llguidance")
-    with pytest.raises(ConfigError, match=r"pip install 'outrider\[guidance\]'"):
-        build({"_target_": "outrider.constraints.guidance.regex", "pattern": "a"})

@@ -9,7 +9,6 @@ import pytest
 
 from outrider.base.errors import ConfigError
 from outrider.data.benchmarks import SETS, deepspec, speed_bench
-from outrider.data.reading import PLACEHOLDER
 
 
 @pytest.fixture
@@ -75,24 +74,3 @@ def test_categories_are_those_of_the_split(folder: Path) -> None:
     prompts = speed_bench(str(folder), "throughput_1k")
     assert [prompt.category for prompt in prompts] == ["low", "high"]
     assert [p.id for p in speed_bench(str(folder), "throughput_1k", "high")] == ["2"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"split": "throughput_4k"}, "data.split='throughput_4k': expected one of qualitative"),
-        ({"split": "throughput_2k"}, "expected a folder with throughput_2k.jsonl"),
-        ({"entropy": "low"}, "data.entropy='low': .*in a throughput split"),
-        ({"split": "throughput_1k", "entropy": "lo"}, "data.entropy='lo': expected low, mixed"),
-    ],
-)
-def test_other_splits_are_refused(settings: Any, line: str, folder: Path) -> None:
-    with pytest.raises(ConfigError, match=line):
-        speed_bench(str(folder), **settings)
-
-
-def test_placeholders_are_refused(tmp_path: Path) -> None:
-    hidden = row(1, "math", None, f"{PLACEHOLDER} USING SPECDEC_BENCH")
-    (tmp_path / "qualitative.jsonl").write_text(json.dumps(hidden))
-    with pytest.raises(ConfigError, match=r"line 1: expected the prompt itself"):
-        speed_bench(str(tmp_path))

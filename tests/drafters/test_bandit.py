@@ -1,12 +1,10 @@
 """The drafter whose rounds bring the most for their cost writes most drafts, text by text."""
 
-from typing import Any
-
 import pytest
 import torch
 from tiny.pens import new_pen
 
-from outrider import ConfigError, Context, Draft, Drafter, Pen, Tokens, Verdict
+from outrider import Context, Draft, Drafter, Pen, Tokens, Verdict
 from outrider.drafters.bandit import Bandit
 
 VOCAB_SIZE = 8
@@ -68,19 +66,3 @@ def test_a_plain_round_costs_little_where_no_draft_pays() -> None:
     names = [name for _ in range(8) for name in rounds(drafter, 60, keeps=3)]
     cost = sum({"1": 2.5, "2": 1.3, "none": 1.0}[name] for name in names)
     assert len(names) / cost > 0.95
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"c": [0.1]}, "drafter.c=[0.1]: expected 3, as many as drafters"),
-        ({"drafters": []}, "drafter.drafters=[]: expected a list of at least 1"),
-    ],
-)
-def test_settings_that_choose_among_nothing_are_refused(
-    settings: dict[str, Any], line: str
-) -> None:
-    drafters = {"drafters": ["none", "unigram", "bigram"]}
-    with pytest.raises(ConfigError) as raised:
-        Bandit(**{**drafters, **settings})
-    assert line in str(raised.value)

@@ -22,8 +22,6 @@ SHAPES_ALONE = ("online", "assistant")
 """Drafters for which all of the kit would take long, and one for targets that it does not have."""
 
 MORE = (
-    *("bigram, tree: 2x2", "eagle, path: untrained, tree: dynamic:3"),
-    "prompt_lookup, max_n: 2, newest: false",
     "hybrid, drafters: [{drafter: prompt_lookup, min_n: 2}, {drafter: eagle, path: untrained}]",
     "hybrid, drafters: [prompt_lookup, {drafter: eagle, path: untrained, tree: 3x2}]",
     "hybrid, chain: [random, suffix], steps: 1",
@@ -32,16 +30,16 @@ MORE = (
     "dflash, path: untrained, block: 4, confidence: 0.3",
 )
 FORMS = {
-    "random": ("2x2", "iid:2x2"),
+    "random": ("iid:2x2",),
     "small_lm": (
         *("iid:2x2", "paths:2", "top:2x2", "dynamic:2", "replay:2"),
         *("'sequoia:.5,.2'", "'cost:3,.05,.02'"),
     ),
     "bigram": ("dynamic:2",),
-    "eagle": ("2x1", "replay:2", "iid:2x1", "top:2x2", "[[0], [1], [0, 0]]"),
-    "eagle3": ("dynamic:3", "top:2x2"),
-    "medusa": ("top:2x2", "'top:[[0],[1],[0,0]]'"),
-    "mlp_speculator": ("iid:2x1", "top:2x2", "dynamic:3"),
+    "eagle": ("2x1", "replay:2", "[[0], [1], [0, 0]]"),
+    "eagle3": ("dynamic:3",),
+    "medusa": ("top:2x2",),
+    "mlp_speculator": ("iid:2x1",),
     "redrafter": ("dynamic:2",),
 }
 """The shapes of trees that the checks of shapes see; of other networks it is 2x1."""

@@ -9,12 +9,10 @@ from tiny.drafters import bound
 from tiny.parts import held
 from tiny.pens import new_pen
 
-from outrider import ConfigError, Context, Drafter, Pen, Sampling, Tokens
+from outrider import Context, Drafter, Pen, Sampling, Tokens
 from outrider.contract.chance import Chance
 from outrider.drafters.hierarchy import Hierarchy
-from outrider.drafters.ngram import bigram
 from outrider.drafters.none import NoDraft
-from outrider.drafters.random import Random
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.exact import distribution_of
@@ -74,12 +72,6 @@ def test_good_guesses_save_passes(llama: Any, monkeypatch: pytest.MonkeyPatch) -
         draft_after(drafter, target, [3, 4, 5], 8)
         passes.append(len(count))
     assert passes == [8, 2]
-
-
-def test_bad_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.faster=.*: expected one that writes chains"):
-        Hierarchy(faster=Random("2x2"))
-    assert Hierarchy(faster=bigram()).needs == {"model"}
 
 
 def test_no_more_is_guessed_than_fits_into_the_draft() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny.drafters import bound
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.drafters.ngram import NGram, bigram
 from outrider.drafters.parts.texts.ngrams import NGramTable, log_distribution
 from outrider.targets.tabular import TabularTarget
@@ -82,12 +82,3 @@ def test_the_same_target_is_not_counted_twice(
     drafter = bound(bigram(counts=str(tmp_path / "text.txt")), target)
     monkeypatch.setattr(NGramTable, "fit", lambda *_: pytest.fail("fitted again"))
     drafter.bind(target)
-
-
-def test_a_table_of_another_vocabulary_or_order_is_refused(tmp_path: Path) -> None:
-    table = tmp_path / "t.safetensors"
-    NGramTable.fit([[1, 2]], 2, 7).save(table)
-    with pytest.raises(ConfigError, match="its vocabulary has 7 tokens, the target's 31"):
-        bigram(counts=str(table)).bind(TabularTarget(31))
-    with pytest.raises(ConfigError, match=r"drafter\.order=3: expected at most the table's 2"):
-        bigram(order=3, counts=str(table)).bind(TabularTarget(7))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny.pens import new_pen
 
-from outrider import ConfigError, Constraint, Context, Sampling, Tokens
+from outrider import Constraint, Context, Sampling, Tokens
 from outrider.contract.constraint import Guide
 from outrider.drafters.prompt_lookup import PromptLookup
 
@@ -47,11 +47,6 @@ def test_the_index_finds_the_matches_of_a_search(max_n: int, min_n: int, newest:
         text += [draw.randrange(3) for _ in range(draw.randrange(1, 5))]
         text += text[:60] if draw.random() < 0.1 else []  # for long matches
         assert draft(drafter, Tokens(text), 4) == searched(text, 4, max_n, min_n, newest)
-
-
-def test_the_longest_match_is_no_shorter_than_the_shortest() -> None:
-    with pytest.raises(ConfigError, match=r"drafter\.max_n=2: expected .* of at least min_n=3"):
-        PromptLookup(max_n=2, min_n=3)
 
 
 class Without(Constraint):

@@ -15,7 +15,6 @@ from outrider.drafters.parts.networks.drafting_model import require_same_vocabul
 from outrider.drafters.small_lm import SmallLM
 from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.passes.first_layers import first_layers
-from outrider.targets.tabular import TabularTarget
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing.tiny_targets import draft_after, write_drafts
 
@@ -37,13 +36,6 @@ def test_the_first_layers_share_weights_and_equal_the_models_own(llama: Any) -> 
 
 def test_four_fifths_of_the_layers_by_default(deep_llama: Any) -> None:
     assert first_layers(deep_llama(), None).config.num_hidden_layers == 4
-
-
-@pytest.mark.parametrize("layers", [3, 4])
-def test_all_layers_are_no_draft(llama: Any, layers: int) -> None:
-    drafter = SmallLM(layers=layers)
-    with pytest.raises(ConfigError, match=f"drafter.layers={layers}: expected fewer than the ta"):
-        drafter.bind(TransformersTarget(llama()))
 
 
 def count_fed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -104,12 +96,6 @@ def tokenizer(words: list[str]) -> Any:
         tokenizers.models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0])
     )
     return PreTrainedTokenizerFast(tokenizer_object=backend)
-
-
-def test_another_vocabulary_is_refused_with_both_sizes(llama: Any) -> None:
-    drafter = SmallLM(llama())
-    with pytest.raises(ConfigError, match="vocabulary has 31 tokens, the target's 6"):
-        drafter.bind(TabularTarget(6))
 
 
 def test_another_tokenizer_is_refused_with_a_word(llama: Any) -> None:

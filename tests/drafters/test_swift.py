@@ -10,7 +10,7 @@ from tiny.parts import held
 from torch import Tensor
 from transformers import DynamicCache
 
-from outrider import ConfigError, Context, Sampling, Tokens, decode
+from outrider import Context, Sampling, Tokens, decode
 from outrider.drafters.swift import Past, Swift, exchanged
 from outrider.targets.passes.first_layers import some_layers
 from outrider.targets.passes.pass_input import cache_argument
@@ -101,9 +101,3 @@ def test_no_draft_is_made_without_features(deep_llama: Any) -> None:
     drafter.bind(target)
     context = Context(Tokens(TEXT))
     assert len(write_draft(drafter, target, context, gamma=3, sampling=SAMPLED)) == 0
-
-
-def test_more_layers_than_the_target_has_are_refused(deep_llama: Any) -> None:
-    line = r"drafter\.skipped=4: expected at most 3, as the target has 5 layers"
-    with pytest.raises(ConfigError, match=line):
-        Swift(skipped=4).bind(TransformersTarget(deep_llama()))

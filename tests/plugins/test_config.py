@@ -94,12 +94,6 @@ def test_a_part_need_not_judge_its_settings_itself(settings: Any, line: str) -> 
     assert str(caught.value).startswith(line)
 
 
-def test_a_part_is_not_made_later() -> None:
-    node = compose("generate", ["+drafter._partial_=true"]).drafter
-    with pytest.raises(ConfigError, match=r"^drafter\._partial_: a part is made at once"):
-        build(node)
-
-
 def test_the_signature_is_the_config() -> None:
     place = f"{__name__}.{Plain.__name__}"
     node = {"_target_": place, "mode": None, "order": 2, "net": None}
@@ -203,12 +197,6 @@ def test_every_yaml_file_is_tried_by_a_test_here() -> None:
         str(path.parent.relative_to(folder)) for folder in CONF for path in folder.rglob("*.yaml")
     }
     assert folders <= {".", "sampling", "recipe"} | elsewhere
-
-
-def test_installing_twice_changes_nothing() -> None:
-    before = compose("generate")
-    offer_options()
-    assert compose("generate") == before
 
 
 def test_a_command_may_compose_the_config_of_another() -> None:

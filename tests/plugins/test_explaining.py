@@ -98,20 +98,8 @@ def test_a_key_that_changes_nothing_is_said(
     ("name", "content", "line"),
     [
         ("experiment", "gamma: 3\n", "experiment={'gamma': 3}: expected a file that begins with '"),
-        ("experiment", "- gamma: 3\n", "experiment=[{'gamma': 3}]: expected a file that begins"),
         ("drafter", "order: 3\n", "drafter={'order': 3}: expected a part; a preset begins with th"),
-        (
-            "sampling",
-            "top_k: 3\n",
-            "sampling={'top_k': 3}: expected a part; a preset begins with th",
-        ),
         ("drafters", "order: 3\n", "drafters: mine={'order': 3}: expected a part; a preset begins"),
-        (
-            "hydra/launcher",
-            "defaults: [joblib]\nn_jobz: 2\n",
-            "n_jobz: no such setting; did you mean",
-        ),
-        ("drafters", "order: [\n", "own/drafter/mine.yaml:2: expected the node content"),
     ],
 )
 def test_a_file_that_sets_nothing_ends_a_command(
@@ -123,9 +111,7 @@ def test_a_file_that_sets_nothing_ends_a_command(
     words = {
         "experiment": (*GENERATE, "+experiment=mine"),
         "drafter": (*GENERATE, "drafter=mine"),
-        "sampling": (*GENERATE, "sampling=mine"),
         "drafters": ("compare", "target=tabular", "drafters=[mine]"),
-        "hydra/launcher": (*GENERATE, "-m", "gamma=1,2", "hydra/launcher=mine"),
     }[name]
     assert line in run.refused(*words, "--config-dir=own")
 
@@ -134,12 +120,8 @@ def test_a_file_that_sets_nothing_ends_a_command(
     ("command", "word", "line"),
     [
         ("generate", "Name three rivers.", "'Name three rivers.': expected SETTING=VALUE"),
-        ("generate", "", "'': expected SETTING=VALUE"),
-        ("generate", "a b=3", "'a b=3': expected SETTING=VALUE"),
         ("generate", "gamma=[1", "'gamma=[1': expected SETTING=VALUE, brackets closed, and a text"),
         ("generate", "prompt=a, b", "'prompt=a, b': expected --multirun, a text with commas in"),
-        ("generate", "drafter=null", "drafter=null: expected a name, as in GROUP=NAME"),
-        ("generate", "=3", "'=3': expected SETTING=VALUE"),
         ("nonsense", "gamma=3", "command='nonsense': there are: advise, "),
         ("doctor", "gamma=3", "command='doctor': expected one with settings"),
     ],
@@ -154,11 +136,8 @@ def test_a_word_that_is_no_setting_is_one_line(command: str, word: str, line: st
     ("content", "line"),
     [
         (b"order: [\n", "{file}:2: expected the node content"),
-        (b"\x00", "{file}"),
         (b"# \xff\norder: 3\n", "can't decode byte 0xff"),
-        (b"~: 2\n", "Incompatible key type 'NoneType'"),
         (b"defaults: 3\n", "Invalid defaults list in 'drafter/mine'"),
-        (b"defaults: [mine]\n", "a config file names itself among its defaults"),
         (b"[" * 2000, "nested too deeply"),
     ],
 )

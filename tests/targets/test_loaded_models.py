@@ -72,14 +72,3 @@ def test_a_thing_that_is_no_model_is_one_line(given: Any) -> None:
         drafter = SmallLM(given, vocabulary=vocabulary)
         with pytest.raises(ConfigError, match=f"^drafter.{line}"):
             drafter.bind(TabularTarget())
-
-
-@pytest.mark.parametrize("given", [2024, 1e3, True])
-def test_a_name_that_was_read_as_a_number_is_refused_with_the_quotes_to_write(given: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"^target\.model={given}: .* was no text: quotes keep"):
-        outrider.generate({"target": "transformers", "model": given}, PROMPT)
-
-
-def test_a_pair_without_a_tokenizer_is_one_line(llama: Any) -> None:
-    with pytest.raises(ConfigError, match="expected a tokenizer beside the model, not a str"):
-        outrider.generate((llama(), "gpt2"), PROMPT)

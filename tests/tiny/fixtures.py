@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
-from importlib.metadata import distributions
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -270,19 +269,6 @@ def prompts_read_once(smollm2: Any, shallow_smollm2: Any, monkeypatch: pytest.Mo
 
 PROMPTS: dict[str, tuple[Pass, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
 """What `prompts_read_once` remembers: the result of a pass, and each layer's keys and values."""
-
-
-@pytest.fixture
-def absent(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the distributions of some names appear as not installed."""
-
-    def hide(*names: str) -> None:
-        monkeypatch.setattr(
-            "outrider.plugins.entry.distributions",
-            lambda name: () if name in names else distributions(name=name),
-        )
-
-    return hide
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from outrider.cli import main as cli
+from outrider.cli.commands import check
 from outrider.drafters.parts.networks import weights
 from outrider.plugins.registry import command_entry, installed
 from outrider.targets import smollm2
@@ -27,6 +29,8 @@ def main(steps: str, few_layers: str = "") -> None:
     if few_layers:
         smollm2.folder = lambda: Path(few_layers)
         weights.SMOLLM2_135M["num_hidden_layers"] = SHALLOW
+    run_checks = check.run_checks  # a part passes all of them in tests of its own
+    check.run_checks = lambda make, thorough: islice(run_checks(make, thorough), 2)
     with suppress(ModuleNotFoundError):
         _draw_once(importlib.import_module("outrider.extras.view.figures"))
     names: dict[str, Any] = {}

@@ -72,24 +72,6 @@ def test_only_the_same_config_resumes(compared: Any, tmp_path: Path) -> None:
     assert "resume=True: expected an unfinished run in" in printed
 
 
-def test_adding_a_drafter_writes_no_text_again(
-    compared: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from outrider.targets.transformers import TransformersTarget
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    _, first = compared("cache=true", "protocol=overlap", "drafters=[bigram]")
-
-    def fail(*_: object) -> None:
-        raise AssertionError("the target wrote a text again")
-
-    monkeypatch.setattr(TransformersTarget, "write", fail)
-    _, second = compared(
-        "cache=true", "protocol=overlap", "drafters=[bigram,unigram]", out="second"
-    )
-    assert second["rows"][0] == first["rows"][0]
-
-
 def test_a_drafter_that_fails_leaves_the_others(
     compared: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,18 +117,6 @@ def test_texts_are_scored_beside_those_of_plain_decoding(compared: Any, tmp_path
     assert "quality=['rouge2']: expected null with protocol=overlap" in printed
 
 
-@pytest.mark.parametrize(
-    ("quality", "line"),
-    [
-        ("[roug2]", "scores: 'roug2': did you mean 'rouge2'?"),
-        ("[{score: rouge2, name: alpha}]", "quality='alpha': expected another name, there is a"),
-    ],
-)
-def test_scores_that_a_run_can_not_have_are_refused(compared: Any, quality: str, line: str) -> None:
-    printed, _ = compared("protocol=decode", f"quality={quality}", status=1)
-    assert line in printed
-
-
 def test_more_prompts_are_asked_for_by_the_command_of_the_run(
     compared: Any, quick: list[str]
 ) -> None:
@@ -176,22 +146,3 @@ def test_the_command_that_a_run_records_has_its_own_configs(
     assert shlex.join(again[1:6]) in printed
     run.done(*again[1:], "hydra.run.dir=again")
     assert json.loads(Path("again", "run.json").read_text())["settings"]["gamma"] == 3
-
-
-def test_no_report_is_told_of_a_run_where_none_is_wanted(compared: Any, tmp_path: Path) -> None:
-    printed, report = compared("protocol=overlap", "turns=1", "reports=[]")
-    assert report["rows"]
-    assert not list((tmp_path / "out").glob("*.html")) + list((tmp_path / "out").glob("*.parquet"))
-    assert "report.html" not in printed
-
-
-def test_a_report_that_lacks_a_library_is_told_before_the_run(
-    compared: Any, absent: Any, tmp_path: Path
-) -> None:
-    absent("matplotlib", "uvicorn")
-    printed, _ = compared("protocol=overlap", "turns=1")
-    line = "reports=[page] needs matplotlib, uvicorn: pip install 'outrider[view]'; afterwards"
-    made = f"{line} `outrider report {tmp_path / 'out'}` makes it"
-    assert made in printed
-    printed, _ = compared("reports=[page]", status=1)
-    assert "outrider: reports=[page] needs matplotlib, uvicorn: pip" in printed

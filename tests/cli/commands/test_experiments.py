@@ -14,9 +14,7 @@ from outrider.extras.view import figures
 from outrider.plugins.config import build, compose
 
 EXPERIMENTS = Path(__file__).parents[3] / "conf" / "experiment"
-JOBS = {
-    "table2": 6, "table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5,
-}  # fmt: skip
+JOBS = {"table3": 2, "lenience": 8, "chen": 14, "chen_table1": 2, "scaled_uniform": 5}
 
 LAYOUTS = {
     "table3": ("alpha", "temperature", "0", "1"),
@@ -29,7 +27,6 @@ SHORT = {
     "chen": "sampling: chen_xsum, gamma: '1,7'",
     "lenience": "verifier.lenience: 0.5, sampling.temperature: '0,1'",
     "scaled_uniform": "verifier.b: '0.5,2'",
-    "table2": "sampling.temperature: '0,1', gamma: 3",
 }
 """By experiment, two of its jobs."""
 
@@ -56,6 +53,7 @@ def test_every_experiment_is_tested() -> None:
         *JOBS,
         "spec_bench",
         "dspark_table1",
+        "table2",  # which a page of the docs runs
     }
 
 

@@ -85,18 +85,6 @@ def contents(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in paths}
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        (["--role", "policy,drafer"], "--role='drafer': did you mean 'drafter'"),
-        (["--add"], "expected outrider-my-bigram/pyproject.toml with [project.entry-points"),
-    ],
-    ids=["no such role", "no package"],
-)
-def test_a_role_without_a_template_is_refused(words: list[str], line: str, run: Any) -> None:
-    assert line in run.refused("new-plugin", "my-bigram", *words)
-
-
 def test_the_example_is_the_written_package_with_a_preset(tmp_path: Path) -> None:
     folder = write_plugin("my-bigram", ["drafter"], tmp_path)
     for name, text in contents(folder).items():
@@ -116,8 +104,3 @@ def test_new_plugin_prints_the_next_steps(run: Any, tmp_path: Path) -> None:
 def test_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected lower-case letters"):
         write_plugin(name, ["drafter"], tmp_path)
-
-
-def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="it is a drafter already"):
-        write_plugin("bigram", ["drafter"], tmp_path)

@@ -8,8 +8,7 @@ import pytest
 import torch
 from tiny.drafters import InTurn
 
-from outrider import ConfigError, Constraint, Sampling, decode
-from outrider.contract.policy import Fixed
+from outrider import Constraint, Sampling, decode
 from outrider.decoding.batches import continuous_batch
 from outrider.decoding.batches.batch_target import BatchTarget, batched, score_one_by_one
 from outrider.decoding.decode import decode_together
@@ -170,11 +169,6 @@ def test_texts_outgrow_the_initial_room(target: Any) -> None:
     given: Any = target, "prompt_lookup", [[3, 4, 5], [5, 6, 7] * 80]
     options: dict[str, Any] = {"gamma": 4, "max_new_tokens": 40}
     assert rounds_together(*given, 2, **options) == rounds_alone(*given, **options)
-
-
-def test_every_prompt_has_its_own_parts() -> None:
-    with pytest.raises(ConfigError, match="policies=1: expected one for each prompt, 2 of them"):
-        decode_together(TabularTarget(), NoDraft(), Token(), [[1], [2]], policies=[Fixed()])
 
 
 def test_states_are_those_of_the_text(target: Any) -> None:

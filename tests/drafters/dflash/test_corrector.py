@@ -10,7 +10,7 @@ import torch
 from tiny.drafters import bound
 from tiny.parts import held
 
-from outrider import ConfigError, Sampling
+from outrider import Sampling
 from outrider.drafters.dflash.corrector import (
     CORRECTORS,
     Backbone,
@@ -123,8 +123,3 @@ class Own(Corrector):
 
 def test_a_corrector_of_ones_own_is_named_by_its_class() -> None:
     assert isinstance(corrector_of(f"{__name__}:Own"), Own)
-
-
-def test_a_drafter_refuses_an_unknown_corrector_at_once() -> None:
-    with pytest.raises(ConfigError, match="corrector='grou'"):
-        DFlash("untrained", corrector="grou")

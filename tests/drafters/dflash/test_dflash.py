@@ -421,16 +421,9 @@ def test_a_published_dflash2(model: Any, target: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "line"),
     [
-        (
-            speculators(speculators_model_type="dspark", markov_rank=0),
-            "markov_rank=0: expected above 0 with confidence_head_with_markov",
-        ),
         (z_lab() | {"calibration": [[1.0, 0.0]]}, r"calibration=.*: expected 4 pairs of numbers"),
         (z_lab(mask_token_id=31), r"mask_token_id=31: expected one of the target's tokens"),
-        (z_lab(target_layer_ids=[]), r"layers=\[\]: expected aux_hidden_state_layer_ids"),
-        (z_lab(projector_type="griffin"), "projector_type='griffin': expected dspark or dflash2"),
         (z_lab(causal=False) | SLIDING, "causal=False: expected windows that end"),
-        (z_lab() | {"num_hidden_layers": 3}, "config.json: expected the sizes of decoder layers"),
     ],
 )
 def test_other_networks_are_refused(

@@ -10,7 +10,7 @@ from outrider.extras.audit.client import Request
 from outrider.extras.audit.expected import FromTarget
 
 
-@pytest.mark.parametrize("seed", (1, 2, 4, 5, 7, 82, 130))
+@pytest.mark.parametrize("seed", (1, 4, 5, 82))
 def test_an_engine_that_only_rounds_is_not_called_broken(seed: int) -> None:
     name, result = null(seed)
     assert result.verdict in ("kept", "too few texts"), name

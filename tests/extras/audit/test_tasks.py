@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, final
 
@@ -161,23 +160,6 @@ def test_a_greedy_text_that_differs_at_a_tie_is_the_same(gap: float, better: int
         better,
         1 - better,
     )
-
-
-@pytest.mark.parametrize(
-    ("record", "line"),
-    [
-        ('{"prompt": "a"}', "line 1: expected one of choice, schema, call"),
-        ('{"answer": 1}', "line 1: expected question_id"),
-        (None, "task='maths': did you mean 'math'"),
-    ],
-)
-def test_a_task_that_says_too_little_is_refused(
-    tmp_path: Path, record: str | None, line: str
-) -> None:
-    path = tmp_path / "task.jsonl"
-    path.write_text(record or "")
-    with pytest.raises(ConfigError, match=line):
-        items_of("maths" if record is None else str(path), 9, WARM)
 
 
 def test_a_task_of_the_harness_has_its_prompts_and_scores(monkeypatch: Any) -> None:

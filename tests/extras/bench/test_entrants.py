@@ -157,13 +157,3 @@ def test_llama_cpp_runs_the_gguf_files_themselves(
     }  # fmt: skip
     assert [entrant.settings for entrant in found] == [common | it for it in expected]
     assert all(entrant.command == (sys.executable, LLAMA_CPP) for entrant in found)
-
-
-def test_peers_that_can_not_run_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"peers.llama_cpp=.*expected null, or target.model=FILE"):
-        entrants(asked(f"peers.llama_cpp={sys.executable}"), "/m")
-    with pytest.raises(ConfigError, match=r"peers.vllm='/nowhere/python'"):
-        entrants(asked("peers.vllm=/nowhere/python"), "/m")
-    assert weights_location(asked()) == "/m"
-    with pytest.raises(ConfigError, match="expected smollm2 or transformers"):
-        weights_location(plain_values(compose("bench", ["target=tabular"])))

@@ -41,7 +41,6 @@ def test_a_medusa_is_written_in_vllms_format(run: Any, folder: Path, tmp_path: P
         ("eagle", "Eagle can't go into vLLM: expected one that needs only tokens, or"),
         ("lookahead_decoding", "can't go into vLLM: expected one that writes chains"),
         ("bigram verifier=block", "verifier: Block can't go into vLLM: expected token, its own"),
-        ("bigram policy=entropy", "policy: Entropy can't go into vLLM: expected fixed"),
     ],
 )
 def test_other_drafters_are_refused(asked: str, line: str, run: Any) -> None:

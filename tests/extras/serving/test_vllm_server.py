@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outrider.base.http import HttpClient, Refusal, ServerError
-from outrider.extras.serving.vllm_server import Drafted, Server, cause, version_in
+from outrider.extras.serving.vllm_server import Drafted, Server, cause
 
 
 def gone(group: int) -> bool:
@@ -128,14 +128,6 @@ def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
     log = tmp_path / "log"
     assert_does_not_start(r" in 0\.2 s", python, log, patience=0.2)
     assert not groups(log)
-
-
-def test_an_interpreter_that_can_not_be_run(tmp_path: Path) -> None:
-    nowhere = tmp_path / "nowhere"
-    assert_does_not_start(": FileNotFoundError", nowhere, tmp_path / "log")
-    for python in (nowhere, Path(sys.executable)):
-        with pytest.raises(ServerError, match=r"an environment with vLLM, which `make vllm` sets"):
-            version_in(python)
 
 
 def test_the_first_error_is_the_cause(tmp_path: Path) -> None:

@@ -50,13 +50,6 @@ def test_the_newest_unfinished_run_is_found(target: Any, tmp_path: Path) -> None
     assert unfinished(tmp_path, facts) is None
 
 
-def test_texts_that_were_written_in_another_way_are_refused(target: Any, collect: Any) -> None:
-    texts = collect(target, 2, PROMPTS, tokens=4)
-    assert collect(target, 2, PROMPTS, tokens=4) == texts
-    with pytest.raises(ConfigError, match=r"max_new_tokens=5: expected 4, as in .*origin\.json"):
-        collect(target, 2, PROMPTS, tokens=5)
-
-
 def test_states_of_another_target_are_computed_again(
     llama: Any, words: Any, texts: Any, tmp_path: Path, console: Any
 ) -> None:

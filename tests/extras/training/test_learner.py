@@ -54,7 +54,7 @@ def greedy(writer: Any) -> list[Text]:
 @pytest.mark.parametrize(
     ("family", "known", "whitened"),
     # How many tokens are known, and whether matrices learn in whitened bases.
-    [*((family, 24, True) for family in OPTIONS), ("medusa", 31, False), ("eagle", 31, False)],
+    [*((family, 24, True) for family in OPTIONS), ("eagle", 31, False)],
 )
 def test_a_trained_drafter_drafts_the_taught_text(
     *,

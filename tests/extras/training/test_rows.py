@@ -115,14 +115,11 @@ def test_tokens_past_the_longest_text_are_cut_off(target: Any, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("row", "line"),
     [
-        ({"input_ids": [], "loss_mask": []}, r"line 1: input_ids=\[\]: expected at least one id"),
         (
             {"messages": [], "conversations": [{"from": "gpt", "value": "x", "tool_calls": [1]}]},
             r"\[0\].tool_calls",
         ),
-        ({"messages": [{"role": "user", "content": "a"}], "tools": [1]}, r"line 1: tools=\[1\]: "),
         ({"input_ids": [2, 31], "loss_mask": [0, 1]}, r"line 1: input_ids=\[2, 31\]: ex"),
-        ({"messages": [{"role": "asistant", "content": "x"}]}, "did you mean 'assistant'"),
         ({"messages": [{"role": "user", "content": "a"}]}, "at least one row with something"),
     ],
 )

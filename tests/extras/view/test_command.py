@@ -31,20 +31,6 @@ def test_the_address_has_a_token_and_is_of_this_machine(
     assert len({address[-32:] for address in addresses}) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["gone"], "expected a folder that exists"),
-        ([], "expected a folder with runs"),
-        ([".", "--port", "70000"], "--port=70000: expected a whole number in [0, 65535]"),
-    ],
-)
-def test_layouts_that_cannot_be_shown_are_refused(
-    run: Any, arguments: list[str], message: str
-) -> None:
-    assert message in run.refused("view", *arguments)
-
-
 def test_a_port_in_use_is_named(run: Any, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

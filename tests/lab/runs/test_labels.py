@@ -24,12 +24,6 @@ from outrider.lab.runs.run import Run
             {"policy": {"_target_": "a.Entropy", "scale": 0.2}},
             ["policy Fixed", "policy Entropy"],
         ),
-        (
-            {"max_new_tokens": 8, "data": {"limit": 2}},
-            {"max_new_tokens": 32, "data": {"limit": 5}},
-            ["max_new_tokens 8", "max_new_tokens 32"],
-        ),
-        ({"shard": "1/2"}, {"shard": "2/2"}, ["shard 1/2", "shard 2/2"]),
         ({"sampling": {"top_k": 3}}, {"sampling": {}}, ["top_k 3", "top_k None"]),
     ],
 )

@@ -1,7 +1,7 @@
 """The tables fit a terminal, and say so if a rule is lossy."""
 
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,6 @@ def printed(table: Table, width: int = 80) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
     console.print(*shown(table))
     return console.export_text()
-
-
-def in_words(rows: Mapping[str, Sequence[Row]]) -> str:
-    """Returns the table of some runs as it is printed, in one line."""
-    return " ".join(printed(rates_table(rows, "a title")).split())
 
 
 @pytest.fixture
@@ -164,19 +159,6 @@ def test_a_verdict_and_an_interval_come_from_one_test(
         assert [row[1].interval.low for row in table.rows] == [pytest.approx(0.9), None, 1.2]
     few = [replace(pair, prompts=4) for pair in tests]
     assert "faster" not in printed(rates_table({"": fast}, "", over_plain=few))
-
-
-def test_doubts_are_marked_only_where_others_have_none(rows: list[Row]) -> None:
-    sure = [replace(row, doubts=()) for row in rows]
-    assert "!" not in in_words({"": sure})
-    assert "no intervals: 4 prompts, and below 5 the spread is not known" in in_words({"": sure})
-    one = [*sure[:-1], replace(sure[-1], doubts=("it drifts",))]
-    assert in_words({"": one}).count(" !") == 3  # the figures of the clock
-    every = [sure[0], *(replace(row, doubts=("it drifts",)) for row in sure[1:])]
-    assert " !" not in in_words({"": every})
-    assert "Timings are unreliable (it drifts); tokens" in in_words({"": every})
-    runs = {"run 3": every, "run 4": sure}
-    assert "Timings are unreliable (run 3: it drifts)" in in_words(runs)
 
 
 def test_tasks_are_columns_as_on_the_leaderboard(rows: list[Row]) -> None:

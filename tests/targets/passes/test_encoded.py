@@ -6,10 +6,9 @@ import pytest
 from tiny.drafters import bound
 from tiny.models import ENTRIES, build
 
-from outrider import ConfigError, Sampling, TargetError, decode
+from outrider import ConfigError, Sampling, decode
 from outrider.drafters.ngram import NGram
 from outrider.plugins.parts import make
-from outrider.targets.passes.cached_model import CachedModel
 from outrider.targets.transformers import TransformersTarget
 from outrider.testing import Setup, loop_distribution, target_distribution
 from outrider.verifiers.token import Token
@@ -87,32 +86,3 @@ def test_an_encoder_decoders_offers_and_fingerprint(t5: Any, words: Any) -> None
             decode(target, make("drafter", name), Token(), SOURCE)
     other = t5(decoder_start_token_id=3)
     assert TransformersTarget(other).fingerprint() != target.fingerprint()
-
-
-def without_start(model: Any) -> None:
-    model.config.decoder_start_token_id = model.generation_config.decoder_start_token_id = None
-
-
-def of_sounds(model: Any) -> None:
-    model.main_input_name = "input_features"
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (without_start, "expected decoder_start_token_id in its configuration"),
-        (of_sounds, "reads input_features: expected one that reads text"),
-    ],
-)
-def test_an_encoder_decoder_of_another_kind_is_refused(t5: Any, change: Any, line: str) -> None:
-    model = t5()
-    change(model)
-    with pytest.raises(TargetError, match=line):
-        TransformersTarget(model)
-
-
-def test_a_source_and_an_encoder_go_together(t5: Any, llama: Any) -> None:
-    with pytest.raises(TargetError, match="T5ForConditionalGeneration has an encoder, but"):
-        CachedModel(t5())
-    with pytest.raises(TargetError, match="LlamaForCausalLM has no encoder for the target's"):
-        CachedModel(llama(), (), SOURCE)

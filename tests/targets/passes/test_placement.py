@@ -72,12 +72,6 @@ def test_layers_on_two_devices_write_the_same_text(llama: Any, drafter: Any, rul
         assert text(target, drafter, rule) == expected
 
 
-def test_a_loaded_model_takes_no_options_of_loading(llama: Any) -> None:
-    line = "^target.device_map='auto': expected null for a model that is loaded already$"
-    with pytest.raises(ConfigError, match=line):
-        TransformersTarget(llama(), device_map="auto")
-
-
 @pytest.mark.parametrize("part", ["", "model.layers.1", "lm_head"])
 def test_weights_that_are_nowhere_are_one_line(llama: Any, part: str) -> None:
     whole, model = llama(), llama()

@@ -115,16 +115,6 @@ def test_transformers_loads_the_model_as_the_settings_say(
         make(str(folder), device="cpu", device_map="auto")
 
 
-def test_settings_of_loading_are_refused_where_nothing_is_loaded(llama: Any, target: Any) -> None:
-    model, name = llama(seed=3, **SIZES), "^drafter.attn_implementation='eager': expected null for "
-    for drafter, reason in (
-        (SmallLM(model, attn_implementation="eager"), "a model that is loaded"),
-        (Pard("untrained", attn_implementation="eager"), "the target's own layers"),
-    ):
-        with pytest.raises(ConfigError, match=name + reason):
-            drafter.bind(target)
-
-
 @pytest.mark.parametrize("folder", ["student"], indirect=True)
 def test_a_student_has_the_precision_and_device_of_the_target(folder: Path, target: Any) -> None:
     for setting in ({"device_map": "auto"}, {"dtype": "bfloat16"}, {"device": "meta"}):

@@ -84,10 +84,3 @@ def test_a_store_of_another_tokenizer_is_refused(llama: Any, words: Any, tmp_pat
     (tmp_path / "config.json").write_text(json.dumps(facts | {"tokenizer": "feed"}))
     with pytest.raises(ConfigError, match=r"cut by another tokenizer than the target's .*feed"):
         DataStore.open(tmp_path, target)
-
-
-def test_a_store_without_a_part_is_refused(tmp_path: Path) -> None:
-    write_store(tmp_path, [[1, 2, 3]], TARGET)
-    np.save(tmp_path / "suffixes.npy", np.arange(2))
-    with pytest.raises(ConfigError, match="damaged, a part of it is missing"):
-        DataStore.open(tmp_path, TARGET)
